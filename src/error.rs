@@ -3,10 +3,12 @@
 //! A row has the HTTP status, headers and problem document of a refusal before the stream has begun, the code of the
 //! RUN_ERROR of a failure after that, and the way out. Internal details go to the log, never to the client.
 
-use crate::config::header_names::PROXY_STATUS;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The reason why a response is not the one of the upstream (RFC 9209).
+pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// One row of the table.
 struct RejectionSpec {

@@ -1,70 +1,75 @@
-//! Diglot: a reverse-proxy gateway that translates agent protocols, both ways, event by event, losing nothing.
+//! Diglot: a reverse-proxy gateway that translates agent protocols in both directions, event by event, without loss.
 //!
-//! It stands between agents and the user interfaces that talk to them, rewrites each request into the agent's dialect,
-//! and rewrites the agent's event stream back into the client's.
+//! It sits between agents and the user interfaces that talk to them, rewrites each request into the agent's dialect, and
+//! rewrites the agent's event stream back into the client's.
 //!
 //! ```text
-//!                       +--------------------------- one run ----------------------------+
-//!  client dialect  -->  | guard: who may? -> decode input -> RunInput -> encode input    | --> agent dialect
-//!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE       | <-- agent dialect
-//!                       +------------------------------------------------------------------+
+//!                       +---------------------------- one run ------------------------------+
+//!  client dialect  -->  | guard: policy  -> decode input -> RunInput -> encode input         | --> agent dialect
+//!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE, protobuf | <-- agent dialect
+//!                       +-------------------------------------------------------------------+
 //!    DATA PLANE proxy/        TABLES dialect/*.rs (data only)        STATUS, ADMIN PLANES admin/
 //! ```
 //!
 //! # Life of a run
-//! 1. A listener accepts, TLS is spoken where it is configured, hyper reads the request ([`proxy`]); the tower stack gives
-//!    it an id, finds its route and answers refusals, which are rows of one table ([`error`]).
-//! 2. The gates of the [`guard`] ask one question each: is it proper HTTP, of which page and address, who calls, may they,
-//!    how often, how many at once. Keys of issuers, files of secrets and the Redis of the replicas are kept fresh beside
-//!    the requests, never by them, but for a key that was not seen before.
-//! 3. [`translate::request`] reads the body in the client's dialect and writes it in the agent's; tools that the route does
-//!    not allow are refused there, and then the thread of another caller.
-//! 4. A task of its own chooses among the agents of the route, asks one through pingora's connector, in one step or in two
-//!    (POST, then GET of the events), another one while nothing can have begun, and pushes what it answers into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI
-//!    sides) become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
-//! 5. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Where a run outlives
-//!    its client it writes a log instead ([`replay`]), which its caller reads from wherever it was lost, and on any replica
-//!    where the logs are copied to Redis. Keep-alives, a client that leaves, an agent that dies, a caller that stops it, a
-//!    credential that expires, the bounds of the run and the end of the process all meet in that task, which says one
-//!    terminal event.
+//! 1. A listener accepts the connection, performs the TLS handshake if configured, and hyper reads the request
+//!    ([`proxy`]). The tower stack assigns an id, finds the route and turns rejections, which are rows of one table
+//!    ([`error`]), into responses.
+//! 2. Each gate of the [`guard`] checks one thing: valid HTTP, the page's origin, the client's address, the caller, its
+//!    permissions, its rate and its concurrency. Issuers' keys, secret files and the replicas' Redis are refreshed in the
+//!    background, never by a request, except for an unknown key id.
+//! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Tools that the route
+//!    does not allow are refused here, and then the threads of other callers.
+//! 4. A task of its own chooses one of the route's endpoints and sends the request through pingora's connector, in one
+//!    step or in two (POST, then GET of the events). It tries another endpoint while the run cannot have begun. The
+//!    response is pushed into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI sides)
+//!    become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
+//! 5. The client's body reads from a bounded pipe; a two-step client fetches it with a GET. A run that outlives its client
+//!    writes to a log instead ([`replay`]), which its caller can resume from any event, and on any replica if the logs are
+//!    copied to Redis. Keep-alives, disconnects, agent failures, stops, expiring credentials, run limits and shutdown are
+//!    all handled in that task, which sends one terminal event.
 //!
 //! # Life of the process
-//! [`app`] puts it together, and there is one picture for each way on:
-//! - `app/reload.rs`: another configuration is built beside the one in use. What did not change is the same thing as before,
-//!   and requests and runs keep what they began with.
-//! - `app/upgrade.rs`: the next process gets the listening sockets. Runs go on to their end where they began.
-//! - `app/drain.rs`: it ends by steps: it says so, closes the doors, waits for runs, cuts them.
+//! [`app`] composes it, with one picture for each transition:
+//! - `app/reload.rs`: a new configuration is built alongside the current one. Unchanged parts are reused; requests and runs
+//!   keep the configuration they started with.
+//! - `app/upgrade.rs`: the next process takes over the listening sockets. Runs finish in the process that started them.
+//! - `app/drain.rs`: the process ends in steps: it reports that it is draining, stops accepting connections, waits for runs
+//!   and finally cuts them.
 //!
 //! # Code map
-//! The modules stand in the order of their dependencies: each may use what stands above it. `event` to `translate` are
-//! the pure core, which builds without the feature `server`.
+//! The modules are in the order of their dependencies: each uses only those above it. `event` to `translate` are the pure
+//! core, which builds without the feature `server`.
 //!
 //! # Invariants
 //! - The core does no I/O, reads no clock and draws no random number.
-//! - A wire name of an event is written in `event/` or `dialect/` and nowhere else.
-//! - No code knows a pair of dialects; a dialect is described against [`event`] alone.
-//! - A run that a client listens to has one terminal event, and its body ends cleanly, whatever the agent does. A body that
-//!   has none is cut off, so that its client sees that: when the credential expires and `on_token_expiry: close` asks for
-//!   it, when the client takes nothing for too long or falls behind what is kept of the run, and by a fault of our own.
-//! - An agent is asked again for a run only where nothing of it can have begun.
-//! - A run that is kept is found by its caller alone: the key has the route, the issuer, the tenant and the subject in it.
-//! - What waits for a client, an agent or a client's return is bounded in bytes.
-//! - A request that is refused by a gate starts no run: its agent never hears of it, and its body is not kept.
-//! - No field of a request reaches the agent but what a list names, and no field of a client tells the agent who calls.
-//! - A credential, and what it is checked against, reaches no log, metric, answer, page or `Debug`. Of a caller the log has
-//!   its address, issuer, subject, tenant and the id of its key.
-//! - A request sees one configuration from its beginning to its end. One that cannot be used changes nothing.
-//! - What changes the process is reached by its signals and a socket of its user alone, never from the network.
-//! - Nothing that a client or an agent sends becomes a metric label, and neither does who it is: labels are names from the
+//! - The wire name of an event is written in `event/` or `dialect/` and nowhere else.
+//! - No code depends on a pair of dialects; a dialect is described against [`event`] alone.
+//! - A run with a connected client has one terminal event, and its body ends cleanly, whatever the agent does. A body
+//!   without one is aborted, which its client can see: if the credential expires under `on_token_expiry: close`, if the
+//!   client stops reading for too long or falls behind what is kept of the run, and after an internal error.
+//! - A run is sent to an agent again only if it cannot have begun.
+//! - A kept run is found by its caller alone: its key contains the route, the issuer, the tenant and the subject.
+//! - Everything that waits for a client, an agent or a client's return is bounded in bytes.
+//! - A request that a gate refuses starts no run: the agent never receives it, and its body is not kept.
+//! - Only listed request headers reach the agent, and no header of a client can identify the caller to the agent.
+//! - Credentials, and the secrets they are checked against, never appear in a log, metric, response, page or `Debug`. The
+//!   log identifies a caller by address, issuer, subject, tenant and key id.
+//! - A request uses one configuration from start to end. A configuration that cannot be used changes nothing.
+//! - The process is controlled by signals and by a socket of its own user alone, never from the network.
+//! - Nothing that a client or an agent sends becomes a metric label, nor does their identity: labels are names from the
 //!   configuration and closed lists.
 
 pub mod event;
 
-pub mod dialect;
-
 pub mod codec;
 
+pub mod dialect;
+
 pub mod translate;
+
+#[cfg(feature = "server")]
+pub mod net;
 
 #[cfg(feature = "server")]
 pub mod error;
@@ -74,9 +79,6 @@ pub mod telemetry;
 
 #[cfg(feature = "server")]
 pub mod config;
-
-#[cfg(feature = "server")]
-pub mod net;
 
 #[cfg(feature = "server")]
 pub mod guard;

@@ -4,6 +4,7 @@
 use super::socket::{AdminResponse, exchange, send_request};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
 use crate::config::listen::{ListenAddress, ListenerConfig};
+use crate::net::tls;
 use http::Uri;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -16,9 +17,7 @@ use std::time::Duration;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-};
+use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
 /// How a gateway is reached. Displayed as URLs are, as far as it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +142,7 @@ fn exchange_with_listener(
 }
 
 fn tls_client() -> Result<ClientConnection, Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?.dangerous();
+    let builder = tls::client_config()?.dangerous();
     let config = builder.with_custom_certificate_verifier(Arc::new(NoVerification)).with_no_client_auth();
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }

@@ -337,5 +337,5 @@ fn forget_removed(before: &Config, now: &Config, metrics: &Metrics) {
 }
 
 fn short_hash(digest: &Sha256Digest) -> String {
-    digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&digest[..HASH_BYTES])
 }

@@ -4,6 +4,7 @@ use super::output::{CliExit, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::guard::{self, RequestPolicy};
+use crate::net::read_file;
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use serde_json::json;
@@ -106,10 +107,10 @@ fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
 fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     let mut bytes = Vec::new();
     // One byte above the limit is enough to detect an oversized input.
-    let read = io::stdin().lock().take(load::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
+    let read = io::stdin().lock().take(read_file::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
     match read {
-        Ok(length) if length > load::MAX_FILE_BYTES => {
-            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", load::MAX_FILE_BYTES)).into())
+        Ok(length) if length > read_file::MAX_FILE_BYTES => {
+            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", read_file::MAX_FILE_BYTES)).into())
         }
         Ok(_) => Ok(bytes),
         Err(error) => Err(ConfigProblem::for_path(file, format!("cannot be read: {error}")).into()),

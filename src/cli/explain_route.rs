@@ -157,7 +157,7 @@ fn line(out: &mut String, key: &str, value: &str) {
 
 fn format_route(out: &mut String, route: &ExplainedRoute) {
     line(out, "route", &format!("{}, at {}", route.name, route.path));
-    line(out, "wants", route.errand);
+    line(out, "wants", route.purpose);
     line(out, "client", &format_dialect(&route.client));
     line(out, "agent", &format_dialect(&route.agent));
     if let Some(answer) = route.answer {
@@ -208,7 +208,7 @@ fn format_verdict(gate: &GateReport) -> String {
 }
 
 fn format_dialect(dialect: &ExplainedDialect) -> String {
-    match (dialect.told, dialect.told_by) {
+    match (dialect.detected, dialect.detected_by) {
         (Some(detected), Some(evidence)) => format!("{}: {detected}, since {evidence}", dialect.configured),
         _ if dialect.configured == crate::dialect::AUTO => {
             format!("{}: detected from the traffic", dialect.configured)

@@ -236,9 +236,9 @@ fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Res
 
 fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()?));
-    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", to_hex(&random_bytes::<4>()?))), Ok)?;
+    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex::encode(random_bytes::<4>()?))), Ok)?;
     // JSON is YAML, and its quotes keep an id such as `on` a string.
-    let mut entry = format!("{{id: {}, sha256: {}", json!(id), to_hex(digest(&SHA256, key.as_bytes()).as_ref()));
+    let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex::encode(digest(&SHA256, key.as_bytes())));
     let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
     for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         entry += &format!(", {name}: {}", json!(value));
@@ -261,15 +261,7 @@ fn digest_of_stdin() -> Result<String, TokenFailure> {
     let mut key = Vec::new();
     io::stdin().read_to_end(&mut key).map_err(|error| unavailable_error(format_args!("stdin: {error}")))?;
     let key = key.trim_ascii_end();
-    if key.is_empty() {
-        Err(unavailable_error("stdin: holds no key"))
-    } else {
-        Ok(to_hex(digest(&SHA256, key).as_ref()))
-    }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    if key.is_empty() { Err(unavailable_error("stdin: holds no key")) } else { Ok(hex::encode(digest(&SHA256, key))) }
 }
 
 /// Writes a key pair and names its files.

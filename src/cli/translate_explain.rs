@@ -89,7 +89,7 @@ impl TranslateExplainer {
                     sorted.canonical.push(kind.wire());
                     self.add_carried(names, location, &mut sorted);
                 }
-                TraceEntry::Guarded(_, names, location) => self.add_carried(names, location, &mut sorted),
+                TraceEntry::Guarded(names, location) => self.add_carried(names, location, &mut sorted),
                 TraceEntry::Written(wire, names, location) => {
                     self.written += 1;
                     sorted.written.push(printable(wire));

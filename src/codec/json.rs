@@ -1,7 +1,7 @@
-//! JSON objects as lists of members: one scan, values left as the text they were.
+//! JSON objects as lists of members: one scan, values kept as their text.
 //!
-//! serde_json checks the text and finds where each value ends ([`RawValue`]); nothing is parsed into a tree, so digits,
-//! escapes and order survive. A key that stands twice has its last value, as in `JSON.parse`.
+//! serde_json checks the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes and
+//! order survive. A duplicate key has its last value, as in `JSON.parse`.
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -9,32 +9,32 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// How deep arrays and objects may nest. serde_json skips raw values without recursion and so without a limit of its own;
-/// whoever parses the text after us may not.
+/// Limits the nesting of arrays and objects. serde_json skips raw values without recursion and therefore without a
+/// limit, but a later parser of the text may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
-/// How many members an object may have that is taken apart: events, messages, metadata, patch operations. What applications
-/// fill (state, arguments, values) is not taken apart and may have any number. The bound keeps looking names up cheap.
+/// Limits the members of a parsed object: events, messages, metadata, patch operations. Application content (state,
+/// arguments, values) is not parsed and may have any number. The limit keeps name lookup cheap.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
-/// Members that most events do not exceed, so that reading one takes one allocation.
+/// Covers most events, so that reading one takes one allocation.
 const USUAL_MEMBERS: usize = 8;
 
-/// An event or a message as it came: `type` apart, the rest in the order of the wire.
+/// An event or a message as received: `type` apart, the other members in wire order.
 #[derive(Debug)]
 pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
-    /// everything else
+    /// the other members
     pub(crate) members: Members<'a>,
-    /// whether every known member was spelt canonically and stood once
+    /// true if every known member was spelt canonically and occurred once
     pub(crate) canonical: bool,
-    /// which known members stood, and which of them in camelCase, a bit per field
+    /// the known members that occurred, and those spelt in camelCase, one bit per field
     seen_fields: u64,
     camel_fields: u64,
 }
 
-/// Why a text is no object of ours. The text says what and where, for a log or a problem document.
+/// Reports why a text was not accepted as an object, with the position, for a log or a problem document.
 #[derive(Debug)]
 pub struct MalformedJson(String);
 
@@ -46,23 +46,24 @@ impl fmt::Display for MalformedJson {
 
 impl std::error::Error for MalformedJson {}
 
-/// Reads one JSON object: an event, a message or a request, whose known members may be spelt in both ways.
+/// Reads one JSON object whose known members may have either spelling: an event, a message or a request.
 ///
 /// # Errors
-/// When the text is no JSON, no object, has something behind the object, or nests deeper than [`DEPTH_LIMIT`].
+/// Fails if the text is not one JSON object, if text follows the object, or if it nests deeper than [`DEPTH_LIMIT`].
 pub fn parse_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::BothSpellings)
 }
 
-/// Reads one JSON object that is open by key (metadata, an output block, a patch operation): every name stands as it is.
+/// Reads one JSON object that is open by key (metadata, an output block, a patch operation): every name is kept
+/// verbatim.
 ///
 /// # Errors
-/// As [`object`].
+/// Fails as [`parse_object`] does.
 pub fn parse_open_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::Verbatim)
 }
 
-/// Whether `run_id` is another spelling of `runId`, or a name of its own.
+/// Selects the treatment of `run_id`: another spelling of `runId`, or a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameMatching {
     BothSpellings,
@@ -77,23 +78,23 @@ fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson
     Ok(object)
 }
 
-/// Reads the members of an object that is open by key, `type` among them. `None` when the value is no object.
+/// Reads the members of an object that is open by key, including `type`. Returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
-    // Most values that are asked are texts; an error that is thrown away is not worth its words.
+    // Most values that reach this are strings; skip the cost of building an error for them.
     if value.json_type() != JsonType::Object {
         return None;
     }
     parse_open_object(value.as_str()).ok().map(members_with_type)
 }
 
-/// Reads the members of a message, spelt in either way, `type` among them. `None` when the value is no object.
+/// Reads the members of a message in either spelling, including `type`. Returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_object(value.as_str()).ok().map(members_with_type)
 }
 
-/// The members of an object, `type` among them.
+/// Returns the members of an object, including `type`.
 #[must_use]
 pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     let JsonObject { kind, mut members, .. } = object;
@@ -103,14 +104,14 @@ pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     members
 }
 
-/// Reads the elements of one JSON array. `None` when the text is no array.
+/// Reads the elements of one JSON array. Returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
-/// Reads the first `most` elements of one JSON array, and says how many it has: a short text may have millions. `None` when
-/// the text is no array.
+/// Reads the first `most` elements of one JSON array and counts all: a short text may have millions. Returns `None` for
+/// other values.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
@@ -120,8 +121,8 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Reads `text` as one JSON value. `None` when it is none, has something behind it, or nests too deep: text from outside
-/// becomes a value here and nowhere else.
+/// Reads `text` as one JSON value. Returns `None` if it is not exactly one, or nests too deep. All external text
+/// becomes a value here.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -129,7 +130,7 @@ pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
 }
 
-/// Reads the values that stand one behind the other in `text`. `None` when anything else stands there, or one nests too deep.
+/// Reads a sequence of values. Returns `None` if `text` contains anything else, or one nests too deep.
 #[must_use]
 pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;
@@ -137,7 +138,7 @@ pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     values.map(|value| value.ok().map(|raw| Json::from_trusted(raw.get()))).collect()
 }
 
-/// The name of the member that tells events and parts apart.
+/// The member that distinguishes events and parts.
 pub(crate) const TYPE: &str = "type";
 
 fn into_malformed(error: serde_json::Error) -> MalformedJson {
@@ -148,13 +149,15 @@ fn check_depth(text: &str) -> Result<(), MalformedJson> {
     if exceeds_depth(text) { Err(MalformedJson(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
-/// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the careful count.
+/// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the exact count.
 fn exceeds_depth(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
         return false;
     }
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
     for &byte in bytes {
         match byte {
             _ if escaped => escaped = false,
@@ -204,14 +207,14 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 }
 
 impl<'a> JsonObject<'a> {
-    /// Adds a member; camelCase wins where both spellings stand, the last value where one spelling stands twice.
+    /// Adds a member; camelCase wins over snake_case, and the last of several equal names wins.
     fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), String> {
         let takes = |field: &Field| names == NameMatching::BothSpellings || field.camel() == name;
         let field = Field::from_wire(&name).filter(takes);
         let bit = field.map_or(0, |field| 1u64 << field as u32);
         let camel = field.is_none_or(|field| name == field.camel());
         let before = match field {
-            // Only a field that was seen has to be looked for.
+            // Only a field seen before can be a duplicate.
             Some(_) if self.seen_fields & bit == 0 => None,
             Some(field) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
             None => self.members.iter().position(|(key, _)| matches!(key, MemberKey::Other(own) if *own == name)),
@@ -241,7 +244,8 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let (mut elements, mut count) = (Vec::new(), 0);
+        let mut elements = Vec::new();
+        let mut count = 0;
         while let Some(value) = seq.next_element::<&'de RawValue>()? {
             if count < self.limit {
                 elements.push(Json::from_trusted(value.get()));
@@ -252,7 +256,7 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 }
 
-/// A key, borrowed from the text when it has no escapes.
+/// A key, borrowed from the text if it has no escapes.
 struct MemberName<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for MemberName<'de> {
@@ -287,13 +291,12 @@ pub(crate) struct ObjectWriter<'o> {
 }
 
 impl<'o> ObjectWriter<'o> {
-    /// Opens the object.
     pub(crate) fn begin(out: &'o mut String) -> Self {
         out.push('{');
         ObjectWriter { out, empty: true }
     }
 
-    /// Writes a member whose name needs no escapes: a name from a table.
+    /// Writes a member whose name needs no escapes, such as a name from a table.
     pub(crate) fn member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
@@ -312,7 +315,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('"');
     }
 
-    /// Writes a member as it was read, its known name spelt as asked.
+    /// Copies a member; a known name is written in the requested case.
     pub(crate) fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
@@ -331,7 +334,6 @@ impl<'o> ObjectWriter<'o> {
         }
     }
 
-    /// Closes the object.
     pub(crate) fn end(self) {
         self.out.push('}');
     }
@@ -343,13 +345,13 @@ impl<'o> ObjectWriter<'o> {
     }
 }
 
-/// The object of these members, spelt canonically.
+/// Writes these members as an object, spelt canonically.
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
 }
 
-/// The object that `fill` writes.
+/// Writes an object with the members that `fill` adds.
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
     let mut out = String::new();
     let mut object = ObjectWriter::begin(&mut out);
@@ -358,7 +360,6 @@ pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'st
     Json::from_trusted(out)
 }
 
-/// The array of these values.
 #[must_use]
 pub(crate) fn to_array(values: &[Json<'_>]) -> Json<'static> {
     let inner: Vec<&str> = values.iter().map(Json::as_str).collect();

@@ -4,18 +4,18 @@ pub mod json;
 pub mod proto;
 pub mod sse;
 
-/// How events stand in a body, whatever dialect they are in.
+/// The framing of events in a body, independent of the dialect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// server-sent events, each the JSON text of an event
     #[default]
     Sse,
-    /// frames of `application/vnd.ag-ui.event+proto`, which say canonical events only
+    /// frames of `application/vnd.ag-ui.event+proto`, which carry canonical events only
     Proto,
 }
 
 impl Framing {
-    /// The media type of such a body.
+    /// Returns the media type of such a body.
     #[must_use]
     pub(crate) const fn media_type(self) -> &'static str {
         match self {

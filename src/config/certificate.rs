@@ -2,11 +2,10 @@
 //!
 //! Both use it: `check`, so that a mistake is shown at its line, and the listener, each time that a file has changed.
 
+use crate::net::tls::{parse_certificates, parse_private_key};
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::{Error as NotPem, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ServerConfig, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{Error, RootCertStore};
@@ -48,19 +47,14 @@ impl CertificateError {
 /// # Errors
 /// Which of the two cannot be used.
 pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
-    let chain = parse_certificates(cert).map_err(CertificateError::Cert)?;
+    let chain = parse_certificates(cert).map_err(|error| CertificateError::Cert(error.to_string()))?;
     let mut not_after = i64::MAX;
     for one in &chain {
         let (_, read) = parse_x509_certificate(one)
             .map_err(|_| CertificateError::Cert("a certificate in this file cannot be read".to_owned()))?;
         not_after = not_after.min(read.validity().not_after.timestamp());
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-        CertificateError::Key(match error {
-            NotPem::NoItemsFound => "there is no private key in this file".to_owned(),
-            _ => "this file is no PEM".to_owned(),
-        })
-    })?;
+    let key = parse_private_key(key).map_err(|error| CertificateError::Key(error.to_string()))?;
     let certified = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
         Error::InconsistentKeys(_) => CertificateError::Key("this is the key of another certificate".to_owned()),
         Error::InvalidCertificate(_) => CertificateError::Cert("the certificate cannot be read".to_owned()),
@@ -75,7 +69,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
 /// What is wrong with the file.
 pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in parse_certificates(pem)? {
+    for certificate in parse_certificates(pem).map_err(|error| error.to_string())? {
         roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
     }
     Ok(roots)
@@ -104,13 +98,4 @@ pub(crate) fn server_config(
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified)));
     config.alpn_protocols = ALPN_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Ok(config)
-}
-
-fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match all {
-        Ok(all) if all.is_empty() => Err("there is no certificate in this file".to_owned()),
-        Ok(all) => Ok(all),
-        Err(_) => Err("this file is no PEM".to_owned()),
-    }
 }

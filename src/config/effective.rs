@@ -6,19 +6,12 @@
 
 use std::path::Path;
 
-use serde_saphyr::{Location, Spanned};
-
 use super::Config;
 use super::access::RateLimitQuota;
-use super::file::{
-    ConfigFile, ScalarOrList, SocketListSpec, SocketSpec, SpannedText, UpstreamHeaderSpec, UpstreamListSpec,
-    UpstreamSpec, synthetic_text,
-};
+use super::file::{ConfigFile, Scalar, ScalarOrList, SocketListSpec, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
 use super::load::{self, KeyCheck, LoadContext, LoadedConfig, env_var};
 use super::problem::{ConfigProblem, ConfigProblems};
-
-/// What is shown in place of a secret.
-const MASK: &str = "***";
+use super::schema::kind;
 
 /// The file at `path`, checked, as YAML in the order of the complete file.
 ///
@@ -74,7 +67,6 @@ fn render_error(path: &Path, error: impl std::fmt::Display) -> ConfigProblems {
 
 fn to_effective_file(path: &Path, mut file: ConfigFile, config: &Config) -> ConfigFile {
     fill_derived(&mut file, config);
-    mask(&mut file);
     let base = path.parent().unwrap_or(Path::new(""));
     for name in file_names_mut(&mut file) {
         make_absolute(name, base);
@@ -83,17 +75,19 @@ fn to_effective_file(path: &Path, mut file: ConfigFile, config: &Config) -> Conf
 }
 
 /// Makes a relative name of a file one from the root.
-fn make_absolute(name: &mut String, base: &Path) {
-    if !name.contains("${") && Path::new(name.as_str()).is_relative() {
+fn make_absolute(name: &mut FileName, base: &Path) {
+    if !name.contains("${") && Path::new(&**name).is_relative() {
         // It fails for an empty name alone, and where the current folder is gone.
         if let Ok(path) = std::path::absolute(base.join(name.trim())) {
-            *name = path.display().to_string();
+            *name = Text::new(path.display().to_string());
         }
     }
 }
 
-fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut String> {
-    let mut names: Vec<&mut SpannedText> = file.run_dir.iter_mut().collect();
+type FileName = Text<kind::FileName>;
+
+fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
+    let mut names: Vec<&mut Spanned<FileName>> = file.run_dir.iter_mut().collect();
     for issuer in file.auth.issuers.iter_mut().map(value_mut) {
         names.extend(
             [&mut issuer.jwks_file, &mut issuer.public_key_file, &mut issuer.secret_file].into_iter().flatten(),
@@ -132,11 +126,15 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut String> {
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
     for (written, issuer) in file.auth.issuers.iter_mut().map(value_mut).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {
-            written.algorithms = issuer.algorithms.iter().map(|algorithm| synthetic_text(algorithm.name())).collect();
+            written.algorithms = issuer
+                .algorithms
+                .iter()
+                .map(|algorithm| Scalar::without_position(Text::new(algorithm.name())))
+                .collect();
         }
     }
     for (written, policy) in file.rate_limits.iter_mut().map(value_mut).zip(&config.rate_limits.policies) {
-        let burst = |quota: &RateLimitQuota| synthetic_text(&quota.burst.to_string());
+        let burst = |quota: &RateLimitQuota| Scalar::without_position(Text::new(quota.burst.to_string()));
         written.burst.get_or_insert_with(|| burst(&policy.quota));
         for (tier, quota) in &policy.tiers {
             if let Some(tier) = written.tiers.get_mut(tier).map(value_mut) {
@@ -146,127 +144,14 @@ fn fill_derived(file: &mut ConfigFile, config: &Config) {
     }
     for (written, route) in file.routes.value.iter_mut().map(value_mut).zip(&config.routes) {
         let methods = &route.access.methods;
-        let names = || ScalarOrList::Many(methods.iter().map(|name| synthetic_text(name)).collect());
-        let all = if methods.is_empty() { ScalarOrList::One("none".to_owned()) } else { names() };
-        written.auth.get_or_insert(Spanned::new(all, Location::UNKNOWN, Location::UNKNOWN));
-    }
-}
-
-fn mask(file: &mut ConfigFile) {
-    for issuer in file.auth.issuers.iter_mut().map(value_mut) {
-        for url in [&mut issuer.issuer, &mut issuer.jwks_url].into_iter().flatten() {
-            url.value = redact_url(&url.value);
-        }
-        if let Some(secret) = &mut issuer.secret {
-            secret.value = mask_text(&secret.value);
-        }
-    }
-    for key in file.auth.api_keys.iter_mut().flat_map(|source| &mut source.value.keys).map(value_mut) {
-        for digest in key.sha256.iter_mut().filter(|digest| !is_reference(&digest.value)) {
-            digest.value = digest.value.chars().take(8).chain(['…']).collect();
-        }
-    }
-    for redis in file.redis.iter_mut().map(value_mut) {
-        if let Some(url) = &mut redis.url {
-            url.value = redact_url(&url.value);
-        }
-    }
-    for route in file.routes.value.iter_mut().map(value_mut) {
-        match route.upstream.as_mut().map(value_mut) {
-            Some(UpstreamListSpec::One(one)) => mask_upstream(one),
-            Some(UpstreamListSpec::Many(many)) => many.iter_mut().map(value_mut).for_each(mask_upstream),
-            None => {}
-        }
-        if let Some(events) = &mut route.events {
-            events.value = redact_url(&events.value);
-        }
-        for header in route.upstream_headers.values_mut().map(value_mut) {
-            match header {
-                UpstreamHeaderSpec::Text(text) => *text = mask_text(text),
-                UpstreamHeaderSpec::File(file) => {
-                    for prefix in file.prefix.iter_mut().filter(|prefix| !is_scheme(&prefix.value)) {
-                        prefix.value = mask_text(&prefix.value);
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn mask_upstream(upstream: &mut UpstreamSpec) {
-    match upstream {
-        UpstreamSpec::Url(url) => *url = redact_url(url),
-        UpstreamSpec::Mapping(mapping) => {
-            mapping.url.iter_mut().for_each(|url| url.value = redact_url(&url.value));
-        }
+        let names = || {
+            ScalarOrList::Many(methods.iter().map(|name| Scalar::without_position(Text::new(name.as_str()))).collect())
+        };
+        let all = if methods.is_empty() { ScalarOrList::One(Text::new("none")) } else { names() };
+        written.auth.get_or_insert(Spanned::without_position(all));
     }
 }
 
 fn value_mut<T>(spanned: &mut Spanned<T>) -> &mut T {
     &mut spanned.value
-}
-
-/// A secret as it is shown: a reference tells nothing, everything else could.
-fn mask_text(text: &str) -> String {
-    if is_reference(text) { text.to_owned() } else { MASK.to_owned() }
-}
-
-/// Whether a text is one reference without a default.
-fn is_reference(text: &str) -> bool {
-    let name = text.trim().strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| name.bytes().all(|each| each.is_ascii_alphanumeric() || each == b'_'))
-}
-
-/// Whether a prefix is the name of an authentication scheme alone, such as `Bearer `.
-fn is_scheme(text: &str) -> bool {
-    text.trim().len() < 16 && text.trim().bytes().all(|each| each.is_ascii_alphabetic())
-}
-
-/// A URL, or a path, without user name and password and without the values of its query.
-fn redact_url(text: &str) -> String {
-    let (before, query) = text.split_once('?').map_or((text, None), |(before, query)| (before, Some(query)));
-    let mut shown = match (before.split_once("://"), before.rfind('@')) {
-        (Some((scheme, _)), Some(at)) if at > scheme.len() => format!("{scheme}://{MASK}{}", &before[at..]),
-        _ => before.to_owned(),
-    };
-    if let Some(query) = query {
-        let each = |pair: &str| match pair.split_once('=') {
-            Some((name, value)) => format!("{name}={}", mask_unless_placeholder(value)),
-            None => mask_unless_placeholder(pair),
-        };
-        shown += &format!("?{}", query.split('&').map(each).collect::<Vec<_>>().join("&"));
-    }
-    shown
-}
-
-/// A value of a query: what stands for the ids of a run is no secret.
-fn mask_unless_placeholder(value: &str) -> String {
-    if matches!(value, "{thread_id}" | "{run_id}") { value.to_owned() } else { mask_text(value) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_reference, redact_url};
-
-    #[test]
-    fn masks_only_the_secret_parts_of_urls() {
-        for (url, shown) in [
-            ("http://h:80/a", "http://h:80/a"),
-            ("redis://:hunter2@h/0", "redis://***@h/0"),
-            ("redis://me:hun/ter2@h/0", "redis://***@h/0"),
-            ("${REDIS:-redis://me:hunter2@h}", "${REDIS:-redis://***@h}"),
-            ("http://h/a?key=hunter2&b=${KEY}&hunter2", "http://h/a?key=***&b=${KEY}&***"),
-            ("/runs/{thread_id}?run={run_id}&k=hunter2", "/runs/{thread_id}?run={run_id}&k=***"),
-            ("${URL}", "${URL}"),
-            ("/@me", "/@me"),
-        ] {
-            assert_eq!(redact_url(url), shown);
-        }
-    }
-
-    #[test]
-    fn treats_a_reference_with_a_default_as_a_secret() {
-        assert!(is_reference("${A_1}") && is_reference(" ${A}\n"));
-        assert!(!is_reference("${A:-hunter2}") && !is_reference("x${A}") && !is_reference("${A}${B:-}"));
-    }
 }

@@ -58,6 +58,3 @@ pub(crate) const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratel
 
 /// When they come back.
 pub(crate) const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-
-/// What went wrong behind the gateway (RFC 9209).
-pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -1,13 +1,14 @@
 //! Which keys the mappings of the file have, for a key that stands in the wrong one.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::value::Error as Refusal;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::file::{ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
+use super::file::{self, ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
 use super::spanned_tree::PathStep;
 
 /// Whether it is a key of routes that stands at the top of the file.
@@ -31,9 +32,44 @@ pub(super) fn suggest_location(key: &str, at: &[PathStep]) -> Option<&'static st
     home.map(|(_, _, words)| words)
 }
 
-/// The keys a struct reads, as it tells them to whatever it is read from.
+/// Returns the mappings of the file and of files of API keys by type name, each with its keys in the order of the type.
 #[must_use]
-pub fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+pub fn keys_by_mapping() -> BTreeMap<&'static str, &'static [&'static str]> {
+    macro_rules! keys {
+        ($($name:ident),+ $(,)?) => { [$((stringify!($name), keys_of::<file::$name>())),+].into() };
+    }
+    keys!(
+        ApiKeySpec,
+        AuthSpec,
+        CorsSpec,
+        EjectionSpec,
+        ConfigFile,
+        HealthCheckSpec,
+        IssuerSpec,
+        ApiKeyFile,
+        ApiKeyListSpec,
+        LimitsSpec,
+        ListenersSpec,
+        CustomDialectSpec,
+        RateLimitSpec,
+        RedisSpec,
+        ReplaySpec,
+        RequireSpec,
+        RouteSpec,
+        RunLimitsSpec,
+        PeerDialectMapping,
+        SocketMapping,
+        TierSpec,
+        TimeoutsSpec,
+        ListenerTlsSpec,
+        UpstreamHeaderMapping,
+        UpstreamMapping,
+        UpstreamTlsSpec,
+    )
+}
+
+/// The keys a struct reads, as it tells them to whatever it is read from.
+pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     struct FieldNameProbe<'a>(&'a Cell<&'static [&'static str]>);
     impl<'de> Deserializer<'de> for FieldNameProbe<'_> {
         type Error = Refusal;

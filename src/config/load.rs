@@ -1,7 +1,5 @@
 //! Reading a configuration: file, YAML, checks, and everything that is wrong with it.
 
-use std::fs::File as OsFile;
-use std::io::Read;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -12,10 +10,7 @@ use super::file::{ApiKeyFile, ConfigFile};
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::recovery::{self, RecoveredFile};
 use super::{Config, check};
-
-/// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller, and so is a file of
-/// thousands of API keys.
-pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
+use crate::net::read_file;
 
 /// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
 /// folder.
@@ -44,7 +39,7 @@ pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Lo
 /// # Errors
 /// That it cannot be read.
 pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
-    read_limited(path).map_err(|message| unreadable(&path.display().to_string(), message))
+    read_file::read_file(path).map_err(|error| unreadable(&path.display().to_string(), error.to_string()))
 }
 
 /// As [`runnable`], with other surroundings.
@@ -191,30 +186,6 @@ pub(super) fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The bytes of a file that a configuration names.
-///
-/// # Errors
-/// Why it cannot be read, without its path.
-pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, String> {
-    // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
-    if !path.metadata().map_err(|error| format!("cannot be read: {error}"))?.is_file() {
-        return Err("is no regular file".to_owned());
-    }
-    read_limited(path)
-}
-
-/// The bytes of whatever is there; a configuration may come through a pipe.
-fn read_limited(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let mut bytes = Vec::new();
-    let limit = MAX_FILE_BYTES as u64 + 1;
-    OsFile::open(path).map_err(cannot)?.take(limit).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(bytes)
-}
-
 /// The text of the file that messages call `name`.
 fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, ConfigProblems> {
     std::str::from_utf8(bytes).map_err(|error| {
@@ -240,7 +211,7 @@ fn yaml_options() -> Options {
             max_nodes: 100_000,
             max_aliases: 1_000,
             max_anchors: 1_000,
-            max_total_scalar_bytes: MAX_FILE_BYTES,
+            max_total_scalar_bytes: read_file::MAX_FILE_BYTES,
         },
     }
 }

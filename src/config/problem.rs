@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
+use super::schema::secrets::{is_secret_key, is_secret_path};
+
 /// How much of a long source line is shown, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
@@ -270,33 +272,29 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// Keys whose values no message may repeat.
-const SECRET_KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
-
-/// Whether the value at a path, or what holds it, is one that no message may repeat, however its key is spelt in the file.
-pub(super) fn is_secret_path(path: &str) -> bool {
-    path.split(['.', '[']).any(|key| SECRET_KEYS.contains(&key))
-}
-
-/// Whether a line, or one that it is indented under, has a key whose value no message may repeat.
+/// Returns whether a line, or one that it is indented under, has a key whose value is a secret.
 fn is_secret_line(source: &str, line: usize) -> bool {
-    let names_one = |line: &str| {
-        let behind = |key: &str| line.match_indices(key).map(|(at, _)| &line[at + key.len()..]).collect::<Vec<_>>();
-        let is_key = |rest: &&str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
-        SECRET_KEYS.iter().any(|key| behind(key).iter().any(is_key))
-    };
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;
     for line in above.into_iter().rev().filter(|line| !line.trim().is_empty()) {
         let own = line.len() - line.trim_start().len();
         if own < indent {
             indent = own;
-            if names_one(line) {
+            if keys_in_line(line).any(is_secret_key) {
                 return true;
             }
         }
     }
     false
+}
+
+/// Returns the words of a line that a colon follows.
+fn keys_in_line(line: &str) -> impl Iterator<Item = &str> {
+    line.split(':').rev().skip(1).map(|before| {
+        let before = before.trim_end().trim_end_matches(['"', '\'']);
+        let start = before.rfind(|each: char| !(each.is_ascii_alphanumeric() || matches!(each, '_' | '-')));
+        &before[start.map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8))..]
+    })
 }
 
 /// A file may hold anything; a terminal must not be steered by it.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::file::{ApiKeyFile, ConfigFile};
 
 pub(super) mod kind;
+pub(super) mod secrets;
 
 /// The schema of the configuration, pretty-printed.
 #[must_use]

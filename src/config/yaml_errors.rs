@@ -2,8 +2,9 @@
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
-use super::problem::{ConfigProblem, SourcePosition, did_you_mean, is_secret_path};
+use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
 use super::recovering_reader::ReadFailure;
+use super::schema::secrets::{holds_secrets, is_secret_path};
 use super::spanned_tree::{DuplicateKey, EMPTY_NODE, NodeLocation, SpannedTree, format_path};
 use super::yaml_hints;
 
@@ -52,9 +53,8 @@ pub(super) fn explain(
         None => (position, describe(error, &path, place.as_ref())),
     };
     let problem = ConfigProblem::for_file(name, message).with_location(&path, position, text);
-    // What stands in place of these mappings is likely to be what belongs into them.
-    let is_secret =
-        |path: &str| is_secret_path(path) || path.split(['.', '[']).any(|key| matches!(key, "auth" | "redis"));
+    // A value in place of a mapping is likely to be what belongs into it.
+    let is_secret = |path: &str| is_secret_path(path) || holds_secrets(path);
     let is_secret = is_slip_of_secret || at.is_some_and(|failed| is_secret(&failed.path.corrected_path));
     let problem = if is_secret { problem.without_excerpt() } else { problem };
     match hint {

@@ -8,7 +8,8 @@ use super::file::{
     TimeoutsSpec,
 };
 use super::keys::keys_of;
-use super::problem::{SourcePosition, is_secret_path};
+use super::problem::SourcePosition;
+use super::schema::secrets::is_secret_path;
 
 /// What was probably meant.
 #[derive(Debug)]

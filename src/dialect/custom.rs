@@ -61,6 +61,7 @@ impl DialectOverrides {
             strip: Vec::leak(stripped),
             has_event_line: base.has_event_line,
             option_names: base.option_names,
+            adapter: base.adapter,
         }))
     }
 }

@@ -1,30 +1,31 @@
 //! The canonical member names of AG-UI 1.0, each written once, with its snake_case spelling.
 //!
-//! Reading is liberal: both spellings of a known member are accepted wherever it may stand (`translation.md` §1).
+//! Reading is liberal: both spellings of a known member are accepted everywhere (`translation.md` §1).
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident = $camel:literal / $snake:literal,)+) => {
         /// A member name that AG-UI 1.0 defines on events, messages or run input.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the names are the specification's own")]
         pub enum Field { $($(#[$doc])* $name,)+ }
 
         impl Field {
-            /// Every field, in the order of the table.
+            /// Lists every field in the order of the table.
             pub const ALL: &'static [Field] = &[$(Field::$name,)+];
 
-            /// The canonical spelling.
+            /// Returns the canonical spelling.
             #[must_use]
             pub const fn camel(self) -> &'static str {
                 match self { $(Field::$name => $camel,)+ }
             }
 
-            /// The snake_case spelling; the same text where the name is one word.
+            /// Returns the snake_case spelling, which equals the canonical one for a single word.
             #[must_use]
             pub const fn snake(self) -> &'static str {
                 match self { $(Field::$name => $snake,)+ }
             }
 
-            /// The field that is written `name` in either spelling.
+            /// Finds the field by either spelling.
             #[must_use]
             #[allow(unreachable_patterns, reason = "one-word names are spelt alike in both styles")]
             pub fn from_wire(name: &str) -> Option<Field> {
@@ -35,37 +36,32 @@ macro_rules! fields {
 }
 
 fields! {
-    /// ms since the epoch, informational
+    /// milliseconds since the epoch, informational
     Timestamp = "timestamp" / "timestamp",
     /// the producer's own event, any JSON but null
     RawEvent = "rawEvent" / "raw_event",
-    /// open object; the home of everything that is carried
+    /// open object; carried members are stored here
     Metadata = "metadata" / "metadata",
-    /// who produced the event, on attributable events
+    /// the subagent that produced an attributable event
     SubagentRunId = "subagentRunId" / "subagent_run_id",
-    /// id of a message
     MessageId = "messageId" / "message_id",
-    /// who speaks
+    /// role of the message's author
     Role = "role" / "role",
-    /// display name of the speaker, or name of a CUSTOM event, tool, subagent
+    /// display name of the author, or name of a CUSTOM event, tool or subagent
     Name = "name" / "name",
     /// a piece of text, or a JSON Patch on state
     Delta = "delta" / "delta",
-    /// id of a tool call
     ToolCallId = "toolCallId" / "tool_call_id",
-    /// name of the called tool
     ToolCallName = "toolCallName" / "tool_call_name",
     /// message that owns a tool call
     ParentMessageId = "parentMessageId" / "parent_message_id",
-    /// what a message, a tool result or an activity holds
+    /// body of a message, a tool result or an activity
     Content = "content" / "content",
-    /// a whole state
+    /// the complete state
     Snapshot = "snapshot" / "snapshot",
-    /// a conversation
     Messages = "messages" / "messages",
-    /// kind of an activity
     ActivityType = "activityType" / "activity_type",
-    /// whether an activity snapshot replaces
+    /// true if an activity snapshot replaces the earlier one
     Replace = "replace" / "replace",
     /// JSON Patch on an activity
     Patch = "patch" / "patch",
@@ -75,19 +71,17 @@ fields! {
     Source = "source" / "source",
     /// payload of CUSTOM
     Value = "value" / "value",
-    /// id of a conversation
     ThreadId = "threadId" / "thread_id",
-    /// id of a run
     RunId = "runId" / "run_id",
-    /// what the producer speaks, `MAJOR.MINOR`
+    /// protocol version of the producer, `MAJOR.MINOR`
     ProtocolVersion = "protocolVersion" / "protocol_version",
-    /// run that this one branched from
+    /// run from which this one branched
     ParentRunId = "parentRunId" / "parent_run_id",
     /// echo of the run input
     Input = "input" / "input",
-    /// what a run or subagent returned
+    /// return value of a run or subagent
     Result = "result" / "result",
-    /// how a run or subagent ended
+    /// final state of a run or subagent
     Outcome = "outcome" / "outcome",
     /// token counts
     Usage = "usage" / "usage",
@@ -95,15 +89,14 @@ fields! {
     Message = "message" / "message",
     /// code of an error
     Code = "code" / "code",
-    /// name of a step
     StepName = "stepName" / "step_name",
-    /// what an encrypted value belongs to
+    /// kind of object that an encrypted value belongs to
     Subtype = "subtype" / "subtype",
-    /// id of what an encrypted value belongs to
+    /// id of the object that an encrypted value belongs to
     EntityId = "entityId" / "entity_id",
     /// an opaque value for the model's provider
     EncryptedValue = "encryptedValue" / "encrypted_value",
-    /// what a subagent or tool is for
+    /// purpose of a subagent or tool
     Description = "description" / "description",
     /// subagent that started this one
     ParentSubagentRunId = "parentSubagentRunId" / "parent_subagent_run_id",
@@ -111,24 +104,23 @@ fields! {
     ParentToolCallId = "parentToolCallId" / "parent_tool_call_id",
     /// id of a message or tool call inside a list
     Id = "id" / "id",
-    /// tool calls of an assistant message
     ToolCalls = "toolCalls" / "tool_calls",
     /// error text of a tool message
     Error = "error" / "error",
     /// shared state, in run input
     State = "state" / "state",
-    /// tools that the client offers
+    /// tools offered by the client
     Tools = "tools" / "tools",
-    /// what the application tells the agent
+    /// background information from the application for the agent
     Context = "context" / "context",
-    /// passed through untouched, always
+    /// always passed through unchanged
     ForwardedProps = "forwardedProps" / "forwarded_props",
     /// answers to interrupts
     Resume = "resume" / "resume",
 }
 
 impl Field {
-    /// The name as a snake_case or camelCase dialect writes it.
+    /// Returns the name in the case that a dialect writes.
     #[must_use]
     pub const fn wire_name(self, snake: bool) -> &'static str {
         if snake { self.snake() } else { self.camel() }

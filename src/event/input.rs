@@ -1,29 +1,26 @@
-//! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages taken apart as far as translation needs.
+//! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages parsed as far as translation needs.
 
 use super::{Json, Members};
 
-/// A request to run an agent. Members other than messages stay JSON text.
+/// Holds a request to run an agent. All members but the messages stay JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {
-    /// the conversation; every event of the run carries it
     pub(crate) thread_id: Json<'a>,
-    /// the run; every event of the run carries it
     pub(crate) run_id: Json<'a>,
-    /// the conversation so far, oldest first
+    /// oldest first
     pub(crate) messages: Vec<MessageMembers<'a>>,
-    /// Everything else at the top level (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in the order of the
-    /// wire, without the three members above.
+    /// The other top-level members (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in wire order.
     pub(crate) members: Members<'a>,
 }
 
-/// One message: its members in the order of the wire.
+/// One message: its members in wire order.
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
-/// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
+/// Lists the roles of messages (`specs/ag-ui-1.0.md` §2).
 pub(crate) const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
 
-/// Role of a message that shows what an agent does; only canonical AG-UI has it.
+/// Role of a message that shows an agent's activity; exists only in canonical AG-UI.
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// Role of a message that holds what an agent thought; only canonical AG-UI has it.
+/// Role of a message with an agent's reasoning; exists only in canonical AG-UI.
 pub(crate) const REASONING: &str = "reasoning";

@@ -1,16 +1,16 @@
-//! The 31 events of AG-UI 1.0 and what each may say: one table (`specs/ag-ui-1.0.md` §1.1).
+//! The 31 events of AG-UI 1.0 and their members, in one table (`specs/ag-ui-1.0.md` §1.1).
 //!
-//! The table is the vocabulary of the hub. Every dialect is described against it, the run guard checks what leaves
-//! against it, and metrics take their closed `type` label from it.
+//! Every dialect is described against this table, the run guard checks outgoing events against it, and metrics take
+//! their closed `type` label from it.
 
 use super::field::Field;
 
-/// What a member's value must look like for the real client to accept it.
+/// Restricts a member's value to those that the real client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum MemberType {
-    /// any string
     Str,
-    /// one of the words that a plain string enum admits
+    /// one of these values of a plain string enum
     StringEnum(&'static [&'static str]),
     /// any JSON, null included
     Any,
@@ -18,32 +18,28 @@ pub enum MemberType {
     Present,
     /// an object, open by key
     Object,
-    /// an array
     Array,
     /// an RFC 6902 patch
     Patch,
-    /// how a run or subagent ended: an object told apart by its `type`
+    /// the ending of a run or subagent: an object distinguished by its `type`
     Outcome,
     /// a list of token counts
     Usage,
-    /// a run input
     Input,
     /// a string, or an array of content parts
     Content,
-    /// `true` or `false`
     Bool,
     /// an integer within ±(2^53−1)
     Integer,
 }
 
-/// One member that an event may have.
+/// Describes one member of an event.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub struct Slot {
-    /// which member
     pub field: Field,
-    /// what it must look like
     pub member_type: MemberType,
-    /// whether the event is refused without it
+    /// The client rejects the event without it.
     pub required: bool,
 }
 
@@ -57,28 +53,27 @@ const fn opt(field: Field, form: MemberType) -> Slot {
 
 macro_rules! kinds {
     ($($name:ident = $wire:literal [$($slot:expr),* $(,)?];)+) => {
-        /// The type of a canonical event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "the names are the specification's own")]
         pub enum EventType { $($name,)+ }
 
         impl EventType {
-            /// Every kind, in the order of the table.
+            /// Lists every type in the order of the table.
             pub const ALL: &'static [EventType] = &[$(EventType::$name,)+];
 
-            /// The value of `type` on the wire.
+            /// Returns the value of `type` on the wire.
             #[must_use]
             pub const fn wire(self) -> &'static str {
                 match self { $(EventType::$name => $wire,)+ }
             }
 
-            /// The kind that is written `type` on the wire; case matters.
+            /// Finds the type by its wire name; case matters.
             #[must_use]
             pub fn from_wire(name: &str) -> Option<EventType> {
                 match name { $($wire => Some(EventType::$name),)+ _ => None }
             }
 
-            /// The members of this kind beyond those that every event may have ([`COMMON`]).
+            /// Returns the members of this type without those of every event ([`COMMON_SLOTS`]).
             #[must_use]
             pub const fn slots(self) -> &'static [Slot] {
                 match self { $(EventType::$name => const { &[$($slot),*] },)+ }
@@ -87,12 +82,12 @@ macro_rules! kinds {
     };
 }
 
-/// Roles that a streamed text message may have; absent means `assistant`.
+/// Lists the roles of streamed text messages; absence means `assistant`.
 pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
 
 use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
-/// Members of every event (`BaseEvent`). Attributable events have [`Field::SubagentRunId`] besides.
+/// Lists the members of every event (`BaseEvent`). Attributable events add [`Field::SubagentRunId`].
 pub(crate) const COMMON_SLOTS: &[Slot] =
     &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
 
@@ -157,30 +152,30 @@ kinds! {
 }
 
 impl EventType {
-    /// All members of this kind, the common ones last.
+    /// Returns all members of this type, the common ones last.
     pub fn all_slots(self) -> impl Iterator<Item = &'static Slot> {
         self.slots().iter().chain(COMMON_SLOTS)
     }
 
-    /// The slot of `field`, where this kind has it.
+    /// Returns the slot of `field` if this type has that member.
     #[must_use]
     pub(crate) fn slot(self, field: Field) -> Option<&'static Slot> {
         self.all_slots().find(|slot| slot.field == field)
     }
 
-    /// Whether this event begins or ends the run.
+    /// Returns true if this event begins or ends the run.
     #[must_use]
     pub(crate) const fn is_run_boundary(self) -> bool {
         matches!(self, EventType::RunStarted) || self.is_terminal()
     }
 
-    /// Whether this event ends the run.
+    /// Returns true if this event ends the run.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Whether this is an event of a reasoning span or of a message in it; chunks are neither.
+    /// Returns true for an event of a reasoning span or of a message in it, except a chunk.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,
@@ -210,7 +205,7 @@ mod tests {
         }
     }
 
-    /// The table must say what the published schema says: same members, same required ones, for every kind.
+    /// Compares the table with the published schema: same members and same required ones, for every type.
     #[test]
     fn matches_the_published_event_schema() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.event.schema.json");

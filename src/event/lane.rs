@@ -1,28 +1,27 @@
 //! Chunk streams: `*_CHUNK` events open messages and calls without a start and close them without an end.
 //!
-//! A lane is one speaker: the agent itself, or one subagent. A lane has one chunk stream at the most; another id or kind in
-//! the lane closes it, and so does any other event of the lane that speaks (`specs/ag-ui-1.0.md` §3.2 "Chunks").
+//! A lane belongs to one speaker: the agent itself, or one subagent. A lane has at most one chunk stream; another id or
+//! kind in the lane closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks").
+//! This file keeps the lanes for repair: the client's JSON values, bounded. `translate/verify/chunks.rs` keeps its own,
+//! because it expands the chunks and must reject what repair continues.
 
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Most lanes whose chunk streams are kept at once. Beyond, the one that was used first is forgotten: a chunk that names what
-/// it is a piece of goes on all the same, and no agent has so many that speak at once.
+/// Limits the lanes kept at once. Beyond it the lane unused for longest is dropped: a chunk that names its message
+/// continues all the same, and no agent has so many concurrent speakers.
 const LANES_LIMIT: usize = 256;
 
-/// What a chunk is a piece of.
+/// The kind of item that a chunk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkStreamKind {
-    /// TEXT_MESSAGE_CHUNK
     Text,
-    /// REASONING_MESSAGE_CHUNK
     Reasoning,
-    /// TOOL_CALL_CHUNK
     ToolCall,
 }
 
 impl ChunkStreamKind {
-    /// The piece that an event of `kind` is.
+    /// Returns the kind that an event of type `kind` continues.
     #[must_use]
     pub(crate) const fn from_event(kind: EventType) -> Option<ChunkStreamKind> {
         match kind {
@@ -33,7 +32,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// The member that names what it is a piece of.
+    /// Returns the member that identifies the stream.
     #[must_use]
     pub(crate) const fn id_field(self) -> Field {
         match self {
@@ -42,7 +41,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Returns the item that a stream of this kind is, opened by chunks instead of a start event.
+    /// Returns the item that such a stream forms without a start event.
     #[must_use]
     pub(crate) const fn item(self) -> RunItem {
         match self {
@@ -52,7 +51,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// The event that says the same piece of something that was started.
+    /// Returns the content event that corresponds to the chunk.
     #[must_use]
     pub(crate) const fn content_event(self) -> EventType {
         match self {
@@ -62,7 +61,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Members that the first chunk settles for the whole stream: a later one may say them again, and nothing else.
+    /// Lists the members that the first chunk fixes for the whole stream: a later chunk may only repeat them.
     #[must_use]
     pub(crate) const fn fixed_fields(self) -> &'static [Field] {
         match self {
@@ -82,8 +81,8 @@ pub(crate) enum ClosedStreams {
 }
 
 impl ClosedStreams {
-    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." A chunk closes streams by the id it names,
-    /// so it counts as [`ClosedStreams::None`] here.
+    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks yield
+    /// [`ClosedStreams::None`], because they close streams by the id that they name.
     #[must_use]
     pub(crate) const fn by_event(kind: EventType) -> Self {
         match kind {
@@ -103,20 +102,17 @@ impl ClosedStreams {
     }
 }
 
-/// One chunk stream.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkStream {
-    /// what its chunks are pieces of
     pub(crate) kind: ChunkStreamKind,
-    /// the id of that
     pub(crate) id: Json<'static>,
-    /// who speaks; nobody for the agent itself
+    /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// what the first chunk settled
+    /// the values from the first chunk
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
 
-/// The chunk streams of a run, the one that was used last at the end.
+/// Tracks the chunk streams of a run, the most recently used last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkLanes {
     open_streams: Vec<ChunkStream>,
@@ -125,7 +121,7 @@ pub(crate) struct ChunkLanes {
 }
 
 impl ChunkLanes {
-    /// Takes an event into account that leaves: most that are no chunks close the stream of their lane.
+    /// Applies an outgoing event: most events other than chunks close the stream of their lane.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if self.open_streams.is_empty() {
             return;
@@ -140,18 +136,18 @@ impl ChunkLanes {
         }
     }
 
-    /// The open streams of this kind, the latest last.
+    /// Returns the open streams of this kind, the most recent last.
     pub(crate) fn open_streams(&self, piece: ChunkStreamKind) -> impl DoubleEndedIterator<Item = &ChunkStream> {
         self.open_streams.iter().filter(move |stream| stream.kind == piece)
     }
 
-    /// The last stream of this kind, closed or not.
+    /// Returns the last stream of this kind, closed or not.
     #[must_use]
     pub(crate) fn last_stream(&self, piece: ChunkStreamKind) -> Option<&ChunkStream> {
         self.last_streams.iter().find(|stream| stream.kind == piece)
     }
 
-    /// Notes that a chunk of `stream` came: the stream is open, and the only one of its lane.
+    /// Makes `stream` the only open one of its lane and the most recent of all.
     pub(crate) fn mark_used(&mut self, stream: ChunkStream) {
         self.open_streams.retain(|own| own.owner != stream.owner);
         self.last_streams.retain(|own| own.kind != stream.kind);

@@ -1,6 +1,6 @@
 //! The canonical vocabulary: AG-UI 1.0 as tables, one event, one run input, and the state machine of a run.
 //!
-//! Everything else in the crate is described against this module; it depends on nothing.
+//! The rest of the crate builds on this module; it depends on no other.
 
 pub(crate) mod field;
 pub(crate) mod input;
@@ -19,15 +19,14 @@ pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;
 
-/// The version of AG-UI that the gateway speaks to whoever speaks the canonical dialect.
+/// The AG-UI version that the gateway announces to peers of the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 
-/// The name of an object's member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MemberKey<'a> {
     /// a name that AG-UI 1.0 defines
     Known(Field),
-    /// any other name, as it was written
+    /// any other name, as received
     Other(Cow<'a, str>),
 }
 
@@ -44,42 +43,40 @@ impl MemberKey<'_> {
 
 pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
 
-/// The members of one object in the order of the wire.
+/// The members of one object in wire order.
 pub(crate) type Members<'a> = Vec<Member<'a>>;
 
-/// One canonical event: a kind, and members that are still JSON text.
+/// One canonical event: a type, and members that are still JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<'a> {
-    /// what happened
     pub(crate) kind: EventType,
-    /// everything but `type`
+    /// all members but `type`
     pub(crate) members: Members<'a>,
-    /// The frame that this event was read from, while the event still says exactly that in the canonical dialect: a
-    /// writer of that dialect then passes the bytes through. Every change of the event clears it.
+    /// The frame that this event was read from, as long as it is still accurate in the canonical dialect: a writer of
+    /// that dialect passes the bytes through. Every change of the event clears it.
     pub(crate) source: Option<&'a str>,
 }
 
 impl<'a> Event<'a> {
-    /// An event without members.
+    /// Creates an event without members.
     #[must_use]
     pub(crate) fn new(kind: EventType) -> Self {
         Event { kind, members: Members::new(), source: None }
     }
 
-    /// The same event with `field` added.
+    /// Adds `field`.
     #[must_use]
     pub(crate) fn with(mut self, field: Field, value: Json<'a>) -> Self {
         self.set(field, value);
         self
     }
 
-    /// The value of `field`.
     #[must_use]
     pub(crate) fn get(&self, field: Field) -> Option<&Json<'a>> {
         get(&self.members, field)
     }
 
-    /// The text of `field`, when it is a string.
+    /// Returns the text of `field` if it is a string.
     #[must_use]
     pub(crate) fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         self.get(field).and_then(Json::text)
@@ -90,13 +87,13 @@ impl<'a> Event<'a> {
         self.text(field).map(Cow::into_owned)
     }
 
-    /// Sets `field`, in place when it stands already, at the end otherwise.
+    /// Replaces `field` in place, or appends it.
     pub(crate) fn set(&mut self, field: Field, value: Json<'a>) {
         self.source = None;
         set(&mut self.members, MemberKey::Known(field), value);
     }
 
-    /// Takes `field` out.
+    /// Removes `field`.
     pub(crate) fn remove(&mut self, field: Field) -> Option<Json<'a>> {
         let taken = remove(&mut self.members, field);
         if taken.is_some() {
@@ -105,20 +102,19 @@ impl<'a> Event<'a> {
         taken
     }
 
-    /// The same event with its own text, for keeping beyond the frame.
+    /// Copies the text, so that the event can outlive its frame.
     #[must_use]
     pub(crate) fn into_owned(self) -> Event<'static> {
         Event { kind: self.kind, members: into_owned_members(self.members), source: None }
     }
 }
 
-/// The id of the message that these members belong to; the empty text where they name none.
+/// Returns the id of the message that these members belong to, or the empty string.
 #[must_use]
 pub(crate) fn message_id(members: &[Member<'_>]) -> Json<'static> {
     get(members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
-/// The value of `field` among `members`.
 #[must_use]
 pub(crate) fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
@@ -130,7 +126,7 @@ pub(crate) fn find_member<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Opti
     members.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
 }
 
-/// Sets the member `key`, in place when it stands already, at the end otherwise.
+/// Replaces the member `key` in place, or appends it.
 pub(crate) fn set<'a>(members: &mut Vec<Member<'a>>, key: MemberKey<'a>, value: Json<'a>) {
     match members.iter_mut().find(|(own, _)| *own == key) {
         Some((_, old)) => *old = value,
@@ -138,13 +134,13 @@ pub(crate) fn set<'a>(members: &mut Vec<Member<'a>>, key: MemberKey<'a>, value: 
     }
 }
 
-/// Takes `field` out of `members`, keeping the order of the others.
+/// Removes `field` and keeps the order of the other members.
 pub(crate) fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<Json<'a>> {
     let at = members.iter().position(|(key, _)| *key == MemberKey::Known(field))?;
     Some(members.remove(at).1)
 }
 
-/// The members with their own text.
+/// Copies the text of all members.
 #[must_use]
 pub(crate) fn into_owned_members(members: Members<'_>) -> Members<'static> {
     members

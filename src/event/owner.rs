@@ -1,4 +1,4 @@
-//! Who said what: the owner of each message and call, as the real client keeps it.
+//! Ownership: the subagent that each message and call belongs to, as the real client records it.
 //!
 //! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
 //! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
@@ -6,43 +6,46 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Most messages and calls of one run whose owners are kept. Beyond, nobody owns what is new: no agent has so many, and one
-/// that means harm must not fill the memory.
+/// Limits the messages and calls of one run whose owners are recorded, against a malicious agent. Later ones have no
+/// owner.
 const OWNERS_LIMIT: usize = 100_000;
 
-/// Longest id whose owner is kept, in bytes: nobody calls a message so.
+/// Limits the length of an id whose owner is recorded, in bytes.
 const ID_LIMIT: usize = 1 << 10;
 
-/// What is owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum OwnerNamespace {
     Message,
     ToolCall,
 }
 
-/// The owners of a run's messages and calls; nobody is the agent itself.
+/// Records the owners of a run's messages and calls; `None` is the agent itself.
 #[derive(Debug, Default)]
-pub(crate) struct ItemOwners(HashMap<(OwnerNamespace, Box<str>), Option<Box<str>>>);
+pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 
-/// Which member of an event does not agree with an owner.
+/// The member of an event that contradicts an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerConflict {
-    /// the event says another owner than the recorded one
+    /// the event names an owner other than the recorded one
     Tag,
-    /// a call belongs to another owner than its parent message
+    /// a call belongs to an owner other than that of its parent message
     Parent,
 }
 
-impl ItemOwners {
-    /// Checks what an event says about owners; the first event about something settles its owner.
-    ///
-    /// # Errors
-    /// The member that has to go.
-    pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
-        let tag = event.text(Field::SubagentRunId);
-        let named = |space, field| event.text(field).map(|id| (space, Box::from(&*id)));
-        let message = || named(OwnerNamespace::Message, Field::MessageId);
-        let (key, parent) = match event.kind {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct OwnerKey {
+    namespace: OwnerNamespace,
+    id: Box<str>,
+}
+
+impl OwnerKey {
+    fn from_event(event: &Event<'_>, namespace: OwnerNamespace, field: Field) -> Option<Self> {
+        event.text(field).map(|id| OwnerKey { namespace, id: Box::from(&*id) })
+    }
+
+    /// Returns the key of the item whose owner the event has to match.
+    fn of_item(event: &Event<'_>, is_tagged: bool) -> Option<Self> {
+        match event.kind {
             EventType::TextMessageStart
             | EventType::ReasoningStart
             | EventType::ReasoningMessageStart
@@ -50,38 +53,59 @@ impl ItemOwners {
             | EventType::ActivityDelta
             | EventType::ToolCallResult
             | EventType::TextMessageChunk
-            | EventType::ReasoningMessageChunk => (message(), None),
-            EventType::ToolCallStart | EventType::ToolCallChunk => (
-                named(OwnerNamespace::ToolCall, Field::ToolCallId),
-                named(OwnerNamespace::Message, Field::ParentMessageId),
-            ),
-            EventType::ReasoningEncryptedValue => {
-                let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
-                (named(if call { OwnerNamespace::ToolCall } else { OwnerNamespace::Message }, Field::EntityId), None)
+            | EventType::ReasoningMessageChunk => Self::from_event(event, OwnerNamespace::Message, Field::MessageId),
+            EventType::ToolCallStart | EventType::ToolCallChunk => {
+                Self::from_event(event, OwnerNamespace::ToolCall, Field::ToolCallId)
             }
-            // What goes on is asked only where it says who speaks.
+            EventType::ReasoningEncryptedValue => {
+                let is_call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
+                let namespace = if is_call { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
+                Self::from_event(event, namespace, Field::EntityId)
+            }
+            // A continuation is checked only if it names a subagent.
             EventType::TextMessageContent
             | EventType::TextMessageEnd
             | EventType::ReasoningEnd
             | EventType::ReasoningMessageContent
             | EventType::ReasoningMessageEnd
-                if tag.is_some() =>
+                if is_tagged =>
             {
-                (message(), None)
+                Self::from_event(event, OwnerNamespace::Message, Field::MessageId)
             }
-            EventType::ToolCallArgs | EventType::ToolCallEnd if tag.is_some() => {
-                (named(OwnerNamespace::ToolCall, Field::ToolCallId), None)
+            EventType::ToolCallArgs | EventType::ToolCallEnd if is_tagged => {
+                Self::from_event(event, OwnerNamespace::ToolCall, Field::ToolCallId)
             }
-            _ => (None, None),
-        };
+            _ => None,
+        }
+    }
+
+    /// Returns the key of the message that carries a tool call.
+    fn of_parent(event: &Event<'_>) -> Option<Self> {
+        match event.kind {
+            EventType::ToolCallStart | EventType::ToolCallChunk => {
+                Self::from_event(event, OwnerNamespace::Message, Field::ParentMessageId)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ItemOwners {
+    /// Checks an event against the recorded owners; the first event about an item sets its owner.
+    ///
+    /// # Errors
+    /// Returns the member that has to be removed.
+    pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
+        let tag = event.text(Field::SubagentRunId);
+        let key = OwnerKey::of_item(event, tag.is_some());
         let known = key.as_ref().and_then(|key| self.0.get(key)).cloned();
         let agrees = |owner: &Option<Box<str>>| tag.is_none() || owner.as_deref() == tag.as_deref();
         if known.as_ref().is_some_and(|owner| !agrees(owner)) {
             return Err(OwnerConflict::Tag);
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
-        if let Some(parent) = parent {
-            // A parent that nobody opened is nobody's: whoever starts it says whose it is.
+        if let Some(parent) = OwnerKey::of_parent(event) {
+            // A parent without an owner takes that of the first call that names it.
             let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
@@ -101,7 +125,7 @@ impl ItemOwners {
             | EventType::ReasoningMessageEnd
             | EventType::ToolCallArgs
             | EventType::ToolCallEnd => {}
-            // Activities and results say whose they are each time, and are believed.
+            // Activities and results name their owner each time, and the latest one counts.
             EventType::ActivitySnapshot | EventType::ToolCallResult
                 if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
@@ -112,19 +136,20 @@ impl ItemOwners {
         Ok(())
     }
 
-    fn record_owner(&mut self, key: (OwnerNamespace, Box<str>), owner: Option<Box<str>>) {
-        if self.0.len() < OWNERS_LIMIT && key.1.len() <= ID_LIMIT {
+    fn record_owner(&mut self, key: OwnerKey, owner: Option<Box<str>>) {
+        if self.0.len() < OWNERS_LIMIT && key.id.len() <= ID_LIMIT {
             self.0.entry(key).or_insert(owner);
         }
     }
 
-    /// A message of a list, or a call in one, has the owner that the message says. `field` names which it is:
+    /// Sets the owner of a message from a list, or of a call in one. `field` selects the namespace:
     /// [`Field::MessageId`] or [`Field::ToolCallId`].
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
-        let space = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
-        let kept = |id: &std::borrow::Cow<'_, str>| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT;
-        if let Some(id) = id.and_then(Json::text).filter(kept) {
-            self.0.insert((space, Box::from(&*id)), owner.and_then(Json::text).map(|text| Box::from(&*text)));
+        let namespace = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
+        let Some(id) = id.and_then(Json::text) else { return };
+        if self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT {
+            let key = OwnerKey { namespace, id: Box::from(&*id) };
+            self.0.insert(key, owner.and_then(Json::text).map(|text| Box::from(&*text)));
         }
     }
 }

@@ -1,24 +1,22 @@
-//! Events that AG-UI 1.0 retired and its client still understands (`specs/ag-ui-1.0.md` §1.3).
+//! Events that AG-UI 1.0 retired and its client still accepts (`specs/ag-ui-1.0.md` §1.3).
 //!
-//! They carry no ids. The client turns each into the event of reasoning that it was, with ids that it makes up itself.
+//! They carry no ids. The client converts each to its reasoning event, with ids that it generates.
 
 use super::EventType;
 use super::run::ItemAction;
 
-/// A retired event: what it is now, and what it does to the span or message that has no id.
+/// A retired event: its successor, and its action on the span or message without an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetiredEvent {
     /// value of `type`
     pub(crate) wire: &'static str,
-    /// the event that it became
+    /// its successor
     pub(crate) kind: EventType,
-    /// whether it opens, uses or closes what it speaks of
     pub(crate) action: ItemAction,
-    /// whether it speaks of the message inside the span
+    /// true for the message inside the span, false for the span
     pub(crate) in_message: bool,
 }
 
-/// Every retired event.
 pub(crate) const RETIRED_EVENTS: &[RetiredEvent] = &[
     RetiredEvent {
         wire: "THINKING_START",
@@ -47,7 +45,7 @@ pub(crate) const RETIRED_EVENTS: &[RetiredEvent] = &[
     RetiredEvent { wire: "THINKING_END", kind: EventType::ReasoningEnd, action: ItemAction::Close, in_message: false },
 ];
 
-/// The retired event that is written `wire`.
+/// Finds the retired event by its wire name.
 #[must_use]
 pub(crate) fn find_by_wire(wire: &str) -> Option<&'static RetiredEvent> {
     RETIRED_EVENTS.iter().find(|retired| retired.wire == wire)

@@ -1,4 +1,4 @@
-//! The state machine of a run: which event may come next.
+//! The state machine of a run: the events that may come next.
 //!
 //! ```text
 //!              RUN_STARTED                 RUN_FINISHED (nothing open)
@@ -9,54 +9,52 @@
 //!      └────────────────────────┴──────────────────▶ Ended(Failed) ────▶ Active{open}
 //! ```
 //!
-//! These are checks that `@ag-ui/client` 1.0.0 makes in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2); what breaks
-//! one rejects the whole run over there, so the run guard asks this machine before anything leaves. Chunk streams are in
-//! `lane`, owners of what is closed already in `owner`.
+//! `@ag-ui/client` 1.0.0 makes these checks in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2) and rejects the
+//! whole run for one violation, so the run guard applies this machine before an event leaves. Chunk streams are in
+//! `lane`, owners of closed items in `owner`. `translate/verify/order.rs` applies the same rules to reach a verdict: it
+//! must never be stricter than the client and continues after a violation, while this machine may be stricter, leaves
+//! its state unchanged on refusal and finds items in constant time. They share [`RunItem`] and [`ItemAction`].
 
 use super::{Event, EventType, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where a run stands.
 #[derive(Debug, Default)]
 pub(crate) enum RunStateMachine {
-    /// nothing has been said yet
+    /// no event yet
     #[default]
     Waiting,
     /// between RUN_STARTED and the terminal event
     Active(OpenItems),
-    /// a terminal event was said
+    /// after the terminal event
     Ended(RunEnding),
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum RunEnding {
-    /// RUN_FINISHED
     Finished,
-    /// RUN_FINISHED, said by the gateway because the run was stopped on purpose
+    /// RUN_FINISHED, sent by the gateway because the run was stopped on purpose
     Cancelled,
-    /// RUN_ERROR
     Failed,
 }
 
-/// What a run has opened and not closed yet, in the order of opening.
+/// Holds the items that a run has opened and not closed yet, in opening order.
 ///
-/// However much an agent opens, an event finds its item at once: most are about the one that the last event was about, and
-/// the others are found by name.
+/// Lookup stays fast however many items are open: most events concern the item of the event before, and the others are
+/// found by key.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
-    /// by the place in the order of opening; boxed, because a node has room for eleven and most runs have one or two
+    /// by position in opening order; boxed, because a node has room for eleven and most runs have one or two items
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
-    /// how many were opened
     opened_count: usize,
-    /// the item that the last event was about
+    /// position of the item that the last event concerned
     last_position: usize,
     /// subagents that ended in this run: "id already finished in this run" may not start again
     ended_subagents: HashSet<ItemKey>,
 }
 
-/// What an item goes by, however its characters are escaped. Steps are told apart by who started them, too.
+/// Identifies an item whatever escapes its id uses. Steps are distinguished by their owner, too.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
 fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
@@ -65,19 +63,18 @@ fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
     (item, text.is_some(), Box::from(text.as_deref().unwrap_or(id.as_str())), owner)
 }
 
-/// One open thing.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenItem {
-    /// what it is
     pub(crate) item: RunItem,
-    /// its id, as the JSON string that opened it
+    /// the JSON string from the opening event
     pub(crate) id: Json<'static>,
-    /// the subagent that opened it; nobody for the agent itself
+    /// the subagent that opened it; `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
 }
 
-/// The kinds of thing that are opened and closed. RUN_FINISHED is checked in this order, so it is the order of closing.
+/// The kinds of items that are opened and closed, in closing order: RUN_FINISHED is checked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum RunItem {
     /// STEP_STARTED … STEP_FINISHED
     Step,
@@ -93,40 +90,39 @@ pub enum RunItem {
     Subagent,
 }
 
-/// What an event does to an item.
+/// The effect of an event on an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum ItemAction {
-    /// opens it
     Open,
-    /// needs it open
+    /// requires that it is open
     Use,
-    /// closes it
     Close,
 }
 
-/// Why an event may not come now.
+/// The reason why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunViolation {
-    /// the first event must be RUN_STARTED or RUN_ERROR
+    /// the first event is neither RUN_STARTED nor RUN_ERROR
     NotStarted,
     /// RUN_STARTED while a run is active
     AlreadyActive,
     /// an event after the terminal one
     Ended(RunEnding),
-    /// a start of something that is open
+    /// a start of an item that is open
     AlreadyOpen(RunItem),
-    /// a use or an end of something that is not open
+    /// a use or an end of an item that is not open
     NotOpen(RunItem),
-    /// a use or an end that names another subagent than the opener
+    /// a use or an end that names a subagent other than the opener
     OtherOwner,
-    /// a subagent whose parent is none of this run
+    /// a subagent whose parent does not belong to this run
     UnknownParent,
-    /// RUN_FINISHED while something is open
+    /// RUN_FINISHED while an item is open
     StillOpen,
 }
 
 impl RunItem {
-    /// How an event of `kind` touches an item, and which member names it.
+    /// Returns the effect of an event of type `kind` on an item, and the member that identifies the item.
     #[must_use]
     pub const fn action_for(kind: EventType) -> Option<(RunItem, ItemAction, Field)> {
         Some(match kind {
@@ -151,7 +147,7 @@ impl RunItem {
         })
     }
 
-    /// The kind of the event that opens such an item.
+    /// Returns the event that opens such an item.
     #[must_use]
     pub(crate) const fn opener(self) -> EventType {
         match self {
@@ -164,7 +160,7 @@ impl RunItem {
         }
     }
 
-    /// The kind of the event that closes such an item without saying more.
+    /// Returns the plainest event that closes such an item, and the member that identifies it.
     #[must_use]
     pub const fn closer(self) -> (EventType, Field) {
         match self {
@@ -179,7 +175,6 @@ impl RunItem {
 }
 
 impl OpenItems {
-    /// Where an item stands.
     fn position(&self, item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
         let is_it = |own: &OpenItem| {
             own.item == item && own.id == *id && (item != RunItem::Step || own.owner.as_ref() == owner)
@@ -190,8 +185,8 @@ impl OpenItems {
         if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
     }
 
-    /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
-    /// opened first within a kind.
+    /// Returns the open items in the order in which they have to be closed before RUN_FINISHED: by kind, and within a
+    /// kind the latest opened first.
     #[must_use]
     pub(crate) fn items_in_closing_order(&self) -> Vec<OpenItem> {
         let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();
@@ -206,13 +201,14 @@ impl OpenItems {
 
     fn apply(
         &mut self,
-        (item, step): (RunItem, ItemAction),
+        item: RunItem,
+        action: ItemAction,
         id: &Json<'_>,
         event: &Event<'_>,
     ) -> Result<(), RunViolation> {
         let owner = event.get(Field::SubagentRunId).filter(|_| item != RunItem::Subagent);
         let at = self.position(item, id, owner);
-        match (step, at) {
+        match (action, at) {
             (ItemAction::Open, Some(_)) => return Err(RunViolation::AlreadyOpen(item)),
             (ItemAction::Open, None) if item == RunItem::Subagent && self.has_subagent(id) => {
                 return Err(RunViolation::AlreadyOpen(item));
@@ -250,10 +246,10 @@ impl OpenItems {
 }
 
 impl RunStateMachine {
-    /// Takes `event` into account, or says why it may not come now; the state is unchanged in that case.
+    /// Applies `event`, or leaves the state unchanged and returns the violation.
     ///
     /// # Errors
-    /// The first rule that the event breaks.
+    /// Returns the first violated rule.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
         match (&mut *self, event.kind) {
             (RunStateMachine::Waiting | RunStateMachine::Ended(_), EventType::RunStarted) => {
@@ -262,8 +258,8 @@ impl RunStateMachine {
             // "First event must be 'RUN_STARTED'": RUN_ERROR is admitted too.
             (RunStateMachine::Waiting, EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
             (RunStateMachine::Waiting, _) => return Err(RunViolation::NotStarted),
-            // "The run has already errored" refuses everything, "already finished" everything but RUN_ERROR. A gateway
-            // that lets one terminal event leave refuses both.
+            // "The run has already errored" refuses everything, "already finished" everything but RUN_ERROR. The
+            // gateway sends a single terminal event, so it refuses both.
             (RunStateMachine::Ended(ending), _) => return Err(RunViolation::Ended(*ending)),
             (RunStateMachine::Active(_), EventType::RunStarted) => return Err(RunViolation::AlreadyActive),
             (RunStateMachine::Active(_), EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
@@ -272,16 +268,16 @@ impl RunStateMachine {
             }
             (RunStateMachine::Active(_), EventType::RunFinished) => return Err(RunViolation::StillOpen),
             (RunStateMachine::Active(open), kind) => {
-                if let Some((item, step, field)) = RunItem::action_for(kind) {
+                if let Some((item, action, field)) = RunItem::action_for(kind) {
                     let nameless = Json::from_trusted("\"\"");
-                    open.apply((item, step), event.get(field).unwrap_or(&nameless), event)?;
+                    open.apply(item, action, event.get(field).unwrap_or(&nameless), event)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// What is open now, in closing order.
+    /// Returns the open items in closing order.
     #[must_use]
     pub(crate) fn open_items(&self) -> Vec<OpenItem> {
         match self {
@@ -290,7 +286,7 @@ impl RunStateMachine {
         }
     }
 
-    /// Whether the item of this id is open.
+    /// Returns true if the item with this id is open.
     #[must_use]
     pub(crate) fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
         match self {
@@ -299,7 +295,7 @@ impl RunStateMachine {
         }
     }
 
-    /// Whether the terminal event was said.
+    /// Returns the ending once the terminal event was admitted.
     #[must_use]
     pub(crate) fn ending(&self) -> Option<RunEnding> {
         match self {
@@ -359,7 +355,7 @@ mod tests {
         }
     }
 
-    /// With a look through all that is open for each of them, this would take minutes.
+    /// A linear search for each event would take minutes.
     #[test]
     fn finds_open_items_by_name_among_a_hundred_thousand() {
         let ids: Vec<String> = (0..100_000).map(|at| format!("m{at}")).collect();

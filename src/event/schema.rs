@@ -1,20 +1,18 @@
-//! What the values inside an event look like: messages, parts, outcomes, patches, as tables (`specs/ag-ui-1.0.md` §2).
+//! The values inside an event: messages, parts, outcomes and patches, as tables (`specs/ag-ui-1.0.md` §2).
 //!
-//! [`kind`](super::kind) says which members an event has; here stands what is below them, as deep as the real client looks.
-//! Its rules differ by place: an unknown member of a described object is stripped, an unknown member of a union is taken out
-//! of its list, and a wrong value rejects the run (§3.1, classes 2 and 3). What old peers sent and the client still
-//! understands (whole nulls, `binary` parts) has a mark of its own.
+//! [`kind`](super::kind) lists the members of an event; this file describes their content as deep as the real client
+//! checks it. The client's rules differ by place: it strips an unknown member of a described object, removes an unknown
+//! variant of a union from its list, and rejects the run for a wrong value (§3.1, classes 2 and 3). Legacy forms that
+//! it still accepts (whole nulls, `binary` parts) are marked.
 
 use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
 use super::{EventType, Field, Json, JsonType, Members, find_member};
 
-/// What a value must look like.
+/// Restricts a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueSchema {
-    /// any string
     Str,
-    /// one of these words
     StringEnum(&'static [&'static str]),
     /// any JSON, null included
     Any,
@@ -22,7 +20,6 @@ pub(crate) enum ValueSchema {
     Present,
     /// an object, open by key
     OpenObject,
-    /// `true` or `false`
     Bool,
     /// an integer within ±(2^53−1)
     Integer,
@@ -30,19 +27,15 @@ pub(crate) enum ValueSchema {
     Count,
     /// a JSON Pointer (RFC 6901)
     Pointer,
-    /// an array of these
     List(&'static ValueSchema),
-    /// an array of at least one of these
     NonEmpty(&'static ValueSchema),
     /// a string, or an array of these
     TextOrList(&'static ValueSchema),
-    /// a described object
     Object(&'static ObjectSchema),
-    /// an object that one of its members tells apart
     Union(&'static UnionSchema),
 }
 
-/// The largest integer that a JavaScript client reads exactly.
+/// The largest integer that a JavaScript client represents exactly.
 pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ValueSchema {
@@ -65,7 +58,7 @@ impl ValueSchema {
     }
 }
 
-/// [`SAFE_INTEGER`] as JavaScript counts.
+/// [`SAFE_INTEGER`] as a JavaScript number.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Accepts `1.0` and `1e3` as integers, as JavaScript does.
@@ -82,45 +75,37 @@ pub(crate) fn is_pointer(text: &str) -> bool {
         && text.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }
 
-/// A described object.
 #[derive(Debug)]
 pub(crate) struct ObjectSchema {
-    /// what it may say
     pub(crate) members: &'static [MemberSchema],
-    /// whether it may say anything else as well: "RFC 6902 operations" alone
+    /// true if other members are allowed as well: "RFC 6902 operations" alone
     pub(crate) is_open: bool,
 }
 
-/// One member of a described object.
 #[derive(Debug)]
 pub(crate) struct MemberSchema {
-    /// its name
     pub(crate) name: &'static str,
-    /// its value
     pub(crate) schema: ValueSchema,
-    /// whether it must stand
     pub(crate) presence: MemberPresence,
 }
 
-/// Whether a member must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberPresence {
-    /// the object is refused without it
+    /// the client rejects the object without it
     Required,
-    /// it may be absent
     Optional,
-    /// the same, and a null in its place is taken for its absence
+    /// optional, and the client treats null as absence
     NullIsAbsent,
 }
 
-/// Objects that are told apart by one member.
+/// Objects distinguished by one member.
 #[derive(Debug)]
 pub(crate) struct UnionSchema {
-    /// the member
+    /// name of the distinguishing member
     pub(crate) tag: &'static str,
-    /// its values, and the object of each
+    /// the object for each of its values
     pub(crate) arms: &'static [(&'static str, &'static ObjectSchema)],
-    /// whether a `binary` part of 0.x is converted here
+    /// true if the client converts a `binary` part of 0.x here
     pub(crate) converts_binary: bool,
 }
 
@@ -139,7 +124,7 @@ impl UnionSchema {
     }
 }
 
-/// `type` of the content part that 1.0 retired; the client still converts one that stands in a message (§1.3).
+/// `type` of the content part that 1.0 retired; the client still converts one inside a message (§1.3).
 const BINARY: &str = "binary";
 
 const fn req(name: &'static str, shape: ValueSchema) -> MemberSchema {
@@ -168,7 +153,7 @@ const TYPE: MemberSchema = req("type", Str);
 const ROLE: MemberSchema = req("role", Str);
 const OP: MemberSchema = req("op", Str);
 
-// Content parts and their sources. Those in messages may have been written by an old peer, those of a result may not.
+// Content parts and their sources. Those in messages may come from an old peer, those in a result may not.
 static DATA_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), req("mimeType", Str)]);
 static URL_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), opt("mimeType", Str)]);
 static FILE_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), opt("provider", Str), opt("mimeType", Str)]);
@@ -204,7 +189,7 @@ static MESSAGE_PART: UnionSchema = UnionSchema {
     ],
     converts_binary: true,
 };
-/// A part of a tool's result.
+/// A part of a tool result.
 pub(crate) static RESULT_CONTENT: ValueSchema = ValueSchema::Union(&PART);
 static MESSAGE_CONTENT: ValueSchema = ValueSchema::Union(&MESSAGE_PART);
 
@@ -236,7 +221,7 @@ static TOOL_MESSAGE: ObjectSchema = closed(&[
 static ACTIVITY_MESSAGE: ObjectSchema =
     closed(&[OWNER, ID, ROLE, req("activityType", Str), req("content", OpenObject), METADATA]);
 static REASONING_MESSAGE: ObjectSchema = closed(&[OWNER, ID, ROLE, req("content", Str), ENCRYPTED, METADATA]);
-/// Messages, told apart by their role.
+/// Messages, distinguished by their role.
 pub(crate) static MESSAGES: UnionSchema = UnionSchema {
     tag: "role",
     arms: &[
@@ -252,7 +237,7 @@ pub(crate) static MESSAGES: UnionSchema = UnionSchema {
 };
 static MESSAGE: ValueSchema = ValueSchema::Union(&MESSAGES);
 
-// The echo of a run input. "state: null" is taken, unlike any other null.
+// The echo of a run input. "state: null" is accepted, unlike any other null.
 static TOOL: ValueSchema =
     Object(&closed(&[req("name", Str), req("description", Str), opt_or_null("parameters", Present), METADATA]));
 static CONTEXT: ValueSchema = Object(&closed(&[req("description", Str), req("value", Str)]));
@@ -275,7 +260,7 @@ static INPUT: ObjectSchema = closed(&[
     opt("resume", List(&RESUME)),
 ]);
 
-// How runs and subagents end.
+// Endings of runs and subagents.
 static INTERRUPT: ValueSchema = Object(&closed(&[
     OWNER,
     ID,
@@ -328,7 +313,7 @@ static OPERATIONS: UnionSchema = UnionSchema {
 };
 static OPERATION: ValueSchema = ValueSchema::Union(&OPERATIONS);
 
-/// What the value of `slot` on an event of `kind` must look like.
+/// Returns the schema for `slot` of an event of type `kind`.
 #[must_use]
 pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
     match slot.member_type {
@@ -352,7 +337,7 @@ pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
     }
 }
 
-/// Whether the client takes a null in place of this member for its absence (§1.1, "→absent").
+/// Returns true if the client treats null in place of this member as absence (§1.1, "→absent").
 #[must_use]
 pub(crate) const fn null_is_absent(kind: EventType, field: Field) -> bool {
     match field {
@@ -370,7 +355,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeMap;
 
-    /// Names of the records in the published schema, and ours.
+    /// Pairs the names in the published schema with our tables.
     static RECORDS: &[(&str, &ObjectSchema)] = &[
         ("DataSource", &DATA_SOURCE),
         ("UrlSource", &URL_SOURCE),

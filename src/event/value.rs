@@ -1,38 +1,31 @@
-//! JSON text as a value: what an event's member holds while it travels.
+//! JSON text as a value: the form in which an event's members travel.
 //!
-//! A member that no rule looks into leaves the gateway as the bytes it came as, so numbers keep their digits, strings
-//! their escapes (lone surrogates included) and objects their order. `Json` is such a piece of text; it borrows from the
-//! frame it was read from until somebody has to change it.
+//! A member that no rule inspects leaves the gateway with the bytes it arrived with, so numbers keep their digits,
+//! strings their escapes (lone surrogates included) and objects their order. `Json` borrows such text from its frame
+//! until it has to change.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// One JSON value as text, without surrounding white space. The text is always well-formed JSON.
+/// One JSON value as text without surrounding white space. The text is always well-formed JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 
-/// What a JSON text is, told by its first byte.
+/// The type of a JSON value, determined by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonType {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool,
-    /// a number
     Number,
-    /// a string
     String,
-    /// an array
     Array,
-    /// an object
     Object,
 }
 
 impl<'a> Json<'a> {
-    /// The value `null`.
     pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
-    /// Takes text that a JSON parser has already accepted as one value.
+    /// Wraps text that a JSON parser has accepted as one value.
     #[must_use]
     pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Json(text.into())
@@ -45,7 +38,7 @@ impl<'a> Json<'a> {
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
 
-    /// The string value followed by `more`, escapes left as they are. Other values are taken by their text.
+    /// Appends `more` to a string value and keeps its escapes. Another value is converted to its text first.
     #[must_use]
     pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
@@ -54,25 +47,23 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Whether two values are the same string, however its characters are escaped; the same text for other values.
+    /// Compares strings by their characters, whatever the escapes, and other values by their text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
         self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
     }
 
-    /// Writes a whole number.
     #[must_use]
     pub(crate) fn integer(number: i64) -> Json<'static> {
         Json(Cow::Owned(number.to_string()))
     }
 
-    /// The JSON text.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The JSON text with the lifetime of what it was read from; `None` when the value has its own text.
+    /// Returns the text with the lifetime of its frame; `None` for a value with its own text.
     #[must_use]
     pub(crate) fn source(&self) -> Option<&'a str> {
         match self.0 {
@@ -81,7 +72,6 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What kind of value this is.
     #[must_use]
     pub(crate) fn json_type(&self) -> JsonType {
         match self.0.as_bytes().first() {
@@ -94,16 +84,15 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Whether the value is `null`.
     #[must_use]
     pub(crate) fn is_null(&self) -> bool {
         self.json_type() == JsonType::Null
     }
 
-    /// The characters of a string value. `None` for every other value.
+    /// Returns the characters of a string value, and `None` for every other value.
     ///
-    /// A string whose escapes are no Unicode text (a lone surrogate) gives its inner bytes as they stand: good enough to
-    /// compare ids, which is all that the gateway does with one.
+    /// A string whose escapes are not Unicode (a lone surrogate) yields its inner bytes unchanged: good enough to
+    /// compare ids, which is the only use.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         if self.json_type() != JsonType::String {
@@ -116,25 +105,24 @@ impl<'a> Json<'a> {
         Some(serde_json::from_str::<String>(&self.0).map_or(Cow::Borrowed(inner), Cow::Owned))
     }
 
-    /// Whether this is the string `text`.
+    /// Returns true if this is the string `text`.
     #[must_use]
     pub(crate) fn is_str(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
-    /// The value of a whole number that fits, `None` otherwise.
+    /// Returns the value of a whole number that fits.
     #[must_use]
     pub(crate) fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
     }
 
-    /// The same value, borrowed from this one.
     #[must_use]
     pub(crate) fn as_borrowed(&self) -> Json<'_> {
         Json(Cow::Borrowed(&self.0))
     }
 
-    /// The same value with its own text, for keeping beyond the frame.
+    /// Copies the text, so that the value can outlive its frame.
     #[must_use]
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))

@@ -1,6 +1,9 @@
 //! Whether a caller may use a route.
 
-use super::{CallerContext, Gate, GateReport, Identity, RouteMatch};
+use super::dry_run::GateReport;
+use super::gate::Gate;
+use super::identity::{CallerContext, Identity};
+use super::route_match::RouteMatch;
 use crate::config::access::RequireConfig;
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{AuthMethod, AuthReason};

@@ -7,38 +7,24 @@
 //! Each proxy writes whom it heard behind what came to it. So the list is read from its end, and only as far as a trusted
 //! proxy wrote it: what stands before is the client's own word. What cannot be read ends the walk at the last trusted hop.
 
-use super::{CallerContext, Gate, GateReport, RequestPolicy};
+use super::dry_run::GateReport;
+use super::gate::Gate;
+use super::host;
+use super::identity::CallerContext;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
-use crate::config::header_names::X_FORWARDED_FOR;
+use crate::config::header_names::{X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
 use crate::error::Rejection;
-use http::header::FORWARDED;
+use crate::net::forwarded::{parse_forwarded, parse_x_forwarded_for};
+use crate::net::peer_addr::{PeerAddr, PeerInfo};
+use http::header::{self, FORWARDED, HeaderName};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Most proxies on the way of a request that are looked at. More than any real chain has; a longer list is somebody's
 /// attempt to keep us busy.
 const MAX_HOPS: usize = 32;
-
-/// The other end of the connection, among the extensions of every request.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerInfo {
-    /// who it is
-    pub addr: PeerAddr,
-    /// whether the connection is one of TLS
-    pub tls: bool,
-}
-
-/// Who connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerAddr {
-    /// somebody at this address, as the network or a trusted proxy's PROXY protocol says
-    Tcp(SocketAddr),
-    /// somebody who may open a Unix socket. To whatever counts by address all of them are one
-    Unix,
-}
 
 /// The client's address: that of the peer, or what a trusted proxy says. Among the extensions behind [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +59,15 @@ impl ClientAddrResolver {
         let mut chain = match (headers.contains_key(FORWARDED), headers.contains_key(X_FORWARDED_FOR)) {
             _ if !self.trusts_addr(origin) => Vec::new(),
             (false, false) => Vec::new(),
-            (true, false) => self.trusted_hops(parse_forwarded(headers)),
-            (false, true) => self.trusted_hops(parse_x_forwarded_for(headers)),
+            (true, false) => self.trusted_hops(parse_forwarded(headers.get_all(FORWARDED))),
+            (false, true) => self.trusted_hops(parse_x_forwarded_for(headers.get_all(X_FORWARDED_FOR))),
             (true, true) => {
-                let chain = self.trusted_hops(parse_forwarded(headers));
-                if chain == self.trusted_hops(parse_x_forwarded_for(headers)) { chain } else { Vec::new() }
+                let chain = self.trusted_hops(parse_forwarded(headers.get_all(FORWARDED)));
+                if chain == self.trusted_hops(parse_x_forwarded_for(headers.get_all(X_FORWARDED_FOR))) {
+                    chain
+                } else {
+                    Vec::new()
+                }
             }
         };
         chain.reverse();
@@ -113,15 +103,33 @@ impl ClientAddrResolver {
             PeerAddr::Unix => self.trusted_proxies.unix,
         }
     }
+
+    /// Returns the host that the client requested: from a trusted proxy, or the request's own `Host`.
+    pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
+        let field = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
+        field(&X_FORWARDED_HOST)
+            .filter(|host| self.trusts_peer(head) && host::is_authority(host))
+            .or_else(|| field(&header::HOST))
+            .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
+    }
+
+    /// Returns the scheme that the client used: from a trusted proxy, or that of the connection.
+    pub(super) fn requested_scheme(&self, head: &Parts) -> &'static str {
+        let secure = match head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
+            Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
+            None => head.extensions.get::<PeerInfo>().is_some_and(|peer| peer.tls),
+        };
+        if secure { "https" } else { "http" }
+    }
 }
 
 /// The gate that finds the address.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientAddrGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct ClientAddrGate(pub(crate) Arc<ClientAddrResolver>);
 
 impl Gate for ClientAddrGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        if let Some(client) = self.0.addresses.address_chain(head).first() {
+        if let Some(client) = self.0.address_chain(head).first() {
             head.extensions.insert(ClientAddr(*client));
             if let Some(who) = head.extensions.get::<CallerContext>() {
                 who.set_address(*client);
@@ -131,7 +139,7 @@ impl Gate for ClientAddrGate {
     }
 
     fn dry_run(&self, _: &Parts) -> GateReport {
-        let TrustedProxies { networks, unix } = &self.0.addresses.trusted_proxies;
+        let TrustedProxies { networks, unix } = &self.0.trusted_proxies;
         let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
         trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
         let wants = match trusted.as_slice() {
@@ -142,116 +150,8 @@ impl Gate for ClientAddrGate {
     }
 }
 
-/// What of an address its user cannot choose: all of IPv4, however it is written; of IPv6 the /64 network.
-#[must_use]
-pub(crate) fn client_network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address => address,
-    }
-}
-
 fn peer_addr(head: &Parts) -> Option<PeerAddr> {
     head.extensions.get::<PeerInfo>().map(|peer| peer.addr)
-}
-
-/// `for=` of each element, the last first; `None` for what says no address.
-fn parse_forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    headers.get_all(FORWARDED).iter().rev().flat_map(|line| {
-        // A line is read as a whole or not at all: behind a quotation mark that a client left open stands what a proxy
-        // wrote, and must not be taken for the client's text, nor that for the proxy's.
-        let elements = line.to_str().ok().and_then(parse_elements).unwrap_or_else(|| vec![None]);
-        elements.into_iter().rev()
-    })
-}
-
-/// `Forwarded = 1#( [ forwarded-pair ] *( ";" [ forwarded-pair ] ) )` [RFC 7239 §4]
-fn parse_elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
-    let (mut elements, mut rest) = (Vec::new(), line);
-    loop {
-        let (mut found, mut pairs) = (None, 0);
-        rest = rest.trim_start_matches([' ', '\t']);
-        while !rest.is_empty() && !rest.starts_with([',', ';']) {
-            let (name, value, behind) = parse_pair(rest)?;
-            pairs += 1;
-            if name.eq_ignore_ascii_case("for") {
-                // "Each parameter MUST NOT occur more than once per field-value" [RFC 7239 §4]
-                if found.replace(parse_node(&value)).is_some() {
-                    return None;
-                }
-            }
-            rest = behind.trim_start_matches([' ', '\t']);
-            match rest.strip_prefix(';') {
-                Some(next) => rest = next.trim_start_matches([' ', '\t']),
-                None => break,
-            }
-        }
-        // "A recipient MUST parse and ignore a reasonable number of empty list elements" [RFC 9110 §5.6.1.2]
-        if pairs > 0 {
-            elements.push(found.flatten());
-        }
-        match rest.strip_prefix(',') {
-            Some(next) => rest = next,
-            None => return rest.is_empty().then_some(elements),
-        }
-    }
-}
-
-/// `forwarded-pair = token "=" ( token / quoted-string )`, and what stands behind it.
-fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let (name, rest) = text.split_once('=')?;
-    if name.is_empty() || !name.chars().all(is_token) {
-        return None;
-    }
-    let Some(quoted) = rest.strip_prefix('"') else {
-        // Many proxies leave the quotation marks of an address with a port away, which is no token.
-        let end = rest.find(|c| !is_token(c) && !matches!(c, ':' | '[' | ']')).unwrap_or(rest.len());
-        return (end > 0).then(|| (name, rest[..end].to_owned(), &rest[end..]));
-    };
-    let (mut value, mut chars) = (String::new(), quoted.char_indices());
-    loop {
-        match chars.next()? {
-            (at, '"') => return Some((name, value, &quoted[at + 1..])),
-            (_, '\\') => value.push(chars.next()?.1),
-            (_, c) => value.push(c),
-        }
-    }
-}
-
-/// The members of `X-Forwarded-For`, the last first.
-fn parse_x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    let text = |line: &'_ HeaderValue| line.to_str().ok().map(str::to_owned);
-    headers.get_all(X_FORWARDED_FOR).iter().rev().flat_map(move |line| {
-        let line = text(line).unwrap_or_else(|| "unknown".to_owned());
-        let hops: Vec<_> = line.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty()).map(parse_node).collect();
-        hops
-    })
-}
-
-/// `node = nodename [ ":" node-port ]` [RFC 7239 §6], where the name is an address; `unknown` and `_obfuscated` are none.
-/// `X-Forwarded-For` has IPv6 without brackets as well.
-fn parse_node(text: &str) -> Option<IpAddr> {
-    let address = if let Some(bracketed) = text.strip_prefix('[') {
-        let (address, behind) = bracketed.split_once(']')?;
-        let port = behind.strip_prefix(':');
-        if !behind.is_empty() && !port.is_some_and(is_node_port) {
-            return None;
-        }
-        IpAddr::V6(address.parse::<Ipv6Addr>().ok()?)
-    } else {
-        match text.split_once(':') {
-            Some((address, port)) if is_node_port(port) && !address.is_empty() => IpAddr::V4(address.parse().ok()?),
-            _ => text.parse().ok()?,
-        }
-    };
-    Some(address.to_canonical())
-}
-
-/// `node-port = port / obfport` [RFC 7239 §6]
-fn is_node_port(text: &str) -> bool {
-    let hidden = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
-    text.parse::<u16>().is_ok() || text.strip_prefix('_').is_some_and(|rest| !rest.is_empty() && hidden(rest))
 }
 
 #[cfg(test)]

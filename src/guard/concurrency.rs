@@ -1,7 +1,9 @@
 //! How much at once: runs that are open, of a caller, of a route, and in all.
 
+use super::dry_run::GateReport;
+use super::gate::Gate;
 use super::limit::{LimitDescriptor, LimitStatus, QuotaKey, RateLimitHeaders, local_key};
-use super::{Gate, GateReport, RequestKind, RequestPolicy, RouteMatch};
+use super::route_match::{RequestKind, RouteMatch};
 use crate::config::Config;
 use crate::config::access::RateLimitKey;
 use crate::error::{Rejection, RejectionKind};
@@ -173,7 +175,7 @@ impl ConcurrencyLimiter {
         permit: Option<T>,
     ) -> Result<T, CapExceeded<'s>> {
         let decision = if permit.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
-        self.metrics[scope as usize].inc_decision(decision);
+        self.metrics[scope as usize].decisions.get(decision).inc();
         permit.ok_or(CapExceeded { scope, descriptor: terms })
     }
 }
@@ -253,13 +255,13 @@ impl CapExceeded<'_> {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub(crate) struct StreamGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct StreamGate(pub(crate) Arc<ConcurrencyLimiter>);
 
 impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         let permits = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
             // Whoever reads a run that was started takes part in that one, which holds what it needs.
-            Some(matched) if matched.request_kind == RequestKind::Start => self.0.streams.acquire(head, &matched)?,
+            Some(matched) if matched.request_kind == RequestKind::Start => self.0.acquire(head, &matched)?,
             _ => StreamPermit::default(),
         };
         head.extensions.insert(permits);
@@ -267,7 +269,7 @@ impl Gate for StreamGate {
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        let streams = &self.0.streams;
+        let streams = &self.0;
         let Some(matched) = head.extensions.get::<Arc<RouteMatch>>() else {
             return GateReport::passes("streams", Vec::new());
         };

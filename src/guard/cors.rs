@@ -9,7 +9,12 @@
 //! allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
 //! preflight, and would have its agent run before the browser looks at the answer.
 
-use super::{Gate, GateReport, RequestPolicy, RouteMatch};
+use super::client_addr::ClientAddrResolver;
+use super::dry_run::GateReport;
+use super::gate::Gate;
+use super::host::HeadRules;
+use super::route_match::RouteMatch;
+use super::upstream_fields::UpstreamFields;
 use crate::config::access::CorsConfig;
 use crate::config::header_names;
 use crate::error::{Rejection, RejectionKind};
@@ -44,7 +49,7 @@ const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::LEGACY_REMAINING,
     header_names::LEGACY_RESET,
     header::WWW_AUTHENTICATE,
-    header_names::PROXY_STATUS,
+    crate::error::PROXY_STATUS,
     header::LOCATION,
 ];
 
@@ -66,9 +71,7 @@ enum PageOrigin {
 /// Tells pages what they may, in front of everything that answers.
 #[derive(Clone, Debug)]
 pub(crate) struct CorsService<S> {
-    /// who knows whose host we are
-    pub(crate) guard: Arc<RequestPolicy>,
-    /// what answers everything else
+    pub(crate) policy: CorsPolicy,
     pub(crate) inner: S,
 }
 
@@ -97,7 +100,7 @@ where
         };
         let (mut head, body) = request.into_parts();
         let cors = matched.access.cors.as_ref();
-        let (page, preflight) = self.guard.inspect_origin(&mut head, &matched);
+        let (page, preflight) = self.policy.inspect_origin(&mut head, &matched);
         if let Some(response) = preflight {
             let answered = response.status().as_u16();
             let trace = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
@@ -154,7 +157,15 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-impl RequestPolicy {
+/// The parts of the policy that decide about a page.
+#[derive(Clone, Debug)]
+pub(crate) struct CorsPolicy {
+    pub(super) addresses: Arc<ClientAddrResolver>,
+    pub(super) host: Arc<HeadRules>,
+    pub(super) upstream: Arc<UpstreamFields>,
+}
+
+impl CorsPolicy {
     /// Whose page sent a request, noted among its extensions, and the answer where it is a preflight of a page that may call.
     fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();

@@ -3,7 +3,6 @@
 //! Each gate says it itself ([`Gate::told`]), by what it decides with, and the stack of [`super::gates`] is walked in its own
 //! order. What only the moment knows (a quota, a signature, whoever is behind a credential) is left open.
 
-use super::gate::{Gate, GateService};
 use crate::error::Rejection;
 use http::request::Parts;
 use serde::Serialize;
@@ -75,13 +74,6 @@ impl GateReport {
 pub trait DryRun {
     /// Adds what each of them says.
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
-}
-
-impl<G: Gate, S: DryRun> DryRun for GateService<G, S> {
-    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
-        all.push(self.gate().dry_run(head));
-        self.inner().dry_run_all(head, all);
-    }
 }
 
 /// Behind the last gate.

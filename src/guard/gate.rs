@@ -1,6 +1,6 @@
 //! One question in front of a service.
 
-use super::dry_run::GateReport;
+use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
 use futures_util::future::BoxFuture;
 use http::Request;
@@ -33,13 +33,12 @@ impl<G, S> GateService<G, S> {
     pub(crate) fn new(gate: G, inner: S) -> Self {
         GateService { gate, inner }
     }
+}
 
-    pub(super) fn gate(&self) -> &G {
-        &self.gate
-    }
-
-    pub(super) fn inner(&self) -> &S {
-        &self.inner
+impl<G: Gate, S: DryRun> DryRun for GateService<G, S> {
+    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
+        all.push(self.gate.dry_run(head));
+        self.inner.dry_run_all(head, all);
     }
 }
 

@@ -3,7 +3,8 @@
 //! Routing never looks at `Host`; but agents, proxies and logs behind us might, and a request that names two hosts means
 //! something else to each of them.
 
-use super::{Gate, GateReport, RequestPolicy};
+use super::dry_run::GateReport;
+use super::gate::Gate;
 use crate::config::Config;
 use crate::error::{Rejection, RejectionKind};
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
@@ -49,17 +50,17 @@ impl HeadRules {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub(crate) struct HostGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct HostGate(pub(crate) Arc<HeadRules>);
 
 impl Gate for HostGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.host.check(head)
+        self.0.check(head)
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        let most = self.0.host.max_fields;
+        let most = self.0.max_fields;
         let wants = format!("a path or an http URL, one Host, at most {most} fields");
-        GateReport::from_result("host", vec![wants], &self.0.host.check(head))
+        GateReport::from_result("host", vec![wants], &self.0.check(head))
     }
 }
 

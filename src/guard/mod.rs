@@ -1,192 +1,178 @@
 //! Policy: who may call, how often and how much, decided before a run exists.
 //!
 //! ```text
-//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf:
-//!              proper  whose     by way     of        who calls       whether      of        how many   a run
-//!              HTTP    page      of whom    anybody                   they may     callers   at once
+//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ leaf:
+//!              valid   web       of the     without   identity of     route's      per       runs at    start
+//!              HTTP    page      client     identity  the caller      rules        caller    once       the run
 //! ```
-//! Each gate is one question; it passes a request on, perhaps with something learnt among its extensions, or refuses it
-//! with a [`Rejection`]. [`gates`] is the list, with the reason of each place; what stands in front of it (the request's id,
-//! its route, [`cors`], and what turns refusals into answers) is listed by `proxy::stack`.
+//! Each gate either passes a request on, possibly with an extension for later gates, or refuses it with a [`Rejection`].
+//! [`gates`] lists them, with the reason for their order. The layers in front of them (request id, routing, [`cors`], error
+//! responses) are listed in `proxy::stack`.
 //!
-//! Three questions are asked behind the gates, because they need the body or the agent: which tools a request offers
-//! (`translate::request`), whose its thread is ([`thread`]), and what its agent hears of the caller
-//! ([`upstream`]).
+//! Three more checks need the body or the agent and come after the gates: the tools that a request offers
+//! (`translate::request`), the owner of its thread ([`thread_owner`]), and the caller's identity towards the agent
+//! ([`upstream_fields`]).
 
-pub(crate) mod auth;
-mod authorize;
-pub mod client_addr;
-mod concurrency;
-pub(crate) mod cors;
+mod identity;
+mod route_match;
 pub(crate) mod dry_run;
 mod gate;
 mod host;
-mod identity;
-pub(crate) mod limit;
-pub(crate) mod thread_owner;
+pub(crate) mod client_addr;
 pub(crate) mod upstream_fields;
+pub(crate) mod cors;
+pub(crate) mod limit;
+mod concurrency;
+pub(crate) mod auth;
+mod authorize;
+pub(crate) mod thread_owner;
 
 pub(crate) use concurrency::StreamPermit;
-pub(crate) use dry_run::GateReport;
-pub(crate) use gate::{Gate, GateService};
 pub use identity::{CallerContext, Identity};
 pub(crate) use limit::RateLimitHeaders;
+pub use route_match::{RequestKind, RouteMatch};
 
+use self::auth::{AuthenticationGate, Authenticator};
+use self::authorize::AuthorizationGate;
+use self::client_addr::{ClientAddrGate, ClientAddrResolver};
+use self::concurrency::{ConcurrencyLimiter, StreamGate};
+use self::cors::CorsPolicy;
 use self::dry_run::DryRun;
-
+use self::gate::GateService;
+use self::host::{HeadRules, HostGate};
+use self::limit::{PostAuthLimitGate, PreAuthLimitGate, RequestLimiter};
+use self::thread_owner::ThreadOwnership;
+use self::upstream_fields::UpstreamFields;
 use crate::config::Config;
-use crate::config::access::{self, AccessConfig};
+use crate::config::access::{AccessConfig, RedisConfig};
 use crate::error::Rejection;
 use crate::net::BackgroundTask;
-use crate::net::redis_client::RedisClient;
-use crate::telemetry::{Metrics, RouteMetrics};
+use crate::net::redis_client::{RedisClient, RedisSettings};
+use crate::telemetry::Metrics;
+use crate::telemetry::internal_event::report_redis_link;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use std::sync::Arc;
 use tower::{Service, ServiceBuilder};
 
-/// The route that a request was matched with. It stands among the request's extensions before the first gate.
-#[derive(Debug)]
-pub struct RouteMatch {
-    /// the route in metrics and logs
-    pub name: Arc<str>,
-    /// its path, as configured
-    pub path: String,
-    /// what it asks of callers
-    pub access: Arc<AccessConfig>,
-    /// its handles
-    pub metrics: Arc<RouteMetrics>,
-    /// what the request wants of it
-    pub request_kind: RequestKind,
-}
-
-/// What a request wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
-    /// a run
-    Start,
-    /// a run, or one that was started already; only its body tells, so whoever reads that asks for room
-    StartOrJoin,
-    /// the events of a run that another request started, and that was counted then
-    Read,
-    /// the events of a run again: each time is counted
-    Join,
-    /// the end of a run
-    Stop,
-}
-
-impl RequestKind {
-    /// How it is asked for.
-    #[must_use]
-    pub(crate) const fn method(self) -> &'static str {
-        match self {
-            RequestKind::Start | RequestKind::StartOrJoin | RequestKind::Stop => "POST",
-            RequestKind::Read | RequestKind::Join => "GET",
-        }
-    }
-}
-
-/// Everything that the gates decide with: shared by all requests.
+/// The policy of one configuration, shared by all requests.
 #[derive(Debug)]
 pub struct RequestPolicy {
-    auth: auth::Authenticator,
-    host: host::HeadRules,
-    addresses: client_addr::ClientAddrResolver,
-    upstream: Arc<upstream_fields::UpstreamFields>,
-    limits: Arc<limit::RequestLimiter>,
-    streams: concurrency::ConcurrencyLimiter,
-    /// whose a thread is
-    pub(crate) threads: thread_owner::ThreadOwnership,
-    redis: Option<(access::RedisConfig, Arc<RedisClient>)>,
+    auth: Arc<Authenticator>,
+    host: Arc<HeadRules>,
+    addresses: Arc<ClientAddrResolver>,
+    upstream: Arc<UpstreamFields>,
+    limits: Arc<RequestLimiter>,
+    streams: Arc<ConcurrencyLimiter>,
+    pub(crate) threads: ThreadOwnership,
+    redis: Option<(RedisConfig, Arc<RedisClient>)>,
 }
 
 impl RequestPolicy {
-    /// A guard for `config`. Files of keys and secrets are read now, and again by its upkeep; nothing is fetched.
+    /// Builds the policy. Files of keys and secrets are read now and watched by the background tasks; nothing is fetched.
     ///
     /// # Errors
-    /// What of a file that the configuration names cannot be read or used.
+    /// Names a file of the configuration that cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
         RequestPolicy::build(config, metrics, None)
     }
 
-    /// A guard for another configuration in place of this one. What is configured as before is the same: keys of issuers,
-    /// what was counted against limits, runs that are open, owners of threads, the connection to Redis.
-    ///
-    /// # Errors
-    /// As [`Guard::new`].
+    /// Builds the policy of another configuration and keeps the state whose settings did not change: issuers' keys, rate
+    /// limit counts, open runs, thread owners, the Redis connection.
     pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
         RequestPolicy::build(config, metrics, Some(self))
     }
 
     fn build(config: &Config, metrics: &Arc<Metrics>, before: Option<&RequestPolicy>) -> Result<RequestPolicy, String> {
-        let known = before.and_then(|guard| guard.redis.as_ref());
-        let redis = match (&config.rate_limits.redis, known) {
-            (Some(settings), Some((known, redis))) if settings == known => Some((settings.clone(), Arc::clone(redis))),
-            (Some(settings), _) => Some((settings.clone(), Arc::new(RedisClient::new(settings)?))),
+        let previous_redis = before.and_then(|policy| policy.redis.clone());
+        let redis = match (&config.rate_limits.redis, previous_redis) {
+            (Some(settings), Some(previous)) if *settings == previous.0 => Some(previous),
+            (Some(settings), _) => Some((settings.clone(), Arc::new(open_redis(settings)?))),
             (None, _) => None,
         };
         let connection = redis.as_ref().map(|(_, redis)| Arc::clone(redis));
-        let limits = before.map(|guard| &*guard.limits);
+        let limits = before.map(|policy| &*policy.limits);
+        let streams = before.map(|policy| &*policy.streams);
+        let threads = before.map(|policy| &policy.threads);
         Ok(RequestPolicy {
-            auth: auth::Authenticator::new(config, metrics, before.map(|guard| &guard.auth))?,
-            host: host::HeadRules::new(config),
-            addresses: client_addr::ClientAddrResolver::new(config),
-            upstream: Arc::new(upstream_fields::UpstreamFields::new(config)?),
-            limits: Arc::new(limit::RequestLimiter::new(&config.rate_limits, metrics, connection.clone(), limits)),
-            streams: concurrency::ConcurrencyLimiter::new(config, metrics, before.map(|guard| &guard.streams)),
-            threads: thread_owner::ThreadOwnership::new(
-                config,
-                metrics,
-                connection,
-                before.map(|guard| &guard.threads),
-            ),
+            auth: Arc::new(Authenticator::new(config, metrics, before.map(|policy| &*policy.auth))?),
+            host: Arc::new(HeadRules::new(config)),
+            addresses: Arc::new(ClientAddrResolver::new(config)),
+            upstream: Arc::new(UpstreamFields::new(config)?),
+            limits: Arc::new(RequestLimiter::new(&config.rate_limits, metrics, connection.clone(), limits)),
+            streams: Arc::new(ConcurrencyLimiter::new(config, metrics, streams)),
+            threads: ThreadOwnership::new(config, metrics, connection, threads),
             redis,
         })
     }
 
-    /// What keeps keys, files, quotas and connections fresh.
+    /// Returns the tasks that keep keys, files, quotas and connections up to date.
     #[must_use]
     pub fn background_tasks(&self) -> Vec<BackgroundTask> {
         let mut all = self.auth.background_tasks();
         all.push(BackgroundTask::new(&self.upstream, |fields| async move { fields.watch_files().await }));
         all.push(BackgroundTask::new(&self.limits, |limits| async move { limits.evict_loop().await }));
-        all.extend(
-            self.redis
-                .iter()
-                .map(|(_, redis)| BackgroundTask::new(redis, |redis| async move { redis.keep_connected().await })),
-        );
+        all.extend(self.redis.iter().map(|(_, redis)| {
+            BackgroundTask::new(redis, |redis| async move {
+                redis.keep_connected(|change| report_redis_link(redis.display_url(), change)).await;
+            })
+        }));
         all
     }
 
-    /// Room for a run of a route where only the body of a request tells whether it starts one. Its gate lets all pass.
-    ///
-    /// # Errors
-    /// There is none.
+    /// Acquires a permit for a run on a route where only the request's body shows whether it starts one. The gate lets
+    /// such requests pass.
     pub(crate) fn acquire_stream(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         self.streams.acquire(head, matched)
     }
 
-    /// The Redis that replicas share, if they share one.
+    /// Returns the header fields that the agent gets in addition to those of every request.
+    #[must_use]
+    pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
+        self.upstream.for_request(head, matched, &self.addresses)
+    }
+
+    /// Returns true if a field of a request may carry the credential of a caller of the route.
+    #[must_use]
+    pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
+        self.upstream.carries_credentials(name, access)
+    }
+
+    pub(crate) fn cors(&self) -> CorsPolicy {
+        CorsPolicy {
+            addresses: Arc::clone(&self.addresses),
+            host: Arc::clone(&self.host),
+            upstream: Arc::clone(&self.upstream),
+        }
+    }
+
+    /// Returns the Redis that replicas share, if one is configured.
     #[must_use]
     pub(crate) fn redis(&self) -> Option<&RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 
-    /// Says in the metrics what has to be looked up to be known: before they are read.
+    /// Updates the gauges whose values are only computed when metrics are read.
     pub(crate) fn update_gauges(&self) {
         self.limits.update_gauges();
     }
 
-    /// Who checks credentials, for the status plane.
     #[must_use]
-    pub(crate) fn authenticator(&self) -> &auth::Authenticator {
+    pub(crate) fn authenticator(&self) -> &Authenticator {
         &self.auth
     }
 }
 
-/// The gates in front of `leaf`, outermost first.
+fn open_redis(config: &RedisConfig) -> Result<RedisClient, String> {
+    let RedisConfig { display_url, prefix, deadline, .. } = config.clone();
+    let settings = RedisSettings { display_url, prefix, deadline };
+    RedisClient::new(config.url.expose(), settings)
+        .map_err(|error| format!("redis.url: {} cannot be used: {error}", config.display_url))
+}
+
+/// Puts the gates in front of `leaf`, outermost first.
 pub fn gates<B, S, R>(
-    guard: &Arc<RequestPolicy>,
+    policy: &Arc<RequestPolicy>,
     leaf: S,
 ) -> impl Service<Request<B>, Response = Response<R>, Error = Rejection, Future: Send>
 + DryRun
@@ -200,23 +186,21 @@ where
     S: Service<Request<B>, Response = Response<R>, Error = Rejection> + DryRun + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    let gate = || Arc::clone(guard);
+    let RequestPolicy { auth, host, addresses, limits, streams, .. } = &**policy;
     ServiceBuilder::new()
-        // What is no proper HTTP is nobody's request.
-        .layer_fn(move |inner| GateService::new(host::HostGate(gate()), inner))
-        // Pages of strangers are told so before anything is done for them.
+        // Invalid HTTP is refused before anything else looks at the request.
+        .layer_fn(|inner| GateService::new(HostGate(Arc::clone(host)), inner))
+        // Foreign web pages are refused before any work is done for them.
         .layer_fn(|inner| GateService::new(cors::OriginGate, inner))
-        // Who calls, as far as the network says; limits below may count by it.
-        .layer_fn(move |inner| GateService::new(client_addr::ClientAddrGate(gate()), inner))
-        // Floods end before anything expensive is done for them, such as checking a signature.
-        .layer_fn(move |inner| GateService::new(limit::PreAuthLimitGate(gate()), inner))
-        // Who calls.
-        .layer_fn(move |inner| GateService::new(auth::AuthenticationGate(gate()), inner))
-        // Whether they may. Before their quota: what is forbidden costs nothing.
-        .layer_fn(|inner| GateService::new(authorize::AuthorizationGate, inner))
-        // How often they may.
-        .layer_fn(move |inner| GateService::new(limit::PostAuthLimitGate(gate()), inner))
-        // How much at once. Last, since what it gives out is held for as long as the run.
-        .layer_fn(move |inner| GateService::new(concurrency::StreamGate(gate()), inner))
+        // The client's address; the limits below may count by it.
+        .layer_fn(|inner| GateService::new(ClientAddrGate(Arc::clone(addresses)), inner))
+        // Floods end before expensive work such as verifying a signature.
+        .layer_fn(|inner| GateService::new(PreAuthLimitGate(Arc::clone(limits)), inner))
+        .layer_fn(|inner| GateService::new(AuthenticationGate(Arc::clone(auth)), inner))
+        // Before the caller's quota: a forbidden request does not use it up.
+        .layer_fn(|inner| GateService::new(AuthorizationGate, inner))
+        .layer_fn(|inner| GateService::new(PostAuthLimitGate(Arc::clone(limits)), inner))
+        // Last, since its permit is held for as long as the run.
+        .layer_fn(|inner| GateService::new(StreamGate(Arc::clone(streams)), inner))
         .service(leaf)
 }

@@ -8,7 +8,8 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
-use super::{Identity, RouteMatch};
+use super::identity::Identity;
+use super::route_match::RouteMatch;
 use crate::config::Config;
 use crate::config::access::OnError;
 use crate::error::{Rejection, RejectionKind};
@@ -136,7 +137,7 @@ impl ThreadOwnership {
         match (asked.await, on_error) {
             (Ok(true), _) => return Ok(ClaimAnswer::Owned),
             (Ok(false), _) => return Ok(ClaimAnswer::OwnedByOther),
-            (Err(RedisQueryFailed), _) => self.metrics.inc_limit_backend_error(),
+            (Err(RedisQueryFailed), _) => self.metrics.process().limit_backend_errors.inc(),
         }
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),

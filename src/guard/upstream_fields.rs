@@ -3,13 +3,16 @@
 //! A request to an agent is built from nothing, so whatever is not added here does not get there: no cookie, no credential,
 //! no field that looks like one of ours.
 
-use super::{CallerContext, Identity, RequestPolicy, RouteMatch};
+use super::client_addr::ClientAddrResolver;
+use super::identity::{CallerContext, Identity};
+use super::route_match::RouteMatch;
 use crate::config::Config;
 use crate::config::access::{AccessConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
 use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
 use crate::net::file_watcher::Watched;
+use crate::telemetry::internal_event::report_watched_files;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
@@ -54,7 +57,8 @@ impl UpstreamFields {
 
     /// Reads files again when they change: never returns, unless there are none.
     pub(crate) async fn watch_files(&self) {
-        futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch())).await;
+        futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch(report_watched_files)))
+            .await;
     }
 
     /// The fields that a caller of the route puts its API key in.
@@ -85,27 +89,27 @@ fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-impl RequestPolicy {
+impl UpstreamFields {
     /// The fields that the agent of a run gets beside those that every request has.
     #[must_use]
-    pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
+    pub(super) fn for_request(&self, head: &Parts, matched: &RouteMatch, addresses: &ClientAddrResolver) -> HeaderMap {
         let (access, mut fields) = (&matched.access, HeaderMap::new());
         for name in &access.forward_headers {
             copy_field(name, head, &mut fields);
         }
         if access.forward_credentials {
             copy_field(&header::AUTHORIZATION, head, &mut fields);
-            for name in self.upstream.credential_fields(access).filter(|name| **name != header::AUTHORIZATION) {
+            for name in self.credential_fields(access).filter(|name| **name != header::AUTHORIZATION) {
                 copy_field(name, head, &mut fields);
             }
         }
-        self.add_forwarded(head, &mut fields);
+        add_forwarded(head, addresses, &mut fields);
         if let Some(identity) = CallerContext::identity_from(head) {
             add_identity(identity, &mut fields);
         }
         // Last: the operator's own word stands.
         for UpstreamHeaderConfig { name, value } in &access.upstream_headers {
-            if let Some(value) = self.upstream.configured_value(value) {
+            if let Some(value) = self.configured_value(value) {
                 fields.insert(name, value);
             }
         }
@@ -115,55 +119,35 @@ impl RequestPolicy {
     /// Whether a field of a request may carry the credential of a caller of the route.
     #[must_use]
     pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
-        *name == header::AUTHORIZATION || self.upstream.credential_fields(access).any(|own| own == name)
-    }
-
-    /// Says where the request came from and by way of whom.
-    fn add_forwarded(&self, head: &Parts, fields: &mut HeaderMap) {
-        let mut set = |name: HeaderName, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                fields.insert(name, value);
-            }
-        };
-        // Only what trusted proxies vouch for: many agents take the first address for the client's, so what a client
-        // wrote in front of it must not be there.
-        let chain: Vec<_> = self.addresses.address_chain(head).iter().map(ToString::to_string).collect();
-        if !chain.is_empty() {
-            set(X_FORWARDED_FOR, &chain.join(", "));
-        }
-        set(X_FORWARDED_PROTO, self.addresses.requested_scheme(head));
-        if let Some(host) = self.addresses.requested_host(head) {
-            set(X_FORWARDED_HOST, host);
-        }
-        // "An intermediary [...] MUST send its own Via header field" with the version that the message came in
-        // [RFC 9110 §7.6.3].
-        let version = match head.version {
-            Version::HTTP_10 => "1.0 diglot",
-            Version::HTTP_2 => "2.0 diglot",
-            _ => "1.1 diglot",
-        };
-        set(header::VIA, version);
+        *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
 }
 
-impl super::client_addr::ClientAddrResolver {
-    /// The host that the client asked for: what a trusted proxy says, or the `Host` of the request.
-    pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
-        let said = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
-        let told = said(&X_FORWARDED_HOST).filter(|host| self.trusts_peer(head) && super::host::is_authority(host));
-        let own = || said(&header::HOST).or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
-        told.or_else(own)
+/// Says where the request came from and by way of whom.
+fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut HeaderMap) {
+    let mut set = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            fields.insert(name, value);
+        }
+    };
+    // Only what trusted proxies vouch for: many agents take the first address for the client's, so what a client
+    // wrote in front of it must not be there.
+    let chain: Vec<_> = addresses.address_chain(head).iter().map(ToString::to_string).collect();
+    if !chain.is_empty() {
+        set(X_FORWARDED_FOR, &chain.join(", "));
     }
-
-    /// The scheme that the client asked with: what a trusted proxy says, or that of the connection.
-    fn requested_scheme(&self, head: &Parts) -> &'static str {
-        let told = head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head));
-        let secure = match told {
-            Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
-            None => head.extensions.get::<super::client_addr::PeerInfo>().is_some_and(|peer| peer.tls),
-        };
-        if secure { "https" } else { "http" }
+    set(X_FORWARDED_PROTO, addresses.requested_scheme(head));
+    if let Some(host) = addresses.requested_host(head) {
+        set(X_FORWARDED_HOST, host);
     }
+    // "An intermediary [...] MUST send its own Via header field" with the version that the message came in
+    // [RFC 9110 §7.6.3].
+    let version = match head.version {
+        Version::HTTP_10 => "1.0 diglot",
+        Version::HTTP_2 => "2.0 diglot",
+        _ => "1.1 diglot",
+    };
+    set(header::VIA, version);
 }
 
 /// Copies all lines of a field.

@@ -1,93 +1,98 @@
-//! Files of keys, secrets and certificates. They change while the gateway runs, without a word to it.
+//! Watches files of keys, secrets and certificates, which change while the gateway runs.
 
 use super::digest::{self, Sha256Digest};
-use crate::config::load;
-use crate::telemetry::internal_event;
+use super::read_file::{ReadFileError, read_regular_file};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a file is looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
+/// How long a changed file has to stay unchanged before it is used, so that a half-written one is not.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// What is made of the files' contents. The error says what is wrong with them, and quotes nothing.
+/// Parses the contents of the files. The error describes them without quoting them.
 type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
-/// A file, or several that belong together, and what it means, kept fresh by [`Watched::watch`].
+/// The parsed value of one or more files that belong together, kept up to date by [`Watched::watch`].
 ///
-/// It is compared by content: a mounted Secret changes by a link to another folder, and the times of its files say
-/// nothing. A file that is gone or broken changes nothing: what it meant before stays in use.
+/// Files are compared by content: a mounted Secret changes by a symbolic link to another folder, and modification times
+/// do not show that. If a file disappears or becomes unusable, the last good value stays in use.
 pub(crate) struct Watched<T> {
     /// at least one
     paths: Vec<PathBuf>,
     parse: ParseFn<T>,
     value: ArcSwap<T>,
-    /// what was found there last, usable or not: nothing is said twice
+    /// the contents found last, usable or not, so that each change is reported once
     last_seen: Mutex<FileDigests>,
 }
 
-/// What stands in the files, without keeping it: their digests, or why one cannot be read.
+/// The digest of each file, or the error of the first that cannot be read.
 type FileDigests = Result<Vec<Sha256Digest>, String>;
 
+/// Why watched files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WatchError {
+    #[error("{}: {error}", path.display())]
+    Read { path: PathBuf, error: ReadFileError },
+    /// the parser's words
+    #[error("{0}")]
+    Parse(String),
+}
+
+impl WatchError {
+    /// Names `path` as the file at fault, unless the error names one already.
+    pub(crate) fn in_file(self, path: &Path) -> String {
+        match self {
+            WatchError::Read { .. } => self.to_string(),
+            WatchError::Parse(cause) => format!("{}: {cause}", path.display()),
+        }
+    }
+}
+
 impl<T> Watched<T> {
-    /// Reads the file for the first time.
-    ///
-    /// # Errors
-    /// Why it cannot be read or used, with its path.
+    /// Reads and parses a file. The error names its path.
     pub(crate) fn open(
         path: &Path,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
         let parse = move |contents: &[Vec<u8>]| parse(contents.first().map_or(&[], Vec::as_slice));
-        Watched::open_all(vec![path.to_owned()], parse)
+        Watched::open_all(vec![path.to_owned()], parse).map_err(|error| error.in_file(path))
     }
 
-    /// As [`Watched::open`], of files that only mean something together; `parse` gets their contents in that order.
-    ///
-    /// # Errors
-    /// Why one of them cannot be read, with its path, or why they cannot be used, with the path of the first.
+    /// Reads files that only mean something together; `parse` gets their contents in the order of `paths`.
     pub(crate) fn open_all(
         paths: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WatchError> {
         let contents = read_all(&paths)?;
-        let named = |cause| paths.first().map(|path| format!("{}: {cause}", path.display())).unwrap_or(cause);
-        let value = parse(&contents).map_err(named)?;
-        let seen = contents.iter().map(|content| digest::sha256(content)).collect();
+        let value = parse(&contents).map_err(WatchError::Parse)?;
         Ok(Watched {
             paths,
             parse: Box::new(parse),
             value: ArcSwap::from_pointee(value),
-            last_seen: Mutex::new(Ok(seen)),
+            last_seen: Mutex::new(Ok(digest_all(&contents))),
         })
     }
 
-    /// What the file means now. Cheap enough for every request; not to be kept.
+    /// Returns the current value. Cheap enough for every request; do not keep the guard.
     pub(crate) fn get(&self) -> arc_swap::Guard<Arc<T>> {
         self.value.load()
     }
 
-    /// Looks at the file from time to time: never returns.
-    pub(crate) async fn watch(&self) {
+    /// Polls the files and reports each change, or why the changed files cannot be used: never returns.
+    pub(crate) async fn watch(&self, report: impl Fn(&[PathBuf], Result<(), String>)) {
         loop {
-            match self.changed().await {
-                Ok(()) => self.paths.iter().for_each(|path| internal_event::SecretFileReloaded { path }.emit()),
-                Err(cause) => {
-                    let path = self.paths.first().map_or(Path::new(""), PathBuf::as_path);
-                    internal_event::SecretFileReloadFailed { path, cause: &cause }.emit();
-                }
-            }
+            report(&self.paths, self.changed().await);
         }
     }
 
-    /// Waits until it means something else, or why it no longer means anything: then what it meant before stays.
-    pub(crate) async fn changed(&self) -> Result<(), String> {
+    /// Waits for the next change. On an error the value stays as it was.
+    async fn changed(&self) -> Result<(), String> {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             if let Some(change) = self.detect_change().await {
@@ -98,7 +103,7 @@ impl<T> Watched<T> {
 
     async fn detect_change(&self) -> Option<Result<(), String>> {
         let (_, first) = self.read().await;
-        if first == *self.last_seen() {
+        if first == *self.last_seen.lock() {
             return None;
         }
         tokio::time::sleep(SETTLE_TIME).await;
@@ -106,43 +111,42 @@ impl<T> Watched<T> {
         if first != second {
             return None;
         }
-        self.last_seen().clone_from(&second);
-        let parsed = contents.and_then(|contents| (self.parse)(&contents));
+        *self.last_seen.lock() = second;
+        let parsed = contents.map_err(|error| error.to_string()).and_then(|contents| (self.parse)(&contents));
         Some(parsed.map(|value| self.value.store(Arc::new(value))))
     }
 
-    async fn read(&self) -> (Result<Vec<Vec<u8>>, String>, FileDigests) {
+    async fn read(&self) -> (Result<Vec<Vec<u8>>, WatchError>, FileDigests) {
         let paths = self.paths.clone();
-        // A disk or a network that hangs must not hold up whatever else is watched.
-        let contents = tokio::task::spawn_blocking(move || read_all(&paths)).await;
-        let contents = contents.unwrap_or_else(|error| Err(error.to_string()));
-        let seen = contents.as_deref().map(|all| all.iter().map(|content| digest::sha256(content)).collect());
-        let seen = seen.map_err(String::clone);
-        (contents, seen)
-    }
-
-    fn last_seen(&self) -> parking_lot::MutexGuard<'_, FileDigests> {
-        self.last_seen.lock()
+        // On a thread of its own: a disk or network that hangs must not block the other watchers.
+        let contents = tokio::task::spawn_blocking(move || read_all(&paths)).await.unwrap_or_else(|error| {
+            Err(WatchError::Read { path: PathBuf::new(), error: io::Error::other(error).into() })
+        });
+        let digests = contents.as_deref().map(digest_all).map_err(WatchError::to_string);
+        (contents, digests)
     }
 }
 
 impl<T> fmt::Debug for Watched<T> {
-    /// Without the content, which is a secret more often than not.
+    /// Without the value, which is often a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
-/// The contents of all of them, or why one cannot be read, with its path.
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, String> {
-    let named = |path: &PathBuf| load::read_regular_file(path).map_err(|cause| format!("{}: {cause}", path.display()));
-    paths.iter().map(named).collect()
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, WatchError> {
+    let read = |path: &PathBuf| read_regular_file(path).map_err(|error| WatchError::Read { path: path.clone(), error });
+    paths.iter().map(read).collect()
+}
+
+fn digest_all(contents: &[Vec<u8>]) -> Vec<Sha256Digest> {
+    contents.iter().map(|content| digest::sha256(content)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load::MAX_FILE_BYTES as LIMIT;
+    use crate::net::read_file::MAX_FILE_BYTES as LIMIT;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A folder that is gone when the test is.

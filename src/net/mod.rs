@@ -1,10 +1,15 @@
-//! Networking and shared state that several modules need and that make no policy: HTTP client, TLS, files that change, the Redis connection,
-//! the PROXY protocol, digests.
+//! Infrastructure without policy: the HTTP client, TLS, watched files, the Redis connection, the PROXY protocol, digests.
+//! It logs nothing; callers report what it returns.
 
 pub(crate) mod background_task;
 pub(crate) mod digest;
+pub(crate) mod read_file;
 pub(crate) mod file_watcher;
+pub(crate) mod tls;
+pub(crate) mod url;
 pub(crate) mod http_client;
+pub(crate) mod forwarded;
+pub mod peer_addr;
 pub(crate) mod proxy_protocol;
 pub(crate) mod redis_client;
 pub(crate) mod swap_cell;

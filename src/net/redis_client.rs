@@ -1,17 +1,15 @@
-//! One connection to a Redis or Valkey, for all that replicas decide together: quotas, and whose a thread is.
+//! One connection to a Redis or Valkey for everything that replicas share: quotas, thread owners, run logs.
 //!
 //! ```text
-//!   Unknown ──connected──▶ Up ◀──────────────────────┐
-//!      │                    │ an error, or no answer  │ connected again, and a probe was answered in time
-//!      │                    ▼ to anybody for a while  │
-//!      └────failed───────▶ Away ──────────────────────┘
+//!   Connecting ──connected──▶ Connected ◀────────────────────────┐
+//!      │                          │ an error, or no response     │ reconnected, and a probe was
+//!      │                          ▼ in time for a while          │ answered in time
+//!      └────────failed───────▶ Unavailable ──────────────────────┘
 //! ```
-//! [`Redis::watch`] alone connects; requests never do. Before the first attempt has ended they wait for it, no longer than
-//! their deadline. While it is away they do without at once, so that a Redis that hangs does not cost each of them the
-//! deadline.
+//! Only [`RedisClient::keep_connected`] connects; requests never do. Until the first attempt has ended they wait for it, at
+//! most for their deadline. While Redis is unavailable they fail at once, so that a Redis that hangs does not cost each of
+//! them the deadline.
 
-use crate::config::access;
-use crate::telemetry::internal_event;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
 use std::fmt;
@@ -22,141 +20,135 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::rustls::crypto;
 
-/// For connecting: TCP, TLS and the log-in.
+/// Covers TCP, TLS and the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// From the beginning of one attempt to connect to that of the next.
+/// Time between the starts of two connection attempts.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often a connection is tried out by itself. It finds a Redis that went away before a request does, and keeps what
-/// stands between here and there from closing a connection that nobody uses.
+/// Probes find a lost Redis before a request does, and keep middleboxes from closing an idle connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long nobody may get an answer in time before that is taken for more than a stray delay.
+/// How long every query has to time out before the connection counts as lost; a single late response does not.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// What the users of the connection do, in one line: a script that writes. A PING would be answered by a Redis that is
-/// full, is a replica, or gives this user no right to scripts.
+/// Does what the queries do: run a script that writes. A Redis that is full, is a replica or denies this user scripts
+/// would still answer a PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
-/// A Redis that answers most of the time.
+/// How to reach a Redis.
+#[derive(Clone)]
+pub(crate) struct RedisSettings {
+    /// without the password
+    pub(crate) display_url: String,
+    /// of every key
+    pub(crate) prefix: String,
+    /// of every query
+    pub(crate) deadline: Duration,
+}
+
 pub(crate) struct RedisClient {
     client: Client,
-    display_url: String,
-    prefix: String,
-    deadline: Duration,
+    settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
-    /// since when nobody got an answer in time, in µs from `born`; 0 while everybody does
+    /// since when every query has timed out, in µs after `created_at`; 0 after a response in time
     silent_since: AtomicU64,
 }
 
-/// What is known of the connection.
 #[derive(Clone)]
 enum LinkState {
     Connecting,
     Connected(RedisConnection),
-    Unavailable,
+    Unavailable { cause: String },
 }
 
-/// A connection, and which one it is: its failure says nothing about the one that came after it.
+/// A change that operators should see. A failure that lasts is reported once.
+#[derive(Debug)]
+pub(crate) enum RedisLinkChange {
+    Connected,
+    Lost { cause: String },
+}
+
+/// A numbered connection, so that a late failure of an old one does not count against its successor.
 #[derive(Clone)]
 struct RedisConnection {
     number: u64,
     inner: MultiplexedConnection,
 }
 
-/// There was no answer in time, or none that is of use. When it lasts, that has been logged.
+/// No usable response came in time. If that lasts, [`RedisClient::keep_connected`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RedisQueryFailed;
 
 impl RedisClient {
-    /// As configured. Nothing is connected to yet; see [`Redis::watch`].
-    ///
-    /// # Errors
-    /// When the URL is none of a Redis.
-    pub(crate) fn new(config: &access::RedisConfig) -> Result<RedisClient, String> {
-        let shown = config.display_url.clone();
-        let client = Client::open(config.url.expose());
-        let client = client.map_err(|error| format!("redis.url: {shown} cannot be used: {error}"))?;
-        // The crate takes what the process has, and panics where that is open. An error says that it has one already.
+    /// Creates a client that is not connected yet; [`RedisClient::keep_connected`] connects it.
+    pub(crate) fn new(url: &str, settings: RedisSettings) -> RedisResult<RedisClient> {
+        let client = Client::open(url)?;
+        // The crate uses the process's default provider, and panics without one. An error means that one is installed.
         let _ = crypto::ring::default_provider().install_default();
-        let (prefix, deadline) = (config.prefix.clone(), config.deadline);
-        let link = watch::Sender::new(LinkState::Connecting);
-        Ok(RedisClient {
-            client,
-            display_url: shown,
-            prefix,
-            deadline,
-            state: link,
-            created_at: Instant::now(),
-            silent_since: AtomicU64::new(0),
-        })
+        Ok(RedisClient::with_client(client, settings))
     }
 
-    /// The same Redis over a connection of its own, so that large answers are not in the way of short ones, with another
-    /// deadline. It has to be watched as well.
+    /// Creates a client of the same Redis with its own connection and deadline, so that large responses do not delay small
+    /// ones. It needs its own [`RedisClient::keep_connected`].
     #[must_use]
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
-        let (client, shown, prefix) = (self.client.clone(), self.display_url.clone(), self.prefix.clone());
-        let link = watch::Sender::new(LinkState::Connecting);
+        RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
+    }
+
+    fn with_client(client: Client, settings: RedisSettings) -> RedisClient {
         RedisClient {
             client,
-            display_url: shown,
-            prefix,
-            deadline,
-            state: link,
+            settings,
+            state: watch::Sender::new(LinkState::Connecting),
             created_at: Instant::now(),
             silent_since: AtomicU64::new(0),
         }
     }
 
+    pub(crate) fn display_url(&self) -> &str {
+        &self.settings.display_url
+    }
+
     /// Waits until there is a connection.
     pub(crate) async fn wait_until_connected(&self) {
-        // It fails where nobody is left who could connect, and `self` can.
+        // Fails only if the sender is gone, and `self` holds it.
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
     }
 
-    /// Whether it answers, and the same in words.
+    /// Returns whether Redis is connected, and a line about it for the status listener.
     #[must_use]
     pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
             LinkState::Connecting => (false, "not connected yet"),
-            LinkState::Unavailable => (false, "does not answer; see `redis.on_error`"),
+            LinkState::Unavailable { .. } => (false, "does not answer; see `redis.on_error`"),
         };
-        (good, format!("redis {} {state}", self.display_url))
+        (good, format!("redis {} {state}", self.settings.display_url))
     }
 
-    /// How long an answer may take.
     #[must_use]
     pub(crate) fn deadline(&self) -> Duration {
-        self.deadline
+        self.settings.deadline
     }
 
-    /// A connection of its own that hears what is published in a channel.
-    ///
-    /// # Errors
-    /// [`Away`] when there is none in time.
+    /// Subscribes to a channel over a new connection.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<PubSub, RedisQueryFailed> {
-        let listen = async {
-            let mut heard = self.client.get_async_pubsub().await?;
-            heard.subscribe(channel).await?;
-            RedisResult::Ok(heard)
+        let subscribe = async {
+            let mut connection = self.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            RedisResult::Ok(connection)
         };
-        timeout(CONNECT_TIMEOUT, listen).await.ok().and_then(Result::ok).ok_or(RedisQueryFailed)
+        timeout(CONNECT_TIMEOUT, subscribe).await.ok().and_then(Result::ok).ok_or(RedisQueryFailed)
     }
 
-    /// What the names of our keys begin with.
     #[must_use]
     pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
+        &self.settings.prefix
     }
 
-    /// Asks something, and waits for the answer no longer than the deadline.
-    ///
-    /// # Errors
-    /// [`Away`] when there is no answer.
+    /// Runs a command and waits for its response, at most until the deadline.
     pub(crate) async fn query<T, F>(
         &self,
         command: impl FnOnce(MultiplexedConnection) -> F,
@@ -164,114 +156,119 @@ impl RedisClient {
     where
         F: Future<Output = RedisResult<T>>,
     {
-        let end = Instant::now() + self.deadline;
+        let end = Instant::now() + self.settings.deadline;
         let connection = self.connection(end).await.ok_or(RedisQueryFailed)?;
         match timeout_at(end, command(connection.inner)).await {
-            Ok(Ok(answer)) => {
+            Ok(Ok(response)) => {
                 self.silent_since.store(0, Ordering::Relaxed);
-                Ok(answer)
+                Ok(response)
             }
             Ok(Err(error)) => Err(self.mark_unavailable(connection.number, error)),
             Err(_) => Err(self.record_timeout(connection.number)),
         }
     }
 
-    /// An answer did not come in time. One that is late says little; when all are, the connection is lost.
+    /// Counts a timeout. The connection is lost once all queries time out, not when a single one does.
     fn record_timeout(&self, number: u64) -> RedisQueryFailed {
         let now = u64::try_from(self.created_at.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         match self.silent_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
             Err(since) if Duration::from_micros(now.saturating_sub(since)) >= SILENCE_LIMIT => {
-                self.mark_unavailable(number, format!("no answer within {:?}", self.deadline))
+                self.mark_unavailable(number, format!("no response within {:?}", self.settings.deadline))
             }
             _ => RedisQueryFailed,
         }
     }
 
-    /// The connection, if there is one now; before the first attempt has ended, the one that comes of it.
+    /// Returns the current connection, or the result of the first attempt while that is in progress.
     async fn connection(&self, end: Instant) -> Option<RedisConnection> {
-        let now = |link: &LinkState| match link {
+        let mut state = self.state.subscribe();
+        let attempted = timeout_at(end, state.wait_for(|state| !matches!(state, LinkState::Connecting))).await;
+        match &*attempted.ok()?.ok()? {
             LinkState::Connected(connection) => Some(connection.clone()),
-            LinkState::Connecting | LinkState::Unavailable => None,
-        };
-        let unknown = matches!(*self.state.borrow(), LinkState::Connecting);
-        if !unknown {
-            return now(&self.state.borrow());
+            LinkState::Connecting | LinkState::Unavailable { .. } => None,
         }
-        let mut link = self.state.subscribe();
-        let known = timeout_at(end, link.wait_for(|link| !matches!(link, LinkState::Connecting))).await;
-        known.ok()?.ok().and_then(|link| now(&link))
     }
 
-    /// Does without the connection of that number from now on. Says so once.
+    /// Gives up the connection of that number, unless another one has replaced it.
     fn mark_unavailable(&self, number: u64, cause: impl fmt::Display) -> RedisQueryFailed {
-        let away = self.state.send_if_modified(|link| {
-            let mine = matches!(link, LinkState::Connected(connection) if connection.number == number);
-            if mine {
-                *link = LinkState::Unavailable;
+        self.state.send_if_modified(|state| {
+            let is_current = matches!(state, LinkState::Connected(connection) if connection.number == number);
+            if is_current {
+                *state = LinkState::Unavailable { cause: cause.to_string() };
             }
-            mine
+            is_current
         });
-        if away {
-            internal_event::RedisConnectionLost { redis: &self.display_url, cause: cause.to_string() }.emit();
-        }
         RedisQueryFailed
     }
 
-    /// Connects, and again whenever the connection is lost: never returns.
-    pub(crate) async fn keep_connected(&self) {
-        let mut links = self.state.subscribe();
+    /// Connects, and reconnects whenever the connection is lost: never returns.
+    pub(crate) async fn keep_connected(&self, report: impl Fn(RedisLinkChange)) {
+        let mut states = self.state.subscribe();
         for number in 0.. {
             let began = Instant::now();
             match self.connect().await {
                 Ok(inner) => {
                     self.silent_since.store(0, Ordering::Relaxed);
                     self.state.send_replace(LinkState::Connected(RedisConnection { number, inner }));
-                    internal_event::RedisConnected { redis: &self.display_url }.emit();
+                    report(RedisLinkChange::Connected);
                     tokio::select! {
-                        _ = links.wait_for(|link| matches!(link, LinkState::Unavailable)) => {}
+                        cause = wait_for_loss(&mut states) => report(RedisLinkChange::Lost { cause }),
                         () = self.keep_probing() => {}
                     }
                 }
                 Err(cause) => {
-                    if !matches!(self.state.send_replace(LinkState::Unavailable), LinkState::Unavailable) {
-                        internal_event::RedisConnectionLost { redis: &self.display_url, cause }.emit();
+                    let state = LinkState::Unavailable { cause: cause.clone() };
+                    if !matches!(self.state.send_replace(state), LinkState::Unavailable { .. }) {
+                        report(RedisLinkChange::Lost { cause });
                     }
                 }
             }
-            // A connection that lasted for a while is made again at once.
+            // After a connection that lasted longer than the interval, this reconnects at once.
             sleep_until(began + RECONNECT_INTERVAL).await;
         }
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, String> {
-        // How long an answer may take is decided where it is waited for.
+        // Queries have their own timeout, in `query`.
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT));
         let config = config.set_response_timeout(None);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
         let connection = connection.map_err(|error| error.to_string())?;
-        match timeout(self.deadline, self.probe(connection.clone())).await {
+        match timeout(self.settings.deadline, self.probe(connection.clone())).await {
             Ok(Ok(())) => Ok(connection),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {:?}", self.deadline)),
+            Err(_) => Err(format!("no response within {:?}", self.settings.deadline)),
         }
     }
 
     async fn keep_probing(&self) {
         loop {
             sleep(PROBE_INTERVAL).await;
-            // Who waits beside this sees what came of it.
+            // `keep_connected` sees a failure by the state.
             let _ = self.query(|connection| self.probe(connection)).await;
         }
     }
 
     async fn probe(&self, mut connection: MultiplexedConnection) -> RedisResult<()> {
-        let key = format!("{}probe", self.prefix);
+        let key = format!("{}probe", self.settings.prefix);
         Script::new(PROBE_SCRIPT).key(key).invoke_async(&mut connection).await
+    }
+}
+
+/// Waits until the connection is given up; returns the cause.
+async fn wait_for_loss(states: &mut watch::Receiver<LinkState>) -> String {
+    loop {
+        if let LinkState::Unavailable { cause } = &*states.borrow_and_update() {
+            return cause.clone();
+        }
+        if states.changed().await.is_err() {
+            return "the client is gone".to_owned();
+        }
     }
 }
 
 impl fmt::Debug for RedisClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis").field("url", &self.display_url).finish_non_exhaustive()
+        f.debug_struct("RedisClient").field("url", &self.settings.display_url).finish_non_exhaustive()
     }
 }

@@ -45,8 +45,8 @@ impl AgentClient {
         framings: &[Framing],
     ) -> Result<(Box<Session>, Framing), Rejection> {
         let mut session = self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Run(body))).await?;
-        let judged = check_stream_response(&mut session, framings).await;
-        let framing = judged.inspect_err(|why| session.finish(Some(why)))?;
+        let framing = check_stream_response(&mut session, framings).await;
+        let framing = framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok((session, framing))
     }
 
@@ -57,15 +57,16 @@ impl AgentClient {
         ids: &RunIds,
         template: &PathTemplate,
     ) -> Result<AgentEventSource, Rejection> {
-        let (thread_id, run_id) = (ids.thread_id.text().unwrap_or_default(), ids.run_id.text().unwrap_or_default());
+        let thread_id = ids.thread_id.text().unwrap_or_default();
+        let run_id = ids.run_id.text().unwrap_or_default();
         let own = template.fill(&thread_id, &run_id).ok_or_else(|| {
             Rejection::from(RejectionKind::InvalidRequest)
-                .with_detail("The ids of the run cannot stand in the path of its events.")
+                .with_detail("The ids of the run do not fit into the path of its events.")
         })?;
         let mut session =
             self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Start(body))).await?;
-        let named = read_start_response(&mut session).await.inspect_err(|why| session.finish(Some(why)))?;
-        let at = session.endpoint();
+        let named = read_start_response(&mut session).await.inspect_err(|rejection| session.finish(Some(rejection)))?;
+        let endpoint = session.endpoint();
         self.cluster.release(&self.connector, session).await;
         let path = if named.thread_id.is_none() && named.run_id.is_none() {
             own
@@ -73,15 +74,15 @@ impl AgentClient {
             let thread_id = named.thread_id.map_or(thread_id, Cow::Owned);
             let run_id = named.run_id.as_deref().unwrap_or(&run_id);
             template.fill(&thread_id, run_id).ok_or_else(|| {
-                let what = "The agent named its run with an id that cannot stand in a path.";
+                let what = "The agent's id of the run does not fit into the path of its events.";
                 Rejection::from(RejectionKind::UpstreamContentType).with_detail(what)
             })?
         };
-        Ok(AgentEventSource { client: self, endpoint: at, path, run_id: named.run_id })
+        Ok(AgentEventSource { client: self, endpoint, path, run_id: named.run_id })
     }
 
-    fn upstream_request<'a>(&'a self, errand: AgentOperation<'a>) -> UpstreamRequest<'a> {
-        UpstreamRequest { operation: errand, request_id: &self.request_id, spans: &self.spans, fields: &self.fields }
+    fn upstream_request<'a>(&'a self, operation: AgentOperation<'a>) -> UpstreamRequest<'a> {
+        UpstreamRequest { operation, request_id: &self.request_id, spans: &self.spans, fields: &self.fields }
     }
 }
 
@@ -95,12 +96,13 @@ pub(super) struct AgentEventSource {
 
 impl AgentEventSource {
     /// Requests all events, or those after the id.
-    pub(super) async fn open_stream(&self, behind: Option<&str>) -> Result<Box<Session>, Rejection> {
+    pub(super) async fn open_stream(&self, last_event_id: Option<&str>) -> Result<Box<Session>, Rejection> {
         let AgentClient { cluster, connector, .. } = &self.client;
-        let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id: behind });
+        let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id });
         let mut session = cluster.send_to(connector, &self.endpoint, &request).await?;
         // Only SSE has ids, and so can be resumed.
-        check_stream_response(&mut session, &[Framing::Sse]).await.inspect_err(|why| session.finish(Some(why)))?;
+        let framing = check_stream_response(&mut session, &[Framing::Sse]).await;
+        framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok(session)
     }
 }
@@ -117,11 +119,12 @@ impl ReconnectBudget {
     /// resets the limit.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {
         if self.last_event_id.as_deref() != Some(id) {
-            (self.last_event_id, self.attempts) = (Some(id.into()), 0);
+            self.last_event_id = Some(id.into());
+            self.attempts = 0;
         }
-        let wait = *RECONNECT_DELAYS.get(self.attempts)?;
+        let delay = *RECONNECT_DELAYS.get(self.attempts)?;
         self.attempts += 1;
-        Some(wait.max(retry.unwrap_or_default().min(RETRY_LIMIT)))
+        Some(delay.max(retry.unwrap_or_default().min(RETRY_LIMIT)))
     }
 }
 

@@ -42,23 +42,23 @@ pub(super) struct AgentRunIds {
 /// Reads the response to the start of a two-step run: JSON that may name the run, or nothing.
 pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRunIds, Rejection> {
     let (status, kind) = check_response(session).await?;
-    let unfit = |what: &'static str| {
+    let invalid = |what: &'static str| {
         let rejection = Rejection::from(RejectionKind::UpstreamContentType).with_detail(what);
         rejection.with_cause(format!("content type {kind:?}, status {status}"))
     };
     if kind == Framing::Sse.media_type() {
-        return Err(unfit(
-            "The agent answered the start of the run with its events, so it has no second step: take `events` of the route away.",
+        return Err(invalid(
+            "The agent answered the start of the run with its events, so it has no second step: remove `events` from the route.",
         ));
     }
     // An HTML page is not worth reading, and may never end.
     if !kind.is_empty() && !is_json(&kind) {
-        return Err(unfit("The agent answered the start of the run with something that is no JSON."));
+        return Err(invalid("The agent answered the start of the run with something other than JSON."));
     }
     let mut body = Vec::new();
     while session.read_body(|bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
         if body.len() > RESPONSE_LIMIT {
-            return Err(unfit("The agent's answer to the start of the run is longer than 64 KiB."));
+            return Err(invalid("The agent's answer to the start of the run is longer than 64 KiB."));
         }
     }
     let text = String::from_utf8(body).unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRu
         return Ok(AgentRunIds::default());
     }
     parse_run_ids(&text)
-        .ok_or_else(|| unfit("The agent answered the start of the run with something that is no JSON object."))
+        .ok_or_else(|| invalid("The agent answered the start of the run with something other than a JSON object."))
 }
 
 fn parse_run_ids(text: &str) -> Option<AgentRunIds> {
@@ -84,16 +84,17 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
     let Some(response) = session.response_head() else {
         return Err(RejectionKind::UpstreamProtocol.into());
     };
-    let (status, headers) = (response.status, &response.headers);
-    let (kind, coding) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
+    let status = response.status;
+    let headers = &response.headers;
+    let kind = media_type(headers);
+    let coding = header_text(headers, header::CONTENT_ENCODING);
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection =
             Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
         rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after;
-        let message = read_error_message(session, &kind).await;
-        return Err(match message {
+        return Err(match read_error_message(session, &kind).await {
             Some(message) => rejection.with_detail(message),
             None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),
         });

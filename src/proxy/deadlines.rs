@@ -12,6 +12,12 @@ pub(super) enum DeadlineKind {
     RunDuration,
 }
 
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    kind: DeadlineKind,
+}
+
 /// Keep-alives, the agent's silence and the fixed deadlines of a run. One timer serves all; it is checked only when it
 /// fires, so a busy stream never touches it.
 pub(super) struct RunDeadlines {
@@ -20,7 +26,7 @@ pub(super) struct RunDeadlines {
     last_read: Instant,
     idle_limit: Duration,
     /// not postponed by traffic
-    fixed: Vec<(Instant, DeadlineKind)>,
+    fixed: Vec<Deadline>,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -32,29 +38,29 @@ impl RunDeadlines {
     }
 
     /// Ends the run `after` that time, counted from `since`.
-    pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, over: DeadlineKind) {
+    pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, kind: DeadlineKind) {
         // A deadline too far away to be represented never expires.
-        self.fixed.extend(since.checked_add(after).map(|at| (at, over)));
+        self.fixed.extend(since.checked_add(after).map(|at| Deadline { at, kind }));
         self.reset_timer();
     }
 
-    pub(super) fn clear_deadline(&mut self, over: DeadlineKind) {
-        self.fixed.retain(|(_, own)| *own != over);
+    pub(super) fn clear_deadline(&mut self, kind: DeadlineKind) {
+        self.fixed.retain(|deadline| deadline.kind != kind);
     }
 
-    fn next_deadline(&self) -> Option<(Instant, DeadlineKind)> {
-        self.fixed.iter().copied().min_by_key(|(at, _)| *at)
+    fn next_deadline(&self) -> Option<Deadline> {
+        self.fixed.iter().copied().min_by_key(|deadline| deadline.at)
     }
 
     /// Returns the deadline that has expired, without waiting for the timer: a run whose agent floods never waits.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
-        self.next_deadline().filter(|(at, _)| Instant::now() >= *at).map(|(_, over)| over)
+        self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
     }
 
     /// Waits until a fixed deadline expires; the agent's silence does not count here.
     pub(super) async fn wait_expired(&self) {
         match self.next_deadline() {
-            Some((at, _)) => tokio::time::sleep_until(at).await,
+            Some(Deadline { at, .. }) => tokio::time::sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
@@ -62,7 +68,8 @@ impl RunDeadlines {
     /// Restarts the measurement of the agent's silence with another limit, which may expire before the timer's current
     /// time.
     pub(super) fn restart_idle(&mut self, silence: Duration) {
-        (self.idle_limit, self.last_read) = (silence, Instant::now());
+        self.idle_limit = silence;
+        self.last_read = Instant::now();
         self.reset_timer();
     }
 
@@ -73,13 +80,14 @@ impl RunDeadlines {
     /// Notes a write and returns its time. The agent was blocked meanwhile, so its silence starts anew.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
-        (self.last_write, self.last_read) = (now, now);
+        self.last_write = now;
+        self.last_read = now;
         now
     }
 
     fn reset_timer(&mut self) {
         let next = (self.last_write + self.keep_alive).min(self.last_read + self.idle_limit);
-        let next = self.next_deadline().map_or(next, |(at, _)| next.min(at));
+        let next = self.next_deadline().map_or(next, |deadline| next.min(deadline.at));
         self.timer.as_mut().reset(next);
     }
 
@@ -87,8 +95,8 @@ impl RunDeadlines {
     pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
         self.timer.as_mut().await;
         let now = Instant::now();
-        if let Some(over) = self.find_expired() {
-            return Err(over);
+        if let Some(kind) = self.find_expired() {
+            return Err(kind);
         }
         if now >= self.last_read + self.idle_limit {
             return Err(DeadlineKind::AgentIdle);
@@ -157,7 +165,7 @@ mod tests {
             clock.on_write();
             match clock.tick().await {
                 Ok(_) => assert_eq!(clock.find_expired(), None),
-                Err(over) => break assert_eq!(over, DeadlineKind::RunDuration),
+                Err(kind) => break assert_eq!(kind, DeadlineKind::RunDuration),
             }
         }
         assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));

@@ -55,15 +55,17 @@ mod tests {
 
     #[tokio::test]
     async fn drains_once_the_last_connection_is_closed() {
-        let door = DrainSignal::default();
-        let (listener, app, connection) = (door.watch_accepting(), door.watch_closing(), door.watch_closing());
-        door.stop_accepting();
+        let drain = DrainSignal::default();
+        let listener = drain.watch_accepting();
+        let app = drain.watch_closing();
+        let connection = drain.watch_closing();
+        drain.stop_accepting();
         assert!(*listener.borrow() && !*connection.borrow());
-        door.close_connections();
+        drain.close_connections();
         assert!(*connection.borrow());
         drop(app);
-        assert!(futures_util::poll!(Box::pin(door.wait_drained())).is_pending());
+        assert!(futures_util::poll!(Box::pin(drain.wait_drained())).is_pending());
         drop(connection);
-        door.wait_drained().await;
+        drain.wait_drained().await;
     }
 }

@@ -46,57 +46,59 @@ where
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
-        let who = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
-        let traced = request.extensions().get::<TraceExtension>().cloned();
-        let listener = self.gateway.run_error_writer(&request);
-        let (method, began) = (label::RequestMethod::from_name(request.method().as_str()), Instant::now());
+        let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
+        let trace = request.extensions().get::<TraceExtension>().cloned();
+        let run_error_writer = self.gateway.run_error_writer(&request);
+        let method = label::RequestMethod::from_name(request.method().as_str());
+        let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes Content-Length
         // before this code sees the request, so every chunked request is the last of its connection: what follows may
         // be what a proxy in front took for its body.
-        let one = request.version() < Version::HTTP_2;
-        let last = one && request.headers().contains_key(header::TRANSFER_ENCODING);
-        let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
+        let is_http1 = request.version() < Version::HTTP_2;
+        let is_last = is_http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
+        let response = self.inner.call(request);
+        let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
             let metrics =
                 matched.as_ref().map_or(gateway.metrics.unrouted_requests(), |matched| matched.metrics.requests());
-            let mut response = match answer.await {
+            let mut response = match response.await {
                 Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
-                    let response = match listener.filter(|_| rejection.is_run_error()) {
-                        Some(listener) => responses::run_error_stream(
+                    let response = match run_error_writer.filter(|_| rejection.is_run_error()) {
+                        Some(writer) => responses::run_error_stream(
                             &rejection,
-                            listener.run_error(&rejection, request_id),
-                            listener.framing,
+                            writer.run_error(&rejection, request_id),
+                            writer.framing,
                         ),
                         None => responses::problem(&rejection, &id),
                     };
-                    let refused = internal_event::RequestRejected {
+                    let event = internal_event::RequestRejected {
                         route,
                         method,
                         request_id,
-                        trace_id: traced.as_ref().map(TraceExtension::id),
-                        caller: who.caller(),
+                        trace_id: trace.as_ref().map(TraceExtension::id),
+                        caller: caller.caller(),
                         rejection: &rejection,
                         response_status: response.status().as_u16(),
                     };
-                    refused.emit(metrics, traced.as_ref().and_then(TraceExtension::take));
+                    event.emit(metrics, trace.as_ref().and_then(TraceExtension::take));
                     response.map(full_body)
                 }
             };
             let status = response.status().as_u16();
             metrics.inc_response(method, status);
             // If a run was started, it owns the trace and finishes it.
-            if let Some(trace) = traced.as_ref().and_then(TraceExtension::take) {
+            if let Some(trace) = trace.as_ref().and_then(TraceExtension::take) {
                 trace.finish_response(status);
             }
-            metrics.observe_head_latency(began.elapsed());
+            metrics.head_latency.observe(started_at.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // So that the client sends its next request elsewhere, before this process closes the connection, perhaps
             // under a request in flight.
-            if last || (one && gateway.lifecycle.phase() != LifecyclePhase::Serving) {
+            if is_last || (is_http1 && gateway.lifecycle.phase() != LifecyclePhase::Serving) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response)

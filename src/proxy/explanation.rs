@@ -12,7 +12,6 @@ use crate::config::access::{AccessConfig, OnExpiry};
 use crate::config::header_names::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
 use crate::config::{UpstreamConfig, did_you_mean, enum_values, format_duration};
-use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::dry_run::{DryRun, GateReport, GateVerdict, ReportedRejection};
 use crate::guard::{self, CallerContext, RouteMatch};
@@ -54,7 +53,8 @@ pub(crate) enum ExplainedOutcome {
 pub(crate) struct ExplainedRoute {
     pub(crate) name: String,
     pub(crate) path: String,
-    pub(crate) errand: &'static str,
+    #[serde(rename = "errand")]
+    pub(crate) purpose: &'static str,
     /// present if the preflight's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preflight: Option<BTreeMap<String, String>>,
@@ -73,11 +73,11 @@ pub(crate) struct ExplainedRoute {
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedDialect {
     pub(crate) configured: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) told: Option<&'static str>,
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
+    pub(crate) detected: Option<&'static str>,
     /// the evidence
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) told_by: Option<&'static str>,
+    #[serde(rename = "told_by", skip_serializing_if = "Option::is_none")]
+    pub(crate) detected_by: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,34 +95,35 @@ impl Gateway {
     /// Explains a request with this head and, if known, this body.
     #[must_use]
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
-        let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
+        let method = head.method.to_string();
+        let path = head.uri.path().to_owned();
         let Some(found) = self.find(&path) else {
             return RouteExplanation { method, outcome: self.explain_no_route(&head), path, route: None };
         };
         head.extensions.insert(Arc::clone(found.route_match()));
         head.extensions.insert(CallerContext::default());
-        let preflight = self.guard.preflight_headers(&mut head, found.route_match());
+        let preflight = self.guard.cors().preflight_headers(&mut head, found.route_match());
         let gates = if preflight.is_some() { Vec::new() } else { self.gate_reports(&head) };
-        let (leaf, rehearsed) = match self.check_leaf(&found, &head, body) {
-            Ok(rehearsed) => (None, rehearsed),
+        let (refusal, preview) = match self.check_leaf(&found, &head, body) {
+            Ok(preview) => (None, preview),
             Err(rejection) => (Some(ReportedRejection::from(&rejection)), None),
         };
-        let outcome = match (&preflight, first_refusal(&gates).or(leaf.as_ref())) {
-            (Some(_), _) => ExplainedOutcome::Answered("a preflight of a page that may call"),
+        let outcome = match (&preflight, first_refusal(&gates).or(refusal.as_ref())) {
+            (Some(_), _) => ExplainedOutcome::Answered("a preflight from an allowed origin"),
             (None, Some(refusal)) => ExplainedOutcome::Refused(refusal.clone()),
             (None, None) => ExplainedOutcome::Passes(open_conditions(&gates)),
         };
         let preflight = preflight.as_ref().map(headers_to_map);
-        let route = Some(self.explain_route(&found, &head, gates, preflight, rehearsed));
+        let route = Some(self.explain_route(&found, &head, gates, preflight, preview));
         RouteExplanation { method, path, outcome, route }
     }
 
     /// Runs the gates in their order.
     fn gate_reports(&self, head: &Parts) -> Vec<GateReport> {
         let leaf = service_fn(async |_: Request<()>| Ok::<_, Rejection>(Response::new(())));
-        let mut told = Vec::new();
-        guard::gates(&self.guard, leaf).dry_run_all(head, &mut told);
-        told
+        let mut reports = Vec::new();
+        guard::gates(&self.guard, leaf).dry_run_all(head, &mut reports);
+        reports
     }
 
     /// Checks the request after the gates, up to the point where an agent would be contacted.
@@ -157,11 +158,11 @@ impl Gateway {
         known.sort_unstable();
         let shorter = path.trim_end_matches('/');
         let hint = if let Some(found) = self.find(shorter).filter(|_| shorter != path) {
-            format!("without the slash at its end it leads to the route {}", found.route_match().name)
+            format!("without the trailing slash it matches the route {}", found.route_match().name)
         } else if let Some(other) = known.iter().find(|other| other.eq_ignore_ascii_case(path)) {
-            format!("paths are compared with their case: `{other}`")
+            format!("paths are case-sensitive: `{other}`")
         } else if let Some(other) = known.iter().find(|other| is_below(path, other)) {
-            format!("`{other}` leads to a route, and what is below it does not: each path is a route of its own")
+            format!("`{other}` is a route, but paths below it are not: each path needs its own route")
         } else {
             known.truncate(HINT_PATHS);
             did_you_mean(path, &known)
@@ -175,36 +176,35 @@ impl Gateway {
         head: &Parts,
         gates: Vec<GateReport>,
         preflight: Option<BTreeMap<String, String>>,
-        rehearsed: Option<RunPreview>,
+        preview: Option<RunPreview>,
     ) -> ExplainedRoute {
-        let (route, matched) = (found.route(), found.route_match());
-        let told = rehearsed.as_ref().and_then(|told| told.translation.as_ref());
-        let speaks = |side: PeerDialect, told: Option<PeerDialect>, told_by| ExplainedDialect {
-            configured: side.name(),
-            told: told.filter(|_| side.is_auto).map(|told| told.dialect.name),
-            told_by,
-        };
-        let by = rehearsed.as_ref().and_then(|told| told.detected_by);
+        let route = found.route();
+        let matched = found.route_match();
+        let detected = preview.as_ref().and_then(|preview| preview.translation.as_ref()).map(|sides| sides.client);
         ExplainedRoute {
             name: route.name.to_string(),
             path: route.config.path.clone(),
-            errand: match found {
-                PathMatch::Run(_) if route.resumable.is_some() => "a run, or to come back to one",
+            purpose: match found {
+                PathMatch::Run(_) if route.resumable.is_some() => "a run, new or resumed",
                 PathMatch::Run(_) => "a run",
-                PathMatch::Events(..) => "the events of a run that was started",
-                PathMatch::Join(..) => "to come back to a run",
-                PathMatch::Stop(..) => "the end of a run",
+                PathMatch::Events(..) => "the events of a started run",
+                PathMatch::Join(..) => "to resume a run",
+                PathMatch::Stop(..) => "to stop a run",
             },
             preflight,
             gates,
-            client: speaks(route.client, told.map(|(client, ..)| *client), by),
-            agent: speaks(route.agent, None, None),
-            answer: rehearsed.as_ref().map(|told| match route.two_step {
+            client: ExplainedDialect {
+                configured: route.client.name(),
+                detected: detected.filter(|_| route.client.is_auto).map(|client| client.dialect.name),
+                detected_by: preview.as_ref().and_then(|preview| preview.detected_by),
+            },
+            agent: ExplainedDialect { configured: route.agent.name(), detected: None, detected_by: None },
+            answer: preview.as_ref().map(|preview| match route.two_step {
                 Some(_) => "application/json",
-                None => told.framing.media_type(),
+                None => preview.framing.media_type(),
             }),
-            agent_gets: match (found, &rehearsed) {
-                (PathMatch::Run(_), Some(rehearsed)) => self.explain_requests(route, matched, head, rehearsed),
+            agent_gets: match (found, &preview) {
+                (PathMatch::Run(_), Some(preview)) => self.explain_requests(route, matched, head, preview),
                 _ => Vec::new(),
             },
             settings: self.effective_settings(route),
@@ -217,9 +217,9 @@ impl Gateway {
         route: &RouteEntry,
         matched: &RouteMatch,
         head: &Parts,
-        rehearsed: &RunPreview,
+        preview: &RunPreview,
     ) -> Vec<ExplainedRequest> {
-        let request = rehearsed.translation.as_ref().map(|(.., request)| request);
+        let request = preview.translation.as_ref().map(|rewritten| &rewritten.request);
         let body = Bytes::from(request.map(|request| request.body.clone()).unwrap_or_default());
         let bytes = request.map(|_| body.len());
         let template = route.cluster.events_template();
@@ -229,8 +229,8 @@ impl Gateway {
             let ids = request.map(|request| (request.ids.thread_id.text(), request.ids.run_id.text()));
             let (thread_id, run_id) = ids.unwrap_or_default();
             let path = template.fill(&thread_id.unwrap_or("THREAD".into()), &run_id.unwrap_or("RUN".into()));
-            let errand = AgentOperation::Events { path: &path.unwrap_or_default(), last_event_id: None };
-            steps.push(self.explain_request(route, matched, head, errand, None));
+            let operation = AgentOperation::Events { path: &path.unwrap_or_default(), last_event_id: None };
+            steps.push(self.explain_request(route, matched, head, operation, None));
         }
         steps
     }
@@ -240,33 +240,33 @@ impl Gateway {
         route: &RouteEntry,
         matched: &RouteMatch,
         head: &Parts,
-        errand: AgentOperation<'_>,
+        operation: AgentOperation<'_>,
         bytes: Option<usize>,
     ) -> ExplainedRequest {
         let fields = self.guard.upstream_fields(head, matched);
         let request_id =
-            head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("(made by the gateway)");
-        let calls = stack::start_trace(&self.tracing, &head.method, &head.headers, &head.extensions).upstream_spans();
-        let request = UpstreamRequest { operation: errand, request_id, spans: &calls, fields: &fields };
+            head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("(generated by the gateway)");
+        let spans = stack::start_trace(&self.tracing, &head.method, &head.headers, &head.extensions).upstream_spans();
+        let request = UpstreamRequest { operation, request_id, spans: &spans, fields: &fields };
         let path = if let AgentOperation::Events { path, .. } = &request.operation { Some(*path) } else { None };
-        let mut shown = Vec::new();
+        let mut explained = Vec::new();
         let mut method = String::new();
         if let Some(upstream) = route.cluster.upstreams().first()
             && let Ok(sent) = upstream::request_head(upstream, &request, &request.start_span(upstream, ""))
         {
             method = sent.method.to_string();
-            let without = |name: &HeaderName| *name == header::CONTENT_LENGTH && bytes.is_none();
-            let names = sent.headers.iter().filter(|(name, _)| !without(name));
-            shown.extend(names.map(|(name, value)| self.explain_field(matched, name, value.to_str().unwrap_or(MASK))));
+            let known = sent.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH || bytes.is_some());
+            explained
+                .extend(known.map(|(name, value)| self.explain_field(matched, name, value.to_str().unwrap_or(MASK))));
         }
         if !matched.access.methods.is_empty() {
             let identity = [SUBJECT, TENANT, SCOPES, METHOD, TIER];
-            shown.extend(identity.map(|name| (name.to_string(), MASK.to_owned(), "whoever calls, where it is known")));
+            explained.extend(identity.map(|name| (name.to_string(), MASK.to_owned(), "the caller, if known")));
         }
-        shown.sort();
-        shown.dedup();
+        explained.sort();
+        explained.dedup();
         let urls = route.cluster.upstreams().iter().map(|upstream| request_url(upstream, path)).collect();
-        ExplainedRequest { method, urls, fields: shown, body_bytes: bytes }
+        ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
     /// Explains a request field: its value if the gateway sets it, otherwise a mask, and its source.
@@ -290,7 +290,8 @@ impl Gateway {
     fn effective_settings(&self, route: &RouteEntry) -> BTreeMap<&'static str, String> {
         let config = &route.config;
         let access: &AccessConfig = &config.access;
-        let (timeouts, run) = (&config.timeouts, &access.run);
+        let timeouts = &config.timeouts;
+        let run = &access.run;
         let mut settings = BTreeMap::from([
             ("timeouts.connect", format_duration(timeouts.connect)),
             ("timeouts.first_byte", format_duration(timeouts.first_byte)),
@@ -303,27 +304,28 @@ impl Gateway {
                 "on_disconnect",
                 match config.on_disconnect {
                     OnDisconnect::Abort => "abort".to_owned(),
-                    OnDisconnect::Continue(alone) => format!("continue for {}", format_duration(alone)),
+                    OnDisconnect::Continue(limit) => format!("continue for {}", format_duration(limit)),
                 },
             ),
             ("limits.request_body", format!("{} bytes", self.limits.request_body)),
         ]);
-        let mut also = |key, value: Option<String>| {
+        let mut insert = |key, value: Option<String>| {
             if let Some(value) = value {
                 settings.insert(key, value);
             }
         };
-        also("timeouts.first_event", timeouts.first_event.map(format_duration));
-        also("timeouts.reader", route.two_step.as_ref().map(|_| format_duration(timeouts.reader)));
+        insert("timeouts.first_event", timeouts.first_event.map(format_duration));
+        insert("timeouts.reader", route.two_step.as_ref().map(|_| format_duration(timeouts.reader)));
         let forwarded: Vec<&str> = access.forward_headers.iter().map(HeaderName::as_str).collect();
-        also("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));
-        also("forward_credentials", access.forward_credentials.then(|| "true".to_owned()));
-        also("tools", access.tools.as_ref().map(|tools| format!("[{}]", tools.join(", "))));
-        also("run_limits.events", run.events.map(|most| most.to_string()));
-        also("run_limits.bytes", run.bytes.map(|most| format!("{most} bytes")));
-        also("run_limits.duration", run.duration.map(format_duration));
-        let ends = Some(access.on_token_expiry).filter(|what| *what != OnExpiry::Finish);
-        also("on_token_expiry", ends.map(|what| enum_values::name_of(enum_values::ON_TOKEN_EXPIRY, &what).to_owned()));
+        insert("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));
+        insert("forward_credentials", access.forward_credentials.then(|| "true".to_owned()));
+        insert("tools", access.tools.as_ref().map(|tools| format!("[{}]", tools.join(", "))));
+        insert("run_limits.events", run.events.map(|most| most.to_string()));
+        insert("run_limits.bytes", run.bytes.map(|most| format!("{most} bytes")));
+        insert("run_limits.duration", run.duration.map(format_duration));
+        let expiry = Some(access.on_token_expiry).filter(|expiry| *expiry != OnExpiry::Finish);
+        let expiry = expiry.map(|expiry| enum_values::name_of(enum_values::ON_TOKEN_EXPIRY, &expiry).to_owned());
+        insert("on_token_expiry", expiry);
         settings
     }
 }
@@ -361,6 +363,6 @@ fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
 }
 
 fn headers_to_map(headers: &HeaderMap) -> BTreeMap<String, String> {
-    let text = |value: &http::HeaderValue| value.to_str().unwrap_or(MASK).to_owned();
-    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    let fields = headers.iter();
+    fields.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or(MASK).to_owned())).collect()
 }

@@ -90,26 +90,29 @@ impl RouteEntry {
         let metrics = registry.route(&route.name, route.client, route.agent);
         let agent = before.filter(|before| is_same_agent(&before.config, route));
         let name: Arc<str> = route.name.as_str().into();
-        let matched = |errand| {
+        let route_match = |request_kind| {
             Arc::new(RouteMatch {
                 name: Arc::clone(&name),
                 path: route.path.clone(),
                 access: Arc::clone(&route.access),
                 metrics: Arc::clone(&metrics),
-                request_kind: errand,
+                request_kind,
             })
         };
         Ok(RouteEntry {
-            start_match: matched(match route.on_disconnect {
+            start_match: route_match(match route.on_disconnect {
                 OnDisconnect::Abort => RequestKind::Start,
                 OnDisconnect::Continue(_) => RequestKind::StartOrJoin,
             }),
-            read_match: matched(RequestKind::Read),
+            read_match: route_match(RequestKind::Read),
             resumable: match route.on_disconnect {
                 OnDisconnect::Abort => None,
-                OnDisconnect::Continue(alone) => {
-                    Some(ResumeRoutes::new(&route.path, alone, matched(RequestKind::Join), matched(RequestKind::Stop)))
-                }
+                OnDisconnect::Continue(abandon_after) => Some(ResumeRoutes::new(
+                    &route.path,
+                    abandon_after,
+                    route_match(RequestKind::Join),
+                    route_match(RequestKind::Stop),
+                )),
             },
             two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
@@ -172,11 +175,15 @@ fn build_routes(
 ) -> Result<HashMap<String, Arc<RouteEntry>>, String> {
     let known: HashMap<&str, &Arc<RouteEntry>> =
         before.iter().flat_map(|before| before.routes.values()).map(|route| (&*route.name, route)).collect();
-    let route = |settings: &config::RouteConfig| match known.get(settings.name.as_str()) {
-        Some(route) if route.config == *settings => Ok(Arc::clone(route)),
-        known => RouteEntry::new(settings, metrics, connector, known.map(|route| &***route)).map(Arc::new),
-    };
-    config.routes.iter().map(|settings| Ok((settings.path.clone(), route(settings)?))).collect()
+    let mut routes = HashMap::new();
+    for settings in &config.routes {
+        let route = match known.get(settings.name.as_str()) {
+            Some(route) if route.config == *settings => Arc::clone(route),
+            known => Arc::new(RouteEntry::new(settings, metrics, connector, known.map(|route| &***route))?),
+        };
+        routes.insert(settings.path.clone(), route);
+    }
+    Ok(routes)
 }
 
 /// Returns whether both routes have the same agent, treated alike. Every key counts except those that concern clients.
@@ -203,16 +210,16 @@ impl Gateway {
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
         let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
-        let shares = config.replay.store == ReplayStoreKind::Redis;
-        let shared = guard.redis().filter(|_| shares).map(|redis| {
-            let (process, keep_alive, age) = (resume::new_token(), config.keep_alive, config.replay.age);
-            let settings = ReplicaSettings { process, keep_alive, age };
+        let is_shared = config.replay.store == ReplayStoreKind::Redis;
+        let replication = guard.redis().filter(|_| is_shared).map(|redis| {
+            let settings =
+                ReplicaSettings { process: resume::new_token(), keep_alive: config.keep_alive, age: config.replay.age };
             ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay())
         });
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, None)?,
             replay,
-            replication: shared,
+            replication,
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector,
@@ -266,7 +273,7 @@ impl Gateway {
             return Some(PathMatch::Run(route));
         }
         self.routes.values().find_map(|route| {
-            if let Some(thread_id) = route.two_step.as_ref().and_then(|desk| desk.path.thread_id(path)) {
+            if let Some(thread_id) = route.two_step.as_ref().and_then(|events| events.path.thread_id(path)) {
                 return Some(PathMatch::Events(route, thread_id));
             }
             let resumable = route.resumable.as_ref()?;
@@ -280,30 +287,30 @@ impl Gateway {
         let path = request.uri().path();
         let Some(found) = self.find(path) else {
             // A client that has yet to learn how to authenticate cannot do so now.
-            let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-            let document = self.guard.authenticator().resource_metadata(path).filter(|_| reads);
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            let document = self.guard.authenticator().resource_metadata(path).filter(|_| is_read);
             return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?).map(full_body));
         };
         match found {
             PathMatch::Run(route) => {
-                let standings = RateLimitHeaders::fields_from(request.extensions());
-                with_headers(self.start_run(route, request).await, standings)
+                let headers = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.start_run(route, request).await, headers)
             }
             PathMatch::Events(route, thread_id) => {
-                let who = request.extensions().get::<CallerContext>().and_then(CallerContext::identity);
-                self.guard.threads.check_read(&route.read_match, who, thread_id.as_deref())?;
-                if let Some(again) = self.join_last_run(route, thread_id.as_deref(), &request).await? {
-                    return Ok(again);
+                let identity = request.extensions().get::<CallerContext>().and_then(CallerContext::identity);
+                self.guard.threads.check_read(&route.read_match, identity, thread_id.as_deref())?;
+                if let Some(response) = self.join_last_run(route, thread_id.as_deref(), &request).await? {
+                    return Ok(response);
                 }
                 two_step::serve_events(route, thread_id.as_deref(), &request)
             }
             PathMatch::Join(route, _, run_id) => {
-                let standings = RateLimitHeaders::fields_from(request.extensions());
-                with_headers(self.join_run(route, run_id.as_deref(), &request).await, standings)
+                let headers = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.join_run(route, run_id.as_deref(), &request).await, headers)
             }
             PathMatch::Stop(route, _, run_id) => {
-                let standings = RateLimitHeaders::fields_from(request.extensions());
-                with_headers(self.stop_run(route, run_id.as_deref(), &request).await, standings)
+                let headers = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.stop_run(route, run_id.as_deref(), &request).await, headers)
             }
         }
     }
@@ -311,16 +318,16 @@ impl Gateway {
 
 /// Adds the headers of the gates to a response or a rejection.
 fn with_headers<B>(
-    answer: Result<Response<B>, Rejection>,
-    fields: Vec<(HeaderName, HeaderValue)>,
+    response: Result<Response<B>, Rejection>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<Response<B>, Rejection> {
-    match answer {
+    match response {
         Ok(mut response) => {
-            response.headers_mut().extend(fields);
+            response.headers_mut().extend(headers);
             Ok(response)
         }
         Err(mut rejection) => {
-            rejection.headers.extend(fields);
+            rejection.headers.extend(headers);
             Err(rejection)
         }
     }

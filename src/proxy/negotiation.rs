@@ -21,17 +21,20 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     }
     // Several lines of a field are one list [RFC 9110 §5.3].
     let lines = headers.get_all(header::ACCEPT).iter();
-    let (mut best, mut any) = ((None, 0.0), false);
+    let mut best = None;
+    let mut best_weight = 0.0;
+    let mut accepts_any = false;
     for range in lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')) {
         let (media, weight) = parse_media_range(range);
         let named = supported_framings(client).iter().copied().find(|framing| framing.media_type() == media);
         // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
-        if named.is_some() && weight > best.1 {
-            best = (named, weight);
+        if named.is_some() && weight > best_weight {
+            best = named;
+            best_weight = weight;
         }
-        any |= matches!(media.as_str(), "text/*" | "*/*") && weight > 0.0;
+        accepts_any |= matches!(media.as_str(), "text/*" | "*/*") && weight > 0.0;
     }
-    best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
+    best.or(accepts_any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
 /// Negotiates like [`negotiate`] for a client that starts a two-step run: the response is JSON, and the header may

@@ -111,22 +111,23 @@ impl<T: Send + 'static> RunReservation<T> {
         run: JoinHandle<()>,
         timeout: Duration,
         mut lifecycle: LifecycleWatch,
-        unread: impl FnOnce(T) + Send + 'static,
+        on_unread: impl FnOnce(T) + Send + 'static,
     ) {
         self.owns_entry = false;
-        let (watched, mut taken) = oneshot::channel();
-        let (waiting, thread_id) = (self.pending.clone(), std::mem::take(&mut self.thread_id));
-        waiting.runs().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: watched });
+        let (taken_tx, mut taken) = oneshot::channel();
+        let pending = self.pending.clone();
+        let thread_id = std::mem::take(&mut self.thread_id);
+        pending.runs().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: taken_tx });
         tokio::spawn(async move {
-            let in_time = tokio::select! {
+            let ended = tokio::select! {
                 _ = &mut taken => return,
                 () = tokio::time::sleep(timeout) => false,
                 // The run writes its last events first; without its reader it would see a client that left.
                 () = lifecycle.wait_cut() => run.await.is_ok(),
             };
-            let left = waiting.withdraw(&thread_id, &mut taken);
-            if let Some(reader) = left.filter(|_| !in_time) {
-                unread(reader);
+            let reader = pending.withdraw(&thread_id, &mut taken);
+            if let Some(reader) = reader.filter(|_| !ended) {
+                on_unread(reader);
             }
         });
     }
@@ -145,20 +146,21 @@ mod tests {
     use super::*;
     use crate::proxy::lifecycle::{Lifecycle, LifecyclePhase};
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Offers a run; the receiver reports if it stays unread.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let seat = waiting.reserve("t".to_owned()).expect("a place");
         let (unread, heard) = oneshot::channel();
         let run = tokio::spawn(async {});
-        seat.offer("reader", run, PATIENCE, lifecycle.watch(), |_| unread.send(()).expect("heard"));
+        seat.offer("reader", run, TIMEOUT, lifecycle.watch(), |_| unread.send(()).expect("heard"));
         heard
     }
 
     #[tokio::test(start_paused = true)]
     async fn hands_out_a_run_once_and_frees_its_slot() {
-        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
+        let waiting = PendingRuns::default();
+        let lifecycle = Lifecycle::default();
         for _ in 0..2 {
             let heard = offer_run(&waiting, &lifecycle);
             assert_eq!(waiting.reserve("t".to_owned()).expect_err("taken"), RejectionKind::ThreadBusy);
@@ -171,17 +173,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn frees_the_slot_of_a_run_that_stays_unread() {
-        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
+        let waiting = PendingRuns::default();
+        let lifecycle = Lifecycle::default();
         let began = tokio::time::Instant::now();
         offer_run(&waiting, &lifecycle).await.expect("unread");
-        assert_eq!(began.elapsed(), PATIENCE);
+        assert_eq!(began.elapsed(), TIMEOUT);
         tokio::task::yield_now().await;
         assert_eq!(waiting.take("t"), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn frees_the_slot_when_the_gateway_shuts_down() {
-        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
+        let waiting = PendingRuns::default();
+        let lifecycle = Lifecycle::default();
         let heard = offer_run(&waiting, &lifecycle);
         lifecycle.advance(LifecyclePhase::Cut);
         assert!(heard.await.is_err(), "time was left");

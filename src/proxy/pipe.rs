@@ -117,12 +117,13 @@ impl<T> PipeShared<T> {
     fn close(&self) {
         let mut state = self.state();
         state.end = PipeEnd::Closed;
-        (state.bytes, state.partial) = (Vec::new(), Bytes::new());
-        let held = state.resource.take();
+        state.bytes = Vec::new();
+        state.partial = Bytes::new();
+        let resource = state.resource.take();
         let wakers = [state.write_waker.take(), state.close_waker.take(), state.read_waker.take()];
         // Dropping the resource may wake other tasks.
         drop(state);
-        drop(held);
+        drop(resource);
         wakers.into_iter().for_each(wake);
     }
 }
@@ -183,7 +184,9 @@ impl<T> PipeWriter<T> {
     pub(super) fn abort(&self) {
         let mut state = self.0.state();
         if state.end == PipeEnd::Open {
-            (state.end, state.bytes, state.partial) = (PipeEnd::Aborted, Vec::new(), Bytes::new());
+            state.end = PipeEnd::Aborted;
+            state.bytes = Vec::new();
+            state.partial = Bytes::new();
         }
         let reader = state.read_waker.take();
         drop(state);
@@ -229,8 +232,8 @@ impl<T> PipeWriter<T> {
     /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it. Its body ends with an
     /// error if it is polled again, and its resource is released now.
     pub(super) fn drop_stalled(&self) -> Result<(), PipeClosed> {
-        let patience = self.0.state().stall_deadline();
-        if patience.is_some_and(|until| Instant::now() >= until) {
+        let deadline = self.0.state().stall_deadline();
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.0.close();
             return Err(PipeClosed);
         }
@@ -240,9 +243,9 @@ impl<T> PipeWriter<T> {
     /// Waits until a stalled client times out.
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
-            let patience = self.0.state().stall_deadline();
+            let deadline = self.0.state().stall_deadline();
             // A client that attaches meanwhile may stall, too.
-            let until = patience.unwrap_or_else(|| Instant::now() + SEND_TIMEOUT);
+            let until = deadline.unwrap_or_else(|| Instant::now() + SEND_TIMEOUT);
             // Boxed: most streams never wait here.
             Box::pin(sleep_until(until)).await;
         }
@@ -316,9 +319,9 @@ impl<T> Body for PipeReader<T> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let mut state = self.0.state();
         if let Some(bytes) = state.take_chunk() {
-            let room = state.write_waker.take();
+            let writer = state.write_waker.take();
             drop(state);
-            wake(room);
+            wake(writer);
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
         match state.end {

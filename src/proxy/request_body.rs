@@ -20,19 +20,17 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// `unsupported_media_type`.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
+    let lowercase = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
     // The AG-UI client merges the application's type with its own into one list.
-    let json = |kind: &String| kind.contains("application/json") || kind.contains("+json");
-    if !text(header::CONTENT_TYPE).as_ref().is_none_or(json) {
+    if !lowercase(header::CONTENT_TYPE).is_none_or(|kind| kind.contains("application/json") || kind.contains("+json")) {
         return Err(RejectionKind::UnsupportedMediaType.into());
     }
-    if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+    if lowercase(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(RejectionKind::UnsupportedMediaType.into());
     }
     Ok(())
 }
 
-///
 /// # Errors
 /// `body_too_large`.
 pub(super) fn check_length(limits: &LimitsConfig, length: usize) -> Result<(), Rejection> {
@@ -50,14 +48,13 @@ pub(super) async fn read_body(
     mut body: Incoming,
 ) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
-    let too_large = || too_large(limit);
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
         // A client that sent `Expect: 100-continue` is not asked for the body.
         if !headers.contains_key(header::EXPECT) {
             tokio::spawn(discard(body));
         }
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(INITIAL_CAPACITY));
     let reading = async {
@@ -69,7 +66,7 @@ pub(super) async fn read_body(
             })?;
             let Ok(data) = frame.into_data() else { continue };
             if whole.len() + data.len() > limit {
-                return Err(too_large());
+                return Err(too_large(limit));
             }
             whole.extend_from_slice(&data);
         }

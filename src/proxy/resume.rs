@@ -67,7 +67,8 @@ pub(super) struct RunKeys {
 
 impl RunKeys {
     pub(super) fn new(route: &RouteEntry, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> Self {
-        let (run_id, thread_id) = (ids.run_id.text().unwrap_or_default(), ids.thread_id.text().unwrap_or_default());
+        let run_id = ids.run_id.text().unwrap_or_default();
+        let thread_id = ids.thread_id.text().unwrap_or_default();
         RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
     }
 }
@@ -81,11 +82,12 @@ fn thread_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey
     hash_key("thread", route, caller, id)
 }
 
-fn hash_key(what: &str, route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
-    let who = caller.identity();
-    let (source, subject) = (who.map(|who| &*who.source), who.map(|who| who.subject.as_str()));
-    let tenant = who.and_then(|who| who.tenant.as_deref());
-    digest::sha256_parts(&[Some(what), Some(&route.name), source, tenant, subject, Some(id)])
+fn hash_key(kind: &str, route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
+    let identity = caller.identity();
+    let source = identity.map(|identity| &*identity.source);
+    let subject = identity.map(|identity| identity.subject.as_str());
+    let tenant = identity.and_then(|identity| identity.tenant.as_deref());
+    digest::sha256_parts(&[Some(kind), Some(&route.name), source, tenant, subject, Some(id)])
 }
 
 /// Returns a token that cannot be guessed.
@@ -124,8 +126,8 @@ impl Gateway {
         let kept = match self.find_kept(route, client, &keys.run, cursor).await {
             Ok(kept) => kept,
             // A run that may exist elsewhere is started again rather than not at all.
-            Err(why) if why.kind == RejectionKind::ReplayUnavailable && cursor.is_none() => None,
-            Err(away) => return Err(away),
+            Err(rejection) if rejection.kind == RejectionKind::ReplayUnavailable && cursor.is_none() => None,
+            Err(rejection) => return Err(rejection),
         };
         match (kept, cursor) {
             (Some(kept), Some(_)) if kept.thread == keys.thread => Ok(Some(kept)),
@@ -150,11 +152,12 @@ impl Gateway {
         if let Some(kept) = self.replay.find(run).filter(|kept| !kept.is_remote) {
             return Ok(Some(kept));
         }
-        let Some(shared) = self.replication.as_ref().filter(|_| route.resumable.is_some()) else { return Ok(None) };
+        let Some(replication) = self.replication.as_ref().filter(|_| route.resumable.is_some()) else {
+            return Ok(None);
+        };
         let mut lifecycle = self.lifecycle.watch();
-        let cut = async move { lifecycle.wait_cut().await };
-        let found = shared.find(RunQuery { run: *run, side: client, cursor }, cut.boxed()).await;
-        found.map_err(|why| match why {
+        let cut = async move { lifecycle.wait_cut().await }.boxed();
+        replication.find(RunQuery { run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
             RunLookupError::Unavailable => unavailable_rejection(ReplicationUnavailable),
             RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),
         })
@@ -227,10 +230,10 @@ impl Gateway {
             return Err(RejectionKind::Draining.into());
         }
         let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(join_rejection)?;
-        let behind = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
+        let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token();
         let run = RunInfo { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
-        internal_event::ReaderJoined { run, token: token.as_str(), after_number: behind }.emit();
+        internal_event::ReaderJoined { run, token: token.as_str(), after_number }.emit();
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
@@ -247,8 +250,8 @@ impl Gateway {
         check_stop_request(request.method())?;
         let run = run_key(route, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
-            let shared = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
-            let known = shared.stop(&run).await.map_err(unavailable_rejection)?;
+            let replication = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
+            let known = replication.stop(&run).await.map_err(unavailable_rejection)?;
             return if known {
                 Ok(responses::run_stopped().map(full_body))
             } else {
@@ -302,8 +305,8 @@ fn request_id(headers: &HeaderMap) -> &str {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-pub(super) fn join_rejection(why: JoinError) -> Rejection {
-    match why {
+pub(super) fn join_rejection(error: JoinError) -> Rejection {
+    match error {
         JoinError::Cursor => RejectionKind::CursorGone,
         JoinError::Full => RejectionKind::TooManyReaders,
         JoinError::Discarded => RejectionKind::RunNotKept,

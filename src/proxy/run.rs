@@ -27,6 +27,7 @@ use crate::telemetry::label::RunOutcome;
 use crate::translate::{Stream, StreamError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -84,23 +85,29 @@ impl RunTask {
 
     /// Runs to the end and records the outcome.
     ///
-    /// The arguments are boxed because a future keeps each twice. Boxed, too, is everything but relaying and the reason of
-    /// the end: a run that waits for its agent must be small.
-    pub(super) async fn run(mut self: Box<Self>, request: Box<AgentRequest>, start_tx: StartSender) {
+    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once where
+    /// an `async fn` keeps them twice.
+    pub(super) fn run(
+        mut self: Box<Self>,
+        request: Box<AgentRequest>,
+        start_tx: StartSender,
+    ) -> impl Future<Output = ()> + Send {
         let mut state = RunState::Requesting { request, start_tx };
-        let (output, mut lifecycle) = loop {
-            state = match state {
-                RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
-                RunState::Streaming { session, source } => self.relay(session, source).await,
-                RunState::Ended { reason, start_tx } => break self.close(*reason, start_tx).boxed().await,
+        async move {
+            let (output, mut lifecycle) = loop {
+                state = match state {
+                    RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
+                    RunState::Streaming { session, source } => self.relay(session, source).await,
+                    RunState::Ended { reason, start_tx } => break self.close(*reason, start_tx).boxed().await,
+                };
             };
-        };
-        // All that remains is the client's backlog and its permits.
-        tokio::select! {
-            // First, because the body ends only after `finish` has begun.
-            biased;
-            () = output.finish() => {}
-            () = lifecycle.wait_cut() => {}
+            // All that remains is the client's backlog and its permits.
+            tokio::select! {
+                // First, because the body ends only after `finish` has begun.
+                biased;
+                () = output.finish() => {}
+                () = lifecycle.wait_cut() => {}
+            }
         }
     }
 
@@ -512,7 +519,6 @@ impl TranslationSink<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
 
     fn future_size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
         size_of::<F>()
@@ -521,7 +527,7 @@ mod tests {
     /// Most runs wait for their agents most of the time.
     #[test]
     fn keeps_a_waiting_run_small() {
-        assert!(future_size(RunTask::run) <= 832, "{}", future_size(RunTask::run));
-        assert!(size_of::<RunTask>() <= 3168, "{}", size_of::<RunTask>());
+        let size = future_size(RunTask::run) + size_of::<RunTask>();
+        assert!(size <= 3976, "{size}");
     }
 }

@@ -36,21 +36,22 @@ pub(super) struct AgentRequest {
 impl RunContext {
     /// Starts the deadlines now.
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
-        let mut clock = RunDeadlines::new(self.keep_alive, self.cluster.first_byte_timeout());
-        let mut bound = |after: Option<Duration>, over| {
-            if let Some(after) = after {
-                clock.set_deadline(self.record.started_at, after, over);
-            }
-        };
-        bound(self.cluster.first_event_timeout(), DeadlineKind::FirstEvent);
-        bound(self.access.run.duration, DeadlineKind::RunDuration);
+        let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.first_byte_timeout());
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);
         // The wall clock is read once: changing it later neither ends a run nor extends it.
-        let left = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
+        let validity = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
             let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
             self.record.started_at.elapsed().saturating_add(left)
         });
-        bound(left, DeadlineKind::Credential);
-        clock
+        for (after, kind) in [
+            (self.cluster.first_event_timeout(), DeadlineKind::FirstEvent),
+            (self.access.run.duration, DeadlineKind::RunDuration),
+            (validity, DeadlineKind::Credential),
+        ] {
+            if let Some(after) = after {
+                deadlines.set_deadline(self.record.started_at, after, kind);
+            }
+        }
+        deadlines
     }
 }

@@ -40,8 +40,8 @@ pub(super) enum RunEndReason {
 }
 
 impl From<LogStopReason> for RunEndReason {
-    fn from(lost: LogStopReason) -> RunEndReason {
-        match lost {
+    fn from(reason: LogStopReason) -> RunEndReason {
+        match reason {
             LogStopReason::Abandoned => RunEndReason::ClientGone,
             LogStopReason::Stopped => RunEndReason::Stopped,
         }
@@ -49,13 +49,14 @@ impl From<LogStopReason> for RunEndReason {
 }
 
 impl RunEndReason {
-    pub(super) fn from_deadline(over: DeadlineKind, context: &RunContext) -> RunEndReason {
-        match over {
+    pub(super) fn from_deadline(kind: DeadlineKind, context: &RunContext) -> RunEndReason {
+        match kind {
             DeadlineKind::AgentIdle => RunEndReason::Failed(RejectionKind::UpstreamIdle.into()),
             DeadlineKind::FirstEvent => {
                 let limit = context.cluster.first_event_timeout().unwrap_or_default();
-                let what = format!("The agent sent no event within {limit:?} (`timeouts.first_event` of the route).");
-                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(what))
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
+                    "The agent sent no event within {limit:?} (`timeouts.first_event` of the route)."
+                )))
             }
             DeadlineKind::Credential => RunEndReason::Expired,
             DeadlineKind::RunDuration => {
@@ -69,7 +70,7 @@ impl RunEndReason {
         match interrupt {
             RunInterrupt::Stopped(reason) => reason.into(),
             RunInterrupt::Cut => RunEndReason::Drained,
-            RunInterrupt::DeadlineExpired(over) => RunEndReason::from_deadline(over, context),
+            RunInterrupt::DeadlineExpired(kind) => RunEndReason::from_deadline(kind, context),
         }
     }
 
@@ -89,7 +90,7 @@ impl RunEndReason {
                 stream.violation().map_or(rejection.clone(), |offence| rejection.with_detail(offence.to_string()))
             }
             StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
-                .with_detail(format!("The agent sent more than the gateway takes: {fault}."))
+                .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
                 .with_cause(fault),
             StreamError::ForbiddenTool => {
                 Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match stream.forbidden_tool() {
@@ -99,8 +100,8 @@ impl RunEndReason {
                     Some(name) => format!("The agent called the tool `{name}`, which is not allowed on this route."),
                 })
             }
-            StreamError::OverBudget(bound) => {
-                let (limit, name) = match bound {
+            StreamError::OverBudget(limit) => {
+                let (limit, name) = match limit {
                     BudgetLimit::Events => (context.access.run.events, "events"),
                     BudgetLimit::Bytes => (context.access.run.bytes, "bytes"),
                 };
@@ -119,10 +120,10 @@ impl RunEndReason {
             (RunEndReason::Failed(rejection), Some(failure)) => {
                 let own = rejection.cause.clone().unwrap_or_default();
                 let other = failure.cause.as_deref().unwrap_or_default();
-                let cause = format!("{own}; asked to go on: {} {other}", failure.kind.code());
+                let cause = format!("{own}; reconnect: {} {other}", failure.kind.code());
                 RunEndReason::Failed(rejection.with_cause(cause.trim_start_matches("; ")))
             }
-            (end, _) => end,
+            (reason, _) => reason,
         }
     }
 
@@ -143,8 +144,8 @@ impl RunEndReason {
     }
 }
 
-fn limit_reached(what: String) -> RunEndReason {
-    RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(what))
+fn limit_reached(detail: String) -> RunEndReason {
+    RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(detail))
 }
 
 /// Reads the rest of a response after its run, briefly, so that the connection can be reused.

@@ -34,7 +34,7 @@ impl RunOutput {
     pub(super) fn reader_count(&self) -> Option<u64> {
         match self {
             RunOutput::Direct(..) => None,
-            RunOutput::Logged(any) => Some(any.writer.log().readers_total()),
+            RunOutput::Logged(output) => Some(output.writer.log().readers_total()),
         }
     }
 
@@ -47,7 +47,7 @@ impl RunOutput {
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => Ok(pipe.write(frames).await?),
-            RunOutput::Logged(any) => any.writer.write(frames, number).boxed().await,
+            RunOutput::Logged(output) => output.writer.write(frames, number).boxed().await,
         }
     }
 
@@ -55,7 +55,7 @@ impl RunOutput {
     pub(super) fn push(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.push(frames)?,
-            RunOutput::Logged(any) => any.writer.push(frames, number),
+            RunOutput::Logged(output) => output.writer.push(frames, number),
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl RunOutput {
                 pipe.wait_closed().await;
                 LogStopReason::Abandoned
             }
-            RunOutput::Logged(any) => any.writer.wait_for_stop().boxed().await,
+            RunOutput::Logged(output) => output.writer.wait_for_stop().boxed().await,
         }
     }
 
@@ -75,7 +75,7 @@ impl RunOutput {
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.drop_stalled()?,
-            RunOutput::Logged(any) => any.writer.remove_stalled(),
+            RunOutput::Logged(output) => output.writer.remove_stalled(),
         }
         Ok(())
     }
@@ -87,8 +87,8 @@ impl RunOutput {
                 pipe.wait_stalled().await;
                 LogStopReason::Abandoned
             }
-            RunOutput::Logged(any) => {
-                any.writer.remove_stalled_loop().boxed().await;
+            RunOutput::Logged(output) => {
+                output.writer.remove_stalled_loop().boxed().await;
                 LogStopReason::Abandoned
             }
         }
@@ -105,7 +105,7 @@ impl RunOutput {
                 let _ = pipe.write(&mut comment).now_or_never();
             }
             RunOutput::Direct(..) => {}
-            RunOutput::Logged(any) => any.writer.send_comment(),
+            RunOutput::Logged(output) => output.writer.send_comment(),
         }
     }
 
@@ -113,14 +113,14 @@ impl RunOutput {
     pub(super) fn abort(&mut self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.abort(),
-            RunOutput::Logged(any) => any.writer.cut(),
+            RunOutput::Logged(output) => output.writer.cut(),
         }
     }
 
     /// Discards the log of a run that was refused: the next request calls the agent again.
     pub(super) fn forget(&mut self) {
-        if let RunOutput::Logged(any) = self {
-            any.writer.forget();
+        if let RunOutput::Logged(output) = self {
+            output.writer.forget();
         }
     }
 
@@ -128,10 +128,10 @@ impl RunOutput {
     pub(super) async fn finish(self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish().await,
-            RunOutput::Logged(any) => {
-                let LoggedOutput { writer, permits: held } = *any;
+            RunOutput::Logged(output) => {
+                let LoggedOutput { writer, permits } = *output;
                 writer.finish();
-                drop(held);
+                drop(permits);
             }
         }
     }

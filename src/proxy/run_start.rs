@@ -20,7 +20,7 @@ use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::{RunRecord, RunRecordState};
-use super::two_step::ClientPermits;
+use super::two_step::{ClientPermits, RunLabels};
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
 use crate::config::header_names::REQUEST_ID;
@@ -33,7 +33,7 @@ use crate::replay::{
     StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
-use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod as Asking};
+use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::metric::RunTotals;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
@@ -58,10 +58,10 @@ const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A request whose head allows a run.
 struct AdmittedRequest {
-    run_request: RunRequestHead,
+    head: RunRequestHead,
     /// both are held while the client takes part, which may be longer than this request
     permit: RunPermit,
-    permits: StreamPermit,
+    stream_permit: StreamPermit,
 }
 
 struct RunRequestHead {
@@ -72,10 +72,10 @@ struct RunRequestHead {
     started_at: Instant,
 }
 
-struct RewrittenRequest {
-    client: PeerDialect,
-    agent: PeerDialect,
-    request: TranslatedRequest,
+pub(super) struct RewrittenRequest {
+    pub(super) client: PeerDialect,
+    pub(super) agent: PeerDialect,
+    pub(super) request: TranslatedRequest,
 }
 
 pub(super) struct RunPreview {
@@ -83,7 +83,7 @@ pub(super) struct RunPreview {
     /// the evidence, if the route leaves the client's dialect open
     pub(crate) detected_by: Option<&'static str>,
     /// if there was a body
-    pub(crate) translation: Option<(PeerDialect, PeerDialect, TranslatedRequest)>,
+    pub(crate) translation: Option<RewrittenRequest>,
 }
 
 struct SpawnedRun {
@@ -102,31 +102,31 @@ impl Gateway {
         request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let (admitted, body) = self.admit(route, request)?;
-        let AdmittedRequest { run_request: asker, permit, mut permits } = admitted;
-        let body = request_body::read_body(&self.limits, &asker.parts.headers, body).await?;
+        let AdmittedRequest { head, permit, mut stream_permit } = admitted;
+        let body = request_body::read_body(&self.limits, &head.parts.headers, body).await?;
         // Only SSE has ids to resume from.
-        let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
+        let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
-        let rewritten = asker.rewrite(route, body, resumable.is_some())?;
+        let rewritten = head.rewrite(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
-        let keys = body_key.map(|body| RunKeys::new(route, &asker.caller, ids, body));
+        let keys = body_key.map(|body| RunKeys::new(route, &head.caller, ids, body));
         if let Some(keys) = &keys {
-            let cursor = resume::parse_cursor(&asker.parts.headers)?;
+            let cursor = resume::parse_cursor(&head.parts.headers)?;
             if let Some(kept) = self.find_joinable(route, rewritten.client, keys, cursor).await? {
-                return self.join_existing(route, &asker, ids, &kept, resume::reader_start(cursor));
+                return self.join_existing(route, &head, ids, &kept, resume::reader_start(cursor));
             }
         }
         // From here on a failed run leaves the thread with its caller: it is unknown what the agent saw of it, and a
         // retry comes from this caller.
-        self.guard.threads.claim(&route.start_match, asker.caller.identity(), &ids.thread_id).await?;
+        self.guard.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
-            permits = self.guard.acquire_stream(&asker.parts, &route.start_match)?;
+            stream_permit = self.guard.acquire_stream(&head.parts, &route.start_match)?;
         }
         route.metrics.inc_downgraded(rewritten.request.downgraded);
-        let held = (permit, route.metrics.open_run(), permits);
+        let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
-            Some((resumable, keys)) => self.start_logged(route, (resumable, keys), asker, rewritten, held).await,
-            None => self.start_direct(route, asker, rewritten, held).await,
+            Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
+            None => self.start_direct(route, head, rewritten, permits).await,
         }
     }
 
@@ -134,110 +134,120 @@ impl Gateway {
     async fn start_direct(
         &self,
         route: &RouteEntry,
-        run_request: RunRequestHead,
+        head: RunRequestHead,
         rewritten: RewrittenRequest,
         permits: ClientPermits,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        let (framing, version, ids) = (run_request.framing, run_request.parts.version, rewritten.request.ids.clone());
-        let seated = route.two_step.as_ref().map(|desk| desk.register(&ids)).transpose()?;
-        let request_id = run_request.request_id().to_owned();
+        let framing = head.framing;
+        let version = head.parts.version;
+        let ids = rewritten.request.ids.clone();
+        let reserved = route.two_step.as_ref().map(|events| events.register(&ids)).transpose()?;
+        let request_id = head.request_id().to_owned();
         let (writer, reader) = pipe(self.limits.client_buffer, permits);
-        let SpawnedRun { task: run, start_rx: answered } =
-            self.spawn_run(route, run_request, rewritten, None, RunOutput::Direct(writer, framing));
-        let Some(seated) = seated else {
+        let run = self.spawn_run(route, head, rewritten, None, RunOutput::Direct(writer, framing));
+        let Some(reserved) = reserved else {
             // A slow agent must not cost the client its connection: after one keep-alive interval the stream begins,
             // and a later refusal is a RUN_ERROR.
-            self.await_start(route, answered, self.keep_alive).await?;
+            self.await_start(route, run.start_rx, self.keep_alive).await?;
             reader.attach(version);
             return Ok(responses::event_stream(reader.boxed_unsync(), framing));
         };
-        let accepted = seated.accepted_response(&ids);
-        self.await_start(route, answered, START_GRACE.min(self.keep_alive)).await?;
-        seated.offer(reader, run, self.lifecycle.watch(), (Arc::clone(&route.name), request_id, ids));
-        Ok(accepted)
+        let response = reserved.accepted_response(&ids);
+        self.await_start(route, run.start_rx, START_GRACE.min(self.keep_alive)).await?;
+        let labels = RunLabels { route: Arc::clone(&route.name), request_id, ids };
+        reserved.offer(reader, run.task, self.lifecycle.watch(), labels);
+        Ok(response)
     }
 
     /// Starts a run that outlives its client.
     async fn start_logged(
         &self,
         route: &RouteEntry,
-        (resumable, keys): (&ResumeRoutes, RunKeys),
-        run_request: RunRequestHead,
+        resumable: &ResumeRoutes,
+        keys: RunKeys,
+        head: RunRequestHead,
         mut rewritten: RewrittenRequest,
-        held: ClientPermits,
+        permits: ClientPermits,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
-        let events = route.two_step.as_ref().map(|desk| desk.events_path(&ids)).transpose()?;
+        let location = route.two_step.as_ref().map(|events| events.events_path(&ids)).transpose()?;
         let RunKeys { run, thread, body } = keys;
         let token = resume::new_token();
         let messages = rewritten.request.messages.take();
-        let about = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
-        let claimed = match &self.replication {
-            Some(shared) => {
-                let mut asked = ClaimGuard(Some((shared, &about)));
-                let claimed = shared.claim(&about, messages.as_deref()).await;
-                asked.0 = None;
-                claimed
-            }
-            None => ClaimResult::Unconfirmed,
-        };
-        match claimed {
+        let descriptor = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let claim = self.claim_run(&descriptor, messages.as_deref()).await;
+        match claim {
             ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
             // The same request came to two replicas at once, or twice to one.
             ClaimResult::Duplicate => {
-                let keys = RunKeys { run, thread, body };
                 let kept = self.find_joinable(route, rewritten.client, &keys, None).await?;
                 let kept = kept.ok_or_else(|| resume::unavailable_rejection(ReplicationUnavailable))?;
-                return self.join_existing(route, &run_request, &ids, &kept, resume::reader_start(None));
+                return self.join_existing(route, &head, &ids, &kept, resume::reader_start(None));
             }
             ClaimResult::Conflict => return Err(RejectionKind::RunIdTaken.into()),
         }
-        let recap = Recap::new(rewritten.client, &ids, messages);
-        let fresh = NewRun {
+        let inserted = self.replay.insert(NewRun {
             run,
             thread,
             body,
             ids: ids.clone(),
             token,
-            recap,
+            recap: Recap::new(rewritten.client, &ids, messages),
             abandon_after: resumable.abandon_after,
             remote_through: None,
-        };
-        let writer = match self.replay.insert(fresh) {
-            InsertOutcome::New(writer) => writer,
-            refused => {
-                if let (Some(shared), ClaimResult::Acquired) = (&self.replication, claimed) {
-                    shared.release(&about).await;
-                }
-                match refused {
-                    // The same request came twice at once.
-                    InsertOutcome::Existing(kept) => {
-                        return self.join_existing(route, &run_request, &ids, &kept, resume::reader_start(None));
-                    }
-                    InsertOutcome::Conflict => return Err(RejectionKind::RunIdTaken.into()),
-                    _ => return self.start_direct(route, run_request, rewritten, held).await,
-                }
+        });
+        if let InsertOutcome::New(writer) = inserted {
+            if let Some(replication) = &self.replication {
+                replication.replicate(descriptor, writer.log(), claim, self.lifecycle.enter());
+            }
+            return self.run_logged(route, head, rewritten, LoggedOutput { writer, permits }, location).await;
+        }
+        if let (Some(replication), ClaimResult::Acquired) = (&self.replication, claim) {
+            replication.release(&descriptor).await;
+        }
+        match inserted {
+            // The same request came twice at once.
+            InsertOutcome::Existing(kept) => self.join_existing(route, &head, &ids, &kept, resume::reader_start(None)),
+            InsertOutcome::Conflict => Err(RejectionKind::RunIdTaken.into()),
+            InsertOutcome::New(_) | InsertOutcome::Full => self.start_direct(route, head, rewritten, permits).await,
+        }
+    }
+
+    /// Claims a run among the replicas.
+    async fn claim_run(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
+        let Some(replication) = &self.replication else { return ClaimResult::Unconfirmed };
+        let mut guard = ClaimGuard(Some((replication, descriptor)));
+        let claim = replication.claim(descriptor, messages).await;
+        guard.0 = None;
+        claim
+    }
+
+    /// Starts a run whose log is new.
+    async fn run_logged(
+        &self,
+        route: &RouteEntry,
+        head: RunRequestHead,
+        rewritten: RewrittenRequest,
+        output: LoggedOutput,
+        location: Option<String>,
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        let ids = rewritten.request.ids.clone();
+        let log = Arc::clone(output.writer.log());
+        // Before the run writes, so that nothing is missed and an early disconnect is noticed.
+        let reader = match location {
+            Some(_) => None,
+            None => {
+                let is_h2 = head.parts.version == Version::HTTP_2;
+                let reader = log.join(ReadFrom::Start(now_millis()), is_h2, self.lifecycle.enter());
+                Some(reader.map_err(resume::join_rejection)?)
             }
         };
-        if let Some(shared) = &self.replication {
-            shared.replicate(about, writer.log(), claimed, self.lifecycle.enter());
-        }
-        let log = Arc::clone(writer.log());
-        let version = run_request.parts.version;
-        // Before the run writes, so that nothing is missed and an early disconnect is noticed.
-        let reader = match events {
-            Some(_) => None,
-            None => Some(log.join(ReadFrom::Start(now_millis()), version == Version::HTTP_2, self.lifecycle.enter())),
-        };
-        let reader = reader.transpose().map_err(resume::join_rejection)?;
-        let audience = RunOutput::Logged(Box::new(LoggedOutput { writer, permits: held }));
-        let SpawnedRun { start_rx: answered, .. } =
-            self.spawn_run(route, run_request, rewritten, Some(token), audience);
-        let patience = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
-        self.await_start(route, answered, patience).await?;
+        let run = self.spawn_run(route, head, rewritten, Some(log.token()), RunOutput::Logged(Box::new(output)));
+        let limit = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
+        self.await_start(route, run.start_rx, limit).await?;
         Ok(match reader {
             Some(reader) => responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse),
-            None => responses::run_accepted(&ids, events.as_deref().unwrap_or_default()).map(full_body),
+            None => responses::run_accepted(&ids, location.as_deref().unwrap_or_default()).map(full_body),
         })
     }
 
@@ -245,37 +255,31 @@ impl Gateway {
     fn join_existing(
         &self,
         route: &RouteEntry,
-        run_request: &RunRequestHead,
+        head: &RunRequestHead,
         ids: &RunIds,
         kept: &StoredRun,
         from: ReadFrom,
     ) -> Result<Response<ResponseBody>, Rejection> {
         match &route.two_step {
-            Some(desk) => Ok(responses::run_accepted(ids, &desk.events_path(ids)?).map(full_body)),
-            None => self.join(route, kept, from, &run_request.parts.headers, run_request.parts.version),
+            Some(events) => Ok(responses::run_accepted(ids, &events.events_path(ids)?).map(full_body)),
+            None => self.join(route, kept, from, &head.parts.headers, head.parts.version),
         }
     }
 
     /// Checks what the head allows before the body is read.
     fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let framing = check_run_request(route, request.method(), request.headers())?;
         // Counted before the check: a request whose body is still arriving delays a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
         }
-        let (mut head, body) = request.into_parts();
-        let permits = head.extensions.remove::<StreamPermit>().unwrap_or_default();
-        let who = head.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        Ok((
-            AdmittedRequest {
-                run_request: RunRequestHead { parts: head, framing, caller: who, started_at: began },
-                permit,
-                permits,
-            },
-            body,
-        ))
+        let (mut parts, body) = request.into_parts();
+        let stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
+        let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
+        let head = RunRequestHead { parts, framing, caller, started_at };
+        Ok((AdmittedRequest { head, permit, stream_permit }, body))
     }
 
     /// Translates a request without starting, counting or sending anything.
@@ -285,24 +289,22 @@ impl Gateway {
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
-        head: Parts,
+        parts: Parts,
         body: Option<Bytes>,
     ) -> Result<RunPreview, Rejection> {
-        let framing = check_run_request(route, &head.method, &head.headers)?;
+        let framing = check_run_request(route, &parts.method, &parts.headers)?;
         let Some(body) = body else { return Ok(RunPreview { framing, detected_by: None, translation: None }) };
         request_body::check_length(&self.limits, body.len())?;
-        let (_, told_by) = detect_client(route, framing, &body);
-        let keeping = route.resumable.is_some() && framing == Framing::Sse;
-        let asker =
-            RunRequestHead { parts: head, framing, caller: CallerContext::default(), started_at: Instant::now() };
-        let RewrittenRequest { client, agent, request } = asker.rewrite(route, body, keeping)?;
-        Ok(RunPreview { framing, detected_by: told_by, translation: Some((client, agent, request)) })
+        let (_, detected_by) = detect_client(route, framing, &body);
+        let is_kept = route.resumable.is_some() && framing == Framing::Sse;
+        let head = RunRequestHead { parts, framing, caller: CallerContext::default(), started_at: Instant::now() };
+        Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
     fn spawn_run(
         &self,
         route: &RouteEntry,
-        run_request: RunRequestHead,
+        head: RunRequestHead,
         rewritten: RewrittenRequest,
         token: Option<RunToken>,
         output: RunOutput,
@@ -310,27 +312,28 @@ impl Gateway {
         let RewrittenRequest { client, agent, request } = rewritten;
         let access = &route.start_match.access;
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
-        let (events, bytes) = (access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
-        let stream = Stream::new(agent, client, Some(request.ids.clone()), limits);
-        let stream = stream.with_guard_mode(route.guard).with_conversation(request.conversation);
-        let mut stream = stream.with_allowed_tools(route.tools.clone()).with_budget(events, bytes);
-        stream.write_as(run_request.framing);
+        let mut stream = Stream::new(agent, client, Some(request.ids.clone()), limits)
+            .with_guard_mode(route.guard)
+            .with_conversation(request.conversation)
+            .with_allowed_tools(route.tools.clone())
+            .with_budget(access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
+        stream.write_as(head.framing);
         if let Some(token) = token {
             stream = stream.with_frame_ids(token.as_str());
         }
-        let (head, trace) = (&run_request.parts, self.take_trace(&run_request.parts));
-        let question = AgentRequest {
-            fields: self.guard.upstream_fields(head, &route.start_match),
+        let trace = self.take_trace(&head.parts);
+        let agent_request = AgentRequest {
+            fields: self.guard.upstream_fields(&head.parts, &route.start_match),
             spans: trace.upstream_spans(),
             body: request.body.into(),
             framings: negotiation::supported_framings(route.agent),
         };
-        let account = RunRecord {
+        let record = RunRecord {
             route: Arc::clone(&route.name),
-            request_id: run_request.request_id().to_owned(),
+            request_id: head.request_id().to_owned(),
             ids: request.ids,
-            caller: run_request.caller,
-            started_at: run_request.started_at,
+            caller: head.caller,
+            started_at: head.started_at,
             metrics: Arc::clone(&route.metrics),
             client_dialect: client.dialect.name,
             agent_dialect: agent.dialect.name,
@@ -344,46 +347,47 @@ impl Gateway {
             reader_count: None,
             state: RunRecordState::Pending(trace),
         };
-        let plan = RunContext {
+        let context = RunContext {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             detected_dialect: Arc::clone(&route.detected_dialect),
             access: Arc::clone(access),
-            record: account,
+            record,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let run = Box::new(RunTask::new(plan, stream, output)).run(Box::new(question), start_tx);
+        let run = Box::new(RunTask::new(context, stream, output)).run(Box::new(agent_request), start_tx);
         SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
     /// Takes the request's span, which the run owns from now on.
-    fn take_trace(&self, head: &Parts) -> RequestSpan {
-        let traced = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
+    fn take_trace(&self, parts: &Parts) -> RequestSpan {
+        let span = parts.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
         // Every request has one.
-        let arrival =
-            RequestAttributes { method: Asking::from_name(head.method.as_str()), route: ("", ""), tls: false };
-        traced.unwrap_or_else(|| self.tracing.begin(None, arrival))
+        span.unwrap_or_else(|| {
+            let method = RequestMethod::from_name(parts.method.as_str());
+            self.tracing.begin(None, RequestAttributes { method, route: ("", ""), tls: false })
+        })
     }
 
     /// Waits for the start of the response, at most `wait_limit`.
     async fn await_start(
         &self,
         route: &RouteEntry,
-        mut answered: oneshot::Receiver<Result<(), Rejection>>,
+        mut start_rx: oneshot::Receiver<Result<(), Rejection>>,
         wait_limit: Duration,
     ) -> Result<(), Rejection> {
-        let head = match tokio::time::timeout(wait_limit, &mut answered).await {
-            Ok(Ok(head)) => head,
+        let start = match tokio::time::timeout(wait_limit, &mut start_rx).await {
+            Ok(Ok(start)) => start,
             Ok(Err(_)) => Err(Rejection::from(RejectionKind::Internal).with_cause("the run ended without an answer")),
             Err(_) => {
                 // The start may have been sent between the timeout and this line.
-                answered.close();
-                answered.try_recv().unwrap_or(Ok(()))
+                start_rx.close();
+                start_rx.try_recv().unwrap_or(Ok(()))
             }
         };
-        head.map_err(|rejection| match rejection.kind {
+        start.map_err(|rejection| match rejection.kind {
             // The challenge tells the caller how to return with a new credential.
             RejectionKind::TokenExpired => {
                 self.guard.authenticator().rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
@@ -399,9 +403,10 @@ struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
 impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
-        let Some((shared, about)) = self.0.take() else { return };
-        let (shared, about) = (Arc::clone(shared), about.clone());
-        tokio::spawn(async move { shared.release(&about).await });
+        let Some((replication, descriptor)) = self.0.take() else { return };
+        let replication = Arc::clone(replication);
+        let descriptor = descriptor.clone();
+        tokio::spawn(async move { replication.release(&descriptor).await });
     }
 }
 
@@ -411,11 +416,11 @@ impl RunRequestHead {
     }
 
     /// Translates the body for the agent.
-    fn rewrite(&self, route: &RouteEntry, body: Bytes, keeping: bool) -> Result<RewrittenRequest, Rejection> {
+    fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
         let agent = route.current_agent();
-        let translate = if keeping { request::translate_with_messages } else { request::translate_with_tools };
+        let translate = if is_kept { request::translate_with_messages } else { request::translate_with_tools };
         let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
             .map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {

@@ -8,10 +8,10 @@
 use super::error_responder::ErrorResponder;
 use super::gateway::{Gateway, ResponseBody};
 use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
-use crate::guard::client_addr::PeerInfo;
 use crate::guard::cors::CorsService;
 use crate::guard::upstream_fields::is_nominated;
 use crate::guard::{self, CallerContext, RouteMatch};
+use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::label;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension, TraceParent, TraceProvider};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
@@ -36,9 +36,11 @@ pub(crate) fn stack(
 + Send
 + Sync
 + 'static {
-    let (matching, answering, tracing) = (Arc::clone(&gateway), Arc::clone(&gateway), gateway.tracing.clone());
+    let routes = Arc::clone(&gateway);
+    let responder = Arc::clone(&gateway);
+    let tracing = gateway.tracing.clone();
     let guard = Arc::clone(&gateway.guard);
-    let asked = Arc::clone(&guard);
+    let cors = guard.cors();
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -48,22 +50,22 @@ pub(crate) fn stack(
         // First an id, so that every response and log line below has one, rejections included.
         .map_request(with_request_id)
         // Then the route, which everything below depends on.
-        .map_request(move |request| with_route(&matching, request))
+        .map_request(move |request| with_route(&routes, request))
         // Then the trace, which contains the route and covers rejections.
         .map_request(move |request| with_trace(&tracing, request))
         // CORS outside of the next layer, so that pages can read rejections.
-        .layer_fn(move |inner| CorsService { guard: Arc::clone(&asked), inner })
+        .layer_fn(move |inner| CorsService { policy: cors.clone(), inner })
         // The one place where a rejection becomes a response, is logged and counted.
-        .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&answering) })
+        .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&responder) })
         // Policy, gate by gate; the order and its reasons are there.
         .service(guard::gates(&guard, leaf))
 }
 
 fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
-    let usable = |id: &HeaderValue| {
+    let is_valid = request.headers().get(REQUEST_ID).is_some_and(|id| {
         id.len() <= REQUEST_ID_LIMIT && !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)
-    };
-    if !request.headers().get(REQUEST_ID).is_some_and(usable) {
+    });
+    if !is_valid {
         let id = Uuid::now_v7().to_string();
         // A UUID is always a header value.
         if let Ok(id) = HeaderValue::from_str(&id) {

@@ -22,7 +22,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Held while a client takes part in a run.
-pub(super) type ClientPermits = (RunPermit, OpenRunGuard, StreamPermit);
+#[derive(Debug)]
+pub(super) struct ClientPermits {
+    pub(super) _run: RunPermit,
+    pub(super) _open_run: OpenRunGuard,
+    pub(super) _stream: StreamPermit,
+}
 
 /// The location of a route's two-step events, and the runs that wait there.
 #[derive(Debug)]
@@ -38,12 +43,19 @@ pub(super) struct ReservedRun {
     reader_timeout: Duration,
 }
 
+/// Identifies a waiting run in the log.
+pub(super) struct RunLabels {
+    pub(super) route: Arc<str>,
+    pub(super) request_id: String,
+    pub(super) ids: RunIds,
+}
+
 impl TwoStepEvents {
     /// Builds the events of a two-step route; runs that wait at `before` wait here, too.
     pub(super) fn new(route: &config::RouteConfig, before: Option<&TwoStepEvents>) -> Option<Self> {
         let path = route.events_path.clone()?;
-        let waiting = before.map(|desk| desk.pending.clone()).unwrap_or_default();
-        Some(TwoStepEvents { path, pending: waiting, reader_timeout: route.timeouts.reader })
+        let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
+        Some(TwoStepEvents { path, pending, reader_timeout: route.timeouts.reader })
     }
 
     /// Returns the path of a run's events.
@@ -53,10 +65,10 @@ impl TwoStepEvents {
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run whose events could not be requested is not started.
-        let own = |path: &String| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id);
-        self.path.fill(&thread_id, "").filter(own).ok_or_else(|| {
+        let path = self.path.fill(&thread_id, "");
+        path.filter(|path| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id)).ok_or_else(|| {
             Rejection::from(RejectionKind::InvalidRequest)
-                .with_detail("/threadId: cannot stand in the path of the run's events")
+                .with_detail("/threadId: does not fit into the path of the run's events")
         })
     }
 
@@ -65,10 +77,10 @@ impl TwoStepEvents {
     /// # Errors
     /// The id does not fit into the path, another run of the thread waits, or too many wait.
     pub(super) fn register(&self, ids: &RunIds) -> Result<ReservedRun, Rejection> {
-        let events = self.events_path(ids)?;
+        let location = self.events_path(ids)?;
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
-        let seat = self.pending.reserve(thread_id)?;
-        Ok(ReservedRun { reservation: seat, location: events, reader_timeout: self.reader_timeout })
+        let reservation = self.pending.reserve(thread_id)?;
+        Ok(ReservedRun { reservation, location, reader_timeout: self.reader_timeout })
     }
 }
 
@@ -83,11 +95,11 @@ impl ReservedRun {
         reader: PipeReader<ClientPermits>,
         run: JoinHandle<()>,
         lifecycle: LifecycleWatch,
-        (route, request_id, ids): (Arc<str>, String, RunIds),
+        labels: RunLabels,
     ) {
-        let ReservedRun { reservation: seat, reader_timeout: patience, .. } = self;
-        seat.offer(reader, run, patience, lifecycle, move |reader| {
-            let run = RunInfo { route: &route, request_id: &request_id, ids: &ids };
+        self.reservation.offer(reader, run, self.reader_timeout, lifecycle, move |reader| {
+            let RunLabels { route, request_id, ids } = &labels;
+            let run = RunInfo { route, request_id, ids };
             internal_event::PendingRunExpired { run }.emit();
             reader.abandon();
         });
@@ -122,8 +134,8 @@ pub(super) fn serve_events(
 ) -> Result<Response<ResponseBody>, Rejection> {
     let framing = check_events_request(route, request.method(), request.headers())?;
     // A waiting run is open: it can be read while the gateway drains.
-    let waiting = route.two_step.as_ref().map(|desk| &desk.pending);
-    let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
+    let pending = route.two_step.as_ref().map(|events| &events.pending);
+    let reader = pending.zip(thread_id).and_then(|(pending, thread_id)| pending.take(thread_id));
     let reader = reader.ok_or(RejectionKind::EventsNotFound)?;
     reader.attach(request.version());
     Ok(responses::event_stream(reader.boxed_unsync(), framing))

@@ -22,6 +22,7 @@ use super::store::{ReplayKey, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
 use crate::net::redis_client::RedisClient;
+use crate::telemetry::internal_event;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use futures_util::StreamExt;
@@ -165,7 +166,11 @@ impl ReplicatedRuns {
 
     /// Keeps the connection, the lease and the subscription alive; never returns.
     pub(crate) async fn keep_running(&self) {
-        tokio::join!(self.redis.keep_connected(), self.heartbeat_loop(), self.receive_messages());
+        tokio::join!(
+            self.redis.keep_connected(|change| internal_event::report_redis_link(self.redis.display_url(), change)),
+            self.heartbeat_loop(),
+            self.receive_messages()
+        );
     }
 
     /// Finds a run of this replica, or follows one of another. `cut` resolves when this process exits, and ends the following.
@@ -303,12 +308,12 @@ impl ReplicatedRuns {
             let mut call = redis_protocol::CLAIM.prepare_invoke();
             call.key(self.keys.run(&descriptor.run)).key(self.keys.last(&descriptor.thread));
             call.arg(descriptor.token.as_str())
-                .arg(redis_protocol::to_hex(&descriptor.body))
+                .arg(hex::encode(descriptor.body))
                 .arg(&replaceable)
                 .arg(millis(self.run_ttl()));
-            call.arg(redis_protocol::to_hex(&descriptor.run));
+            call.arg(hex::encode(descriptor.run));
             for (field, value) in [
-                ("th", redis_protocol::to_hex(&descriptor.thread)),
+                ("th", hex::encode(descriptor.thread)),
                 ("h", self.process_id().to_owned()),
                 ("d", descriptor.side.dialect.name.to_owned()),
                 ("c", u8::from(descriptor.side.text_format == TextFormat::Blocks).to_string()),
@@ -379,7 +384,7 @@ impl ReplicatedRuns {
     }
 
     fn count_unavailable(&self) -> ReplicationUnavailable {
-        self.metrics.inc_backend_error();
+        self.metrics.backend_errors.inc();
         ReplicationUnavailable
     }
 

@@ -175,7 +175,7 @@ impl RunStore {
         });
         runs.by_key.insert(run, Arc::clone(&stored));
         runs.last_of_thread.insert(thread, run);
-        self.metrics.set_runs(runs.by_key.len());
+        self.metrics.runs.set_count(runs.by_key.len());
         drop(runs);
         let slot = StoreSlot { store: Arc::clone(self), run: stored };
         // The first event checks whether there is room for these bytes.
@@ -202,10 +202,10 @@ impl RunStore {
             runs.last_of_thread.remove(&old.thread);
         }
         self.used.fetch_sub(old.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        self.metrics.set_runs(runs.by_key.len());
-        self.metrics.set_bytes(self.used.load(Ordering::Relaxed));
+        self.metrics.runs.set_count(runs.by_key.len());
+        self.metrics.bytes.set_count(self.used.load(Ordering::Relaxed));
         if let Some(why) = why {
-            self.metrics.inc_eviction(why);
+            self.metrics.evictions.get(why).inc();
         }
         true
     }
@@ -254,7 +254,7 @@ impl StoreSlot {
             used.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         let used = used.load(Ordering::Relaxed);
-        self.store.metrics.set_bytes(used);
+        self.store.metrics.bytes.set_count(used);
         used
     }
 }
@@ -275,7 +275,7 @@ impl LogRetention for StoreSlot {
     }
 
     fn record_discarded(&self, why: EvictionReason) {
-        self.store.metrics.inc_eviction(why);
+        self.store.metrics.evictions.get(why).inc();
     }
 
     fn remove(&self) {

@@ -1,5 +1,37 @@
 //! Closed lists of labels, one enum each: nothing that a client or an agent sends can become another.
 
+use crate::error::RejectionKind;
+use crate::translate::{EventLoss, EventRepair};
+use std::fmt;
+
+/// An enum of the values of a label.
+pub(crate) trait Label: Copy + fmt::Debug + Send + Sync + 'static {
+    const VALUES: &'static [Self];
+
+    /// Returns the place in [`Label::VALUES`].
+    fn index(self) -> usize;
+
+    fn text(self) -> &'static str;
+}
+
+macro_rules! impl_label {
+    ($($name:ident: $text:ident),+) => {
+        $(impl Label for $name {
+            const VALUES: &'static [$name] = $name::ALL;
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn text(self) -> &'static str {
+                self.$text()
+            }
+        })+
+    };
+}
+
+impl_label! { RejectionKind: code, EventRepair: label, EventLoss: label }
+
 macro_rules! labels {
     ($(#[$doc:meta])* $name:ident { $($(#[$row:meta])* $variant:ident = $label:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -15,13 +47,9 @@ macro_rules! labels {
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label),+ }
             }
-
-            /// The labels in their order.
-            #[must_use]
-            pub(crate) fn names() -> Vec<&'static str> {
-                Self::ALL.iter().map(|one| one.label()).collect()
-            }
         }
+
+        impl_label! { $name: label }
     };
 }
 

@@ -1,206 +1,204 @@
-//! The metrics of the process, and the handles that its parts count with. `table.rs` has every one of them.
+//! The metrics of the process, and the handles that its parts count with. `table.rs` has a row for each of them.
 //!
 //! ```text
 //!   table: a row per metric ─▶ family: its series, by labels ─▶ cell: a number ◀─ handles, resolved once: one addition
 //!                 │                      ▲
-//!                 ╰─▶ catalogue: tests,  ╰─ lease: a route that is gone takes its series along
+//!                 ╰─▶ catalogue: tests,  ╰─ lease: the series of a removed route are removed
 //!                     deploy/metrics.md
 //! ```
-//! Labels come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
-//! text of a client or an agent ever becomes a label; `source.rs` says of each where its values come from. What an alert may
-//! ask for exists from the start, at 0; other series are made by the first that counts with them.
+//! Label values come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
+//! text of a client or an agent ever becomes a label; `label_specs.rs` has the source of each. Series that an alert may query
+//! exist from the start, at 0; others are created when they are first counted.
 
 mod catalogue;
 mod cell;
 mod family;
-mod issuer;
 mod label_specs;
-mod lazy_series;
-mod limit;
-mod listener;
-mod metric_row;
-mod replay;
+mod metric_group;
 mod request;
 mod route;
+mod series;
 mod series_lease;
-mod spans;
 mod table;
-mod upstream;
 
 pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
-pub(crate) use issuer::IssuerMetrics;
-pub(crate) use limit::LimitMetrics;
-pub(crate) use listener::ListenerMetrics;
-pub(crate) use replay::ReplayMetrics;
 pub(crate) use request::RequestMetrics;
 pub(crate) use route::{OpenRunGuard, RouteMetrics, RunTotals};
-pub(crate) use spans::SpanMetrics;
 pub use table::CATALOGUE;
-pub(crate) use upstream::{NoHealthyUpstreamCounter, UpstreamMetrics};
+pub(crate) use table::{ProcessMetrics, ReplayMetrics, SpanMetrics};
 
 use crate::dialect::PeerDialect;
-use cell::Gauge;
-use family::Family;
+use metric_group::Registrar;
 use prometheus::{Registry, TextEncoder};
+use series::Leased;
 use series_lease::SeriesLeases;
 use std::sync::Arc;
+use table::{ListenerSeries, ListenerTlsSeries, RouteUpstreamSeries, UpstreamSeries};
 
-/// The registry of the process, the metrics of its parts, and those of the process itself.
+/// The handles of one limit.
+pub(crate) type LimitMetrics = Leased<table::LimitSeries>;
+
+/// The handles of one issuer.
+pub(crate) type IssuerMetrics = Leased<table::IssuerSeries>;
+
+/// The handles of all upstreams of a route.
+pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
+
+/// The handles of one upstream of one route.
+#[derive(Debug)]
+pub(crate) struct UpstreamMetrics {
+    pub(crate) on_route: Leased<RouteUpstreamSeries>,
+    /// shared by every route that has this upstream
+    pub(crate) overall: Leased<UpstreamSeries>,
+}
+
+/// The handles of one listener.
+#[derive(Debug)]
+pub(crate) struct ListenerMetrics {
+    pub(crate) connections: ListenerSeries,
+    /// `None` without TLS
+    pub(crate) tls: Option<ListenerTlsSeries>,
+}
+
+/// The registry, and the metrics of all parts of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    routes: route::RouteFamilies,
-    limits: limit::LimitFamilies,
-    issuers: issuer::IssuerFamilies,
-    listeners: listener::ListenerFamilies,
+    routes: table::RouteFamilies,
+    requests: table::RequestFamilies,
+    limits: table::LimitFamilies,
+    issuers: table::IssuerFamilies,
+    listeners: table::ListenerFamilies,
+    tls_listeners: table::ListenerTlsFamilies,
+    route_upstreams: table::RouteUpstreamFamilies,
+    upstream_sets: table::UpstreamSetFamilies,
+    upstreams: table::UpstreamFamilies,
     replay: ReplayMetrics,
-    upstreams: upstream::UpstreamFamilies,
-    requests: request::RequestFamilies,
     spans: SpanMetrics,
-    /// those without a route
+    process: ProcessMetrics,
+    /// of requests that match no route
     unrouted: RequestMetrics,
-    /// how long series of routes last
-    leases: Arc<SeriesLeases>,
-    draining: Gauge,
-    last_reload_ok: Gauge,
-    last_reload_time: Gauge,
-    config_info: Family<Gauge>,
+    route_leases: Arc<SeriesLeases>,
+    upstream_leases: Arc<SeriesLeases>,
+    limit_leases: Arc<SeriesLeases>,
+    issuer_leases: Arc<SeriesLeases>,
 }
 
 impl Metrics {
     /// Registers the table.
     ///
     /// # Errors
-    /// When two rows have one name; a test sees to it that they do not.
+    /// When two rows have the same name; a test checks that they do not.
     pub fn new() -> prometheus::Result<Self> {
-        let registry = Registry::new();
-        table::BUILD.register(&registry)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let mut registrar = Registrar::default();
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let routes = route::RouteFamilies::register(&registry)?;
-        let requests = request::RequestFamilies::register(&registry)?;
-        let upstreams = upstream::UpstreamFamilies::register(&registry)?;
-        let config_good = table::CONFIG_GOOD.register_single(&registry)?;
-        // Nothing was refused yet: a process does not start with a bad file, and the demo has none.
-        config_good.set(1);
-        let of_routes = routes
-            .route_scoped_families()
-            .into_iter()
-            .chain(requests.route_scoped_families())
-            .chain(upstreams.route_scoped_families());
+        registrar.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        let process = table::ProcessFamilies::register(&mut registrar)?.resolve(&[]);
+        process.build_info.series(&[env!("CARGO_PKG_VERSION")]).set(1);
+        // No reload was rejected yet: a process does not start with an invalid file, and the demo has none.
+        process.last_reload_ok.set(1);
+        let requests = table::RequestFamilies::register(&mut registrar)?;
         Ok(Metrics {
-            leases: SeriesLeases::new("route", of_routes.collect()),
-            unrouted: requests.for_route(""),
-            routes,
+            unrouted: RequestMetrics::new(&requests, ""),
             requests,
-            upstreams,
-            limits: limit::LimitFamilies::register(&registry)?,
-            issuers: issuer::IssuerFamilies::register(&registry)?,
-            listeners: listener::ListenerFamilies::register(&registry)?,
-            replay: ReplayMetrics::register(&registry)?,
-            spans: SpanMetrics::register(&registry)?,
-            draining: table::DRAINING.register_single(&registry)?,
-            last_reload_ok: config_good,
-            last_reload_time: table::CONFIG_TIME.register_single(&registry)?,
-            config_info: table::CONFIG.register(&registry)?,
-            registry,
+            process,
+            routes: table::RouteFamilies::register(&mut registrar)?,
+            limits: table::LimitFamilies::register(&mut registrar)?,
+            issuers: table::IssuerFamilies::register(&mut registrar)?,
+            listeners: table::ListenerFamilies::register(&mut registrar)?,
+            tls_listeners: table::ListenerTlsFamilies::register(&mut registrar)?,
+            route_upstreams: table::RouteUpstreamFamilies::register(&mut registrar)?,
+            upstream_sets: table::UpstreamSetFamilies::register(&mut registrar)?,
+            upstreams: table::UpstreamFamilies::register(&mut registrar)?,
+            replay: table::ReplayFamilies::register(&mut registrar)?.resolve(&[]),
+            spans: table::SpanFamilies::register(&mut registrar)?.resolve(&[]),
+            route_leases: SeriesLeases::new(registrar.families_by("route")),
+            upstream_leases: SeriesLeases::new(registrar.families_by("upstream")),
+            limit_leases: SeriesLeases::new(registrar.families_by("policy")),
+            issuer_leases: SeriesLeases::new(registrar.families_by("issuer")),
+            registry: registrar.registry,
         })
     }
 
-    /// Resolves the handles of a route. Its series last until the last of them is let go, which runs hold as well.
+    /// Resolves the handles of a route. Its series exist until the last of them is dropped; open runs hold one, too.
     #[must_use]
     pub fn route(&self, name: &str, client: PeerDialect, agent: PeerDialect) -> Arc<RouteMetrics> {
-        let lease = self.leases.acquire(name);
-        Arc::new(self.routes.for_route(lease, self.requests.for_route(name), name, (client, agent)))
+        let series = Leased::new(&self.route_leases, name, || self.routes.resolve(&[name]));
+        let requests = RequestMetrics::new(&self.requests, name);
+        Arc::new(RouteMetrics::new(series, requests, &self.process.translate, client, agent))
     }
 
-    /// The handles of requests for which there is no route.
+    /// Returns the handles of requests that match no route.
     #[must_use]
     pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
         &self.unrouted
     }
 
-    /// Resolves the handles of a limit; every series of it exists from then on.
     #[must_use]
     pub(crate) fn limit(&self, policy: &str) -> LimitMetrics {
-        self.limits.limit(policy)
+        Leased::new(&self.limit_leases, policy, || self.limits.resolve(&[policy]))
     }
 
-    /// Says for how many callers limits are counted.
-    pub(crate) fn set_limit_keys(&self, count: usize) {
-        self.limits.set_keys(count);
-    }
-
-    /// Counts that the shared quotas could not be asked.
-    pub(crate) fn inc_limit_backend_error(&self) {
-        self.limits.inc_backend_error();
-    }
-
-    /// Resolves the handles of an issuer; every series of it exists from then on.
     #[must_use]
     pub(crate) fn issuer(&self, name: &str) -> IssuerMetrics {
-        self.issuers.issuer(name)
+        Leased::new(&self.issuer_leases, name, || self.issuers.resolve(&[name]))
     }
 
-    /// Takes an issuer that is gone out of the series: its keys are in use no more.
+    /// Removes the gauges of an issuer that is no longer configured: its keys are not in use any more.
     pub(crate) fn forget_issuer(&self, name: &str) {
-        self.issuers.forget(name);
+        self.issuers.keys.remove(&[name]);
+        self.issuers.last_success.remove(&[name]);
     }
 
-    /// Takes an upstream that is gone from a route out of the series that say how it is.
+    /// Removes the gauge of an upstream that a route no longer has. Its counters stay until the last run there has ended.
     pub(crate) fn forget_upstream(&self, route: &str, upstream: &str) {
-        self.upstreams.forget(route, upstream);
+        self.route_upstreams.up.remove(&[route, upstream]);
     }
 
-    /// Resolves the handles of a listener; every series of it exists from then on.
     #[must_use]
     pub(crate) fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
-        Arc::new(self.listeners.listener(plane, address, tls))
+        let labels = [plane, address];
+        let tls = tls.then(|| self.tls_listeners.resolve(&labels));
+        Arc::new(ListenerMetrics { connections: self.listeners.resolve(&labels), tls })
     }
 
-    /// The handles of runs that are kept.
     #[must_use]
     pub(crate) fn replay(&self) -> ReplayMetrics {
         self.replay.clone()
     }
 
-    /// Resolves the handles of an upstream of a route; every series of it exists from then on.
     #[must_use]
     pub(crate) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
-        self.upstreams.upstream(self.leases.acquire(route), route, upstream)
+        UpstreamMetrics {
+            on_route: Leased::new(&self.route_leases, route, || self.route_upstreams.resolve(&[route, upstream])),
+            overall: Leased::new(&self.upstream_leases, upstream, || self.upstreams.resolve(&[upstream])),
+        }
     }
 
-    /// The counter of runs of a route that found every upstream unfit.
     #[must_use]
-    pub(crate) fn no_healthy_upstream(&self, route: &str) -> NoHealthyUpstreamCounter {
-        self.upstreams.no_healthy_upstream(self.leases.acquire(route), route)
+    pub(crate) fn upstream_set(&self, route: &str) -> UpstreamSetMetrics {
+        Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
     }
 
-    /// The handles of spans on their way to a collector.
     #[must_use]
     pub(crate) fn spans(&self) -> SpanMetrics {
         self.spans.clone()
     }
 
-    /// Says whether the gateway is shutting down.
-    pub(crate) fn set_draining(&self, on: bool) {
-        self.draining.set(i64::from(on));
+    #[must_use]
+    pub(crate) fn process(&self) -> &ProcessMetrics {
+        &self.process
     }
 
-    /// Says which configuration is in use, by its hash, and since when, in seconds since the epoch.
+    /// Sets the hash of the configuration in use and the time of its reload, in seconds since the epoch.
     pub(crate) fn set_config_applied(&self, hash: &str, at: i64) {
-        self.config_info.clear();
-        self.config_info.with_label_values(&[hash]).set(1);
-        self.last_reload_time.set(at);
-        self.last_reload_ok.set(1);
+        self.process.config_info.clear();
+        self.process.config_info.series(&[hash]).set(1);
+        self.process.last_reload_time.set(at);
+        self.process.last_reload_ok.set(1);
     }
 
-    /// Says that a configuration was refused.
-    pub(crate) fn set_config_rejected(&self) {
-        self.last_reload_ok.set(0);
-    }
-
-    /// The text exposition format.
+    /// Returns the text exposition format.
     #[must_use]
     pub(crate) fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
@@ -237,15 +235,14 @@ mod tests {
         assert!(!text.contains("diglot_events_total{"), "{text}");
     }
 
-    /// A route whose settings change is the same in the metrics; one that is gone takes its series along, once nobody counts
-    /// with them.
+    /// A route whose settings change keeps its series; those of a removed route go when the last handle is dropped.
     #[test]
     fn keeps_series_while_a_handle_exists() {
         let metrics = Metrics::new().expect("unique names");
         let empty = series(&metrics);
         let sides = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
         let (before, upstream) = (metrics.route("r", sides.0, sides.1), metrics.upstream("r", "http://agent:80"));
-        before.requests().inc_rejection(crate::error::RejectionKind::OriginNotAllowed);
+        before.requests().rejections.get(crate::error::RejectionKind::OriginNotAllowed).inc();
         let refused = r#"diglot_refusals_total{reason="origin_not_allowed",route="r"} 1"#.to_owned();
         let after = metrics.route("r", sides.0, sides.1);
         drop(before);
@@ -259,8 +256,8 @@ mod tests {
         let metrics = Metrics::new().expect("unique names");
         let text = metrics.render();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-        for said in types {
-            let (name, kind) = said.split_once(' ').expect("a name and a kind");
+        for line in types {
+            let (name, kind) = line.split_once(' ').expect("a name and a kind");
             let row = CATALOGUE.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name} has no row"));
             assert_eq!(row.kind.as_str(), kind, "{name}");
             assert!(text.contains(&format!("# HELP {name} {}\n", row.help)), "{name}");

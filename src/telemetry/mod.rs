@@ -7,4 +7,4 @@ pub mod metric;
 pub(crate) mod trace;
 
 pub use metric::Metrics;
-pub(crate) use metric::{ListenerMetrics, NoHealthyUpstreamCounter, RouteMetrics, UpstreamMetrics};
+pub(crate) use metric::{ListenerMetrics, RouteMetrics, UpstreamMetrics, UpstreamSetMetrics};

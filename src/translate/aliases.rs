@@ -10,7 +10,7 @@ use super::event_parts::OutgoingEvent;
 use super::event_repair::EventLoss;
 use super::report::TranslationReport;
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Dialect, EventRow, EventShape, PeerDialect, TimestampUnit, ValueAlias};
+use crate::dialect::{ASSISTANT, Dialect, EventRow, PeerDialect, TimestampUnit, ValueAlias};
 use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
@@ -110,7 +110,8 @@ pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
         return;
     }
     let kind = parts.event.kind;
-    let in_values = dialect.rows.iter().any(|row| row.kind == kind && row.shape == EventShape::CallArgs);
+    let in_values =
+        dialect.rows.iter().any(|row| row.kind == kind && row.shape.own_shape().is_some_and(|own| own.null_is_absent));
     let is_null = |(key, value): &Member<'_>| match key {
         MemberKey::Known(field) if value.is_null() => kind
             .slot(*field)

@@ -5,14 +5,11 @@
 //! marked as additions. [`ChunkLanes`](crate::event::lane::ChunkLanes) keeps a stream per subagent; those dialects have one lane,
 //! so one open stream is enough here.
 
-use super::carry;
+use super::event_shapes::ABSENT_FIELDS;
 use crate::codec::json;
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
-
-/// Under `extra["ag-ui"]`: lists the members that the chunk did not have.
-const ABSENT_FIELDS: &str = "$absent";
 
 /// An event to write, and the type it replaces: `None` for itself, the empty text for an addition.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
@@ -74,15 +71,5 @@ impl ChunkUnfolder {
         }
         event.kind = kind.content_event();
         (opener, (event, Some(chunk)))
-    }
-}
-
-/// Removes the members that unfolding added to a chunk.
-pub(super) fn restore_absent(event: &mut Event<'_>) {
-    let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
-    for name in json::parse_elements(&list).unwrap_or_default() {
-        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
-            event.remove(field);
-        }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) enum TraceEntry {
     Read(String, Option<&'static EventRow>),
     /// it is this event in the canonical dialect, and the members named travel under the key
     Canonical(EventType, Vec<String>, String),
-    /// the run guard let this event through, the members named under its own key
-    Guarded(EventType, Vec<String>, String),
+    /// the run guard let an event through, the members named under its own key
+    Guarded(Vec<String>, String),
     /// an event was written: its type, and the members that travel under the key
     Written(String, Vec<String>, String),
     /// something was mended
@@ -57,7 +57,7 @@ impl ExplainTrace {
     /// What the guard made of it.
     pub(super) fn record_guarded(&mut self, event: &Event<'_>) {
         let names = carried_names(&event.members, Field::Metadata, GATEWAY_KEY);
-        self.entries.push(TraceEntry::Guarded(event.kind, names, format!("metadata.{GATEWAY_KEY}")));
+        self.entries.push(TraceEntry::Guarded(names, format!("metadata.{GATEWAY_KEY}")));
     }
 
     /// A canonical event that was written in protobuf, which is none to look into.

@@ -13,16 +13,12 @@
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod budget;
-mod carry;
-mod event_parts;
 mod event_repair;
-mod memory_limits;
 mod request_refusal;
 mod run_ids;
 
 mod allowed_tools;
 mod chunk;
-mod content_parts;
 mod downgrade;
 pub(crate) mod explain_trace;
 mod interrupt;
@@ -30,20 +26,17 @@ mod placeholder;
 mod stream_error;
 
 mod collaboration;
-mod event_shapes;
 mod frame_reader;
 pub(crate) mod report;
 mod sequencer;
 mod subagent;
 
 mod aliases;
-mod buffered_calls;
 mod json_patch;
 mod output_blocks;
 mod stream_follower;
 
 mod block_storage;
-mod buffered_messages;
 pub mod detect;
 mod nested_values;
 mod reasoning;
@@ -76,6 +69,7 @@ pub use run_ids::RunIds;
 pub use stream::Stream;
 pub use stream_error::StreamError;
 
-use carry::CANONICAL_PREFIX;
-use event_shapes::tool_result_id;
+use crate::dialect::carry::{self, CANONICAL_PREFIX};
+use crate::dialect::event_shapes::tool_result_id;
+use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits};
 use report::EventSink;

@@ -3,8 +3,6 @@
 //! One function per [`Shape`]; which shape an event has is the dialect table's business.
 
 use super::aliases::{self, RunStamps};
-use super::buffered_calls::{self, OpenToolCalls};
-use super::buffered_messages;
 use super::carry::{self, CarriedMembers};
 use super::collaboration::CollaborationState;
 use super::detect::DialectDetector;
@@ -16,7 +14,7 @@ use super::reasoning::{self, ReasoningIds};
 use super::report::TranslationReport;
 use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
-use crate::dialect::{ASSISTANT, CarryLocation, Dialect, EventRow, EventShape, PeerDialect};
+use crate::dialect::{ASSISTANT, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
 /// What some producers say at the end; not a frame of any dialect here.
@@ -33,8 +31,8 @@ pub(super) struct EventReader {
     text_reader: BlockReader,
     collaborations: CollaborationState,
     reasoning_ids: ReasoningIds,
-    open_calls: OpenToolCalls,
-    streamed_messages: buffered_messages::StreamedMessages,
+    /// reads the events of the dialect's own shapes
+    adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     /// the row of the last event, and its label
     last_row: Option<(usize, &'static EventRow)>,
@@ -52,8 +50,7 @@ impl EventReader {
             text_reader: BlockReader::default(),
             collaborations: CollaborationState::default(),
             reasoning_ids: ReasoningIds::default(),
-            open_calls: OpenToolCalls::default(),
-            streamed_messages: buffered_messages::StreamedMessages::default(),
+            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,
@@ -90,7 +87,7 @@ impl EventReader {
 
     /// What is remembered of calls that have no result yet, in bytes.
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.open_calls.retained_bytes()
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
     /// Closes what the dialect left half said.
@@ -195,15 +192,11 @@ impl EventReader {
                 return self.text_reader.end_message(self.pack_event(parts), sink);
             }
             EventShape::ThinkingWithoutSpan => return self.reasoning_ids.read_spanless(parts, self.dialect, sink),
-            EventShape::StartWithArgs => return buffered_calls::read_start_with_args(parts, self.dialect, sink),
-            EventShape::EndWithMessage => return self.streamed_messages.read_end(parts, self.dialect, sink),
-            EventShape::CallArgs => {
-                if let Some(events) = buffered_calls::take_buffered_events(&mut parts.event, |kind| {
-                    matches!(kind, EventType::ToolCallArgs | EventType::ToolCallChunk)
-                }) {
-                    self.open_calls.strip_args(&mut parts);
-                    return events.into_iter().for_each(|event| sink.emit(event));
+            EventShape::Own(_) => {
+                if let Some(adapter) = &mut self.adapter {
+                    adapter.read(row, parts, &mut |event| sink.emit(event));
                 }
+                return;
             }
             EventShape::Collaboration(step) if !self.collaborations.read(step, &mut parts, self.dialect) => {
                 return sink.emit(self.wrap_frame(row.wire, data));
@@ -219,7 +212,7 @@ impl EventReader {
             _ => {}
         }
         self.read_shape(row.shape, &mut parts, sink);
-        self.streamed_messages.observe(&parts.event);
+        self.observe(&parts.event);
         sink.emit(self.pack_event(parts));
     }
 
@@ -232,17 +225,6 @@ impl EventReader {
             EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
-                supply_result_id(parts);
-                stringify_value(parts, Field::Content);
-            }
-            EventShape::CallStart => self.open_calls.read_start(parts),
-            EventShape::CallArgs => {
-                buffered_calls::read_args(parts);
-                self.open_calls.strip_args(parts);
-            }
-            EventShape::CallEnd => self.open_calls.strip_end(parts),
-            EventShape::CallResult => {
-                self.open_calls.strip_result(parts);
                 supply_result_id(parts);
                 stringify_value(parts, Field::Content);
             }
@@ -320,9 +302,14 @@ impl EventReader {
     }
 
     fn pack_event<'a>(&self, parts: IncomingEvent<'a>) -> Event<'a> {
-        let IncomingEvent { mut event, extensions: own, .. } = parts;
-        carry::pack(&mut event, self.dialect.name, own);
-        event
+        parts.into_event(self.dialect.name)
+    }
+
+    /// Shows the dialect's own reading an event that the engine read.
+    fn observe(&mut self, event: &Event<'_>) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.observe(event);
+        }
     }
 
     /// An event that stands for another one: `extra["ag-ui"].type` says for which.
@@ -336,13 +323,13 @@ impl EventReader {
         if let Some(text) = event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned) {
             event.set(Field::Delta, text);
         }
-        super::chunk::restore_absent(&mut event);
+        super::event_shapes::restore_absent(&mut event);
         event.members.retain(|(key, _)| match key {
             // What the dialect's event had to say to be one is not the canonical event's.
             MemberKey::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
             MemberKey::Other(_) => true,
         });
-        self.streamed_messages.observe(&event);
+        self.observe(&event);
         sink.emit(event);
     }
 
@@ -357,7 +344,7 @@ impl EventReader {
                 if !kind.is_run_boundary() && object.kind.as_ref().is_some_and(|own| own.is_str(kind.wire())) =>
             {
                 let event = Event { kind, members: object.members, source: None };
-                self.streamed_messages.observe(&event);
+                self.observe(&event);
                 sink.emit(event);
             }
             _ if self.peer.error_events.iter().any(|error| *error == name) => {

@@ -18,11 +18,8 @@ use aws_lc_rs::signature::{
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use diglot::config::{Config, load};
-use diglot::guard::{
-    CallerContext, RequestPolicy, RouteMatch,
-    client_addr::{PeerAddr, PeerInfo},
-    gates,
-};
+use diglot::guard::{CallerContext, RequestPolicy, RouteMatch, gates};
+use diglot::net::peer_addr::{PeerAddr, PeerInfo};
 use diglot::telemetry::Metrics;
 use http::{Request, Response};
 use serde_json::json;

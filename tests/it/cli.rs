@@ -232,7 +232,7 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
     }
     let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
-                    what is continued or ended must be open (§3.2 Verify)";
+                    an item must be open when it is continued or ended (§3.2 Verify)";
     assert_eq!(stdout.lines().next(), Some(expected));
 }
 

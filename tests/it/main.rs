@@ -2,7 +2,7 @@
 //!
 //! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
 //! - `access_log`: the lines that runs and refusals leave; every field of theirs is documented.
-//! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `architecture`: rules for the text of the sources, and for the glossary and CONTRIBUTING.md; runs nothing.
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `between`: what networks do between client, gateway, agent and Redis; a gateway that is killed.

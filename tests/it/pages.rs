@@ -110,10 +110,16 @@ fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, Strin
     }
     write_line(out, "\n| event | AG-UI | shape | members | seed |\n|---|---|---|---|---|");
     for row in dialect.rows {
-        let name = format!("{:?}", row.shape);
-        let name = name.split('(').next().unwrap_or_default();
-        let (_, words) = shapes.iter().find(|(own, _)| own == name).unwrap_or_else(|| panic!("{name} has no sentence"));
-        let words = if row.shape == EventShape::Plain { "" } else { words };
+        let words = match row.shape {
+            EventShape::Plain => "",
+            EventShape::Own(own) => own.description,
+            shape => {
+                let name = format!("{shape:?}");
+                let name = name.split('(').next().unwrap_or_default();
+                let found = shapes.iter().find(|(own, _)| own == name);
+                found.map_or_else(|| panic!("{name} has no sentence"), |(_, words)| words)
+            }
+        };
         let kind = if row.wire == row.kind.wire() { "the same".to_owned() } else { format!("`{}`", row.kind.wire()) };
         let until = row.until.map_or_else(String::new, |until| {
             let (_, version, _) = OPTION_CHOICES
@@ -138,8 +144,8 @@ fn built_in_dialect(dialect: &Dialect) -> &'static Dialect {
 }
 
 fn page() -> String {
-    let source =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/mod.rs")).expect("the source");
+    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/table.rs"))
+        .expect("the source");
     let shapes = shapes(&source);
     let mut out = HEAD.to_owned();
     ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));

@@ -1,4 +1,4 @@
-//! A message to the text of an event, by the table.
+//! Decodes a message to the text of an event, by the table.
 
 use super::encode::exact_text;
 use super::table::{
@@ -10,14 +10,12 @@ use super::{MessageError, PARTS_ROLES, allows_content};
 use crate::codec::json;
 use crate::event::{EventType, Field, Json};
 
-/// What a message says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedMessage {
-    /// an event
     Event {
-        /// its JSON text, `type` first
+        /// JSON text, `type` first
         text: String,
-        /// content parts inside it that this version of the protocol does not have, left out as the real reader does
+        /// number of content parts that this protocol version does not have, left out as the real reader does
         dropped: usize,
     },
     /// an event of a later protocol
@@ -45,7 +43,6 @@ impl JsonBuffer {
         Ok(())
     }
 
-    /// Appends a JSON string.
     pub(crate) fn string(&mut self, text: &str) -> Result<(), MessageError> {
         if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
             self.push("\"")?;
@@ -67,7 +64,7 @@ impl JsonBuffer {
         self.out
     }
 
-    /// The name of a member, and the comma before it unless it is the first.
+    /// Writes the name of a member, after a comma unless it is the first.
     fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
         if !self.out.ends_with('{') {
             self.push(",")?;
@@ -78,14 +75,17 @@ impl JsonBuffer {
     }
 }
 
-/// Reads one `ag_ui.Event`, whose JSON text may have up to `limit` bytes.
+/// Decodes one `ag_ui.Event`, whose JSON text may have up to `limit` bytes.
 pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessage, MessageError> {
-    let (mut arm, mut pieces) = (None, Vec::new());
-    let (mut future, mut opaque, mut broken) = (0usize, false, false);
+    let mut arm = None;
+    let mut pieces = Vec::new();
+    let mut future = 0usize;
+    let mut opaque = false;
+    let mut broken = false;
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
         match (table::event_for_arm(number), payload) {
-            // "An envelope naming different known event kinds" is malformed; one kind in pieces merges.
+            // "An envelope naming different known event kinds" is malformed; pieces of one kind merge.
             (Some(kind), WireValue::Bytes(piece)) if arm.is_none_or(|own| own == kind) => {
                 arm = Some(kind);
                 pieces.push(piece);
@@ -105,7 +105,6 @@ pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessag
     }
 }
 
-/// Whether these bytes can be read as a message.
 fn is_readable_message(bytes: &[u8]) -> bool {
     let mut fields = FieldReader::new(bytes);
     loop {
@@ -141,17 +140,18 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
     Ok(DecodedMessage::Event { text: text.into_string(), dropped })
 }
 
-/// The message `base_event` in one piece, and the number of its type.
+/// Joins the pieces of `base_event`, and finds the number of its type.
 fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
-    let (mut whole, mut stands) = (Vec::new(), false);
+    let mut whole = Vec::new();
+    let mut is_present = false;
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
         if let (table::BASE_NUMBER, WireValue::Bytes(piece)) = (number, payload) {
             whole.extend_from_slice(piece);
-            stands = true;
+            is_present = true;
         }
     }
-    let mut kind = stands.then_some(0);
+    let mut kind = is_present.then_some(0);
     let mut fields = FieldReader::new(&whole);
     while let Some((number, payload)) = fields.next()? {
         if let (table::BASE_TYPE, WireValue::Varint(value)) = (number, payload) {
@@ -161,20 +161,21 @@ fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     Ok((whole, kind))
 }
 
-/// The exact text of the event, where its metadata carry one. `base` are the members of the base, each behind a comma.
+/// Returns the exact text of the event if its metadata carries one. `base` contains the members of the base, each after
+/// a comma.
 fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<String> {
     if !base.contains(super::EXACT_TEXT_KEY) {
         return None;
     }
     let object = format!("{{{}}}", base.strip_prefix(',')?);
     let members = json::parse_open_object(&object).ok()?.members;
-    let held = exact_text(crate::event::get(&members, Field::Metadata)?)?;
-    let text = held.text()?.into_owned();
+    let exact = exact_text(crate::event::get(&members, Field::Metadata)?)?;
+    let text = exact.text()?.into_owned();
     let same = json::parse_object(&text).ok()?.kind.is_some_and(|own| own.is_str(kind.wire()));
     (same && text.len() <= limit).then_some(text)
 }
 
-/// What stands in a message for one row: the last number, or every piece of bytes.
+/// The wire content for one row: the last number, or all pieces of bytes.
 #[derive(Debug, Default)]
 struct FieldContent<'a> {
     number: Option<u64>,
@@ -185,7 +186,7 @@ fn gather_fields<'a>(rows: &[FieldRow], message: &'a [u8]) -> Result<Vec<FieldCo
     let mut found: Vec<FieldContent<'a>> = rows.iter().map(|_| FieldContent::default()).collect();
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
-        // What no row names is skipped, and so is a field of another wire type.
+        // A field without a row, or of another wire type, is skipped.
         let Some(at) = rows.iter().position(|row| row.number == number) else { continue };
         let is_number = matches!(rows[at].field_type, FieldType::Int64 | FieldType::Bool | FieldType::Enum(_));
         match payload {
@@ -197,7 +198,7 @@ fn gather_fields<'a>(rows: &[FieldRow], message: &'a [u8]) -> Result<Vec<FieldCo
     Ok(found)
 }
 
-/// Writes the members that the rows say, inside an object that is open. `depth` is that of the object.
+/// Writes the members of the rows into an open object at `depth`.
 fn write_rows(
     out: &mut JsonBuffer,
     rows: &[FieldRow],
@@ -233,7 +234,7 @@ fn find_role<'a>(rows: &[FieldRow], found: &[FieldContent<'a>]) -> Result<&'a st
     own.and_then(|(_, own)| own.pieces.last()).map_or(Ok(""), |role| parse_utf8(role))
 }
 
-/// "Content carriers are role-exclusive", and there is one at most.
+/// "Content carriers are role-exclusive", and there is at most one.
 fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &str) -> Result<(), MessageError> {
     let mut forms =
         rows.iter().zip(found).filter(|(row, own)| row.location == JsonLocation::Content && !own.pieces.is_empty());
@@ -244,7 +245,7 @@ fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &st
     }
 }
 
-/// Writes `outcome`, of which the wire has the type and the lists in fields of their own.
+/// Writes `outcome`, whose type and lists are separate fields on the wire.
 fn write_outcome(
     out: &mut JsonBuffer,
     rows: &[FieldRow],
@@ -259,7 +260,7 @@ fn write_outcome(
         out.push("{\"type\":")?;
         out.string(word)?;
     }
-    // Lists of no outcome stand beside it, for whoever enforces the schema to judge.
+    // Lists that do not belong to the outcome become its siblings; schema validation judges them later.
     for (row, own) in rows.iter().zip(found) {
         if let JsonLocation::OutcomeList { name, outcome_type: of } = row.location {
             let absent = if of == word { row.when_absent } else { AbsentField::Omitted };
@@ -269,7 +270,7 @@ fn write_outcome(
     if is_open { out.push("}") } else { Ok(()) }
 }
 
-/// Writes one member, or nothing where the wire says none.
+/// Writes one member, or nothing if the wire has none.
 fn write_member(
     out: &mut JsonBuffer,
     row: &FieldRow,
@@ -278,22 +279,22 @@ fn write_member(
     absent: AbsentField,
     depth: usize,
 ) -> Result<(), MessageError> {
-    let stands = own.number.is_some() || !own.pieces.is_empty();
+    let is_present = own.number.is_some() || !own.pieces.is_empty();
     let has_default = matches!(
         row.field_type,
         FieldType::Text | FieldType::Enum(_) | FieldType::Repeated(_) | FieldType::RepeatedText
     );
-    if !stands && (absent == AbsentField::Omitted || !has_default) {
+    if !is_present && (absent == AbsentField::Omitted || !has_default) {
         return Ok(());
     }
     let before = out.len();
     out.write_name(name)?;
     let number = own.number.unwrap_or_default();
-    let said = match row.field_type {
+    let has_value = match row.field_type {
         FieldType::Text => out.string(parse_utf8(own.pieces.last().copied().unwrap_or_default())?).map(|()| true),
         FieldType::Int64 => out.push(&number.cast_signed().to_string()).map(|()| true),
         FieldType::Bool => out.push(if number == 0 { "false" } else { "true" }).map(|()| true),
-        // An operation of a later protocol has no name here; its number stands for it, as in the real reader.
+        // An operation of a later protocol has no name here and is written as its number, as by the real reader.
         FieldType::Enum(words) => match usize::try_from(number).ok().and_then(|at| words.get(at)) {
             Some(word) => out.string(word).map(|()| true),
             None => out.string(&to_int32(number).to_string()).map(|()| true),
@@ -305,7 +306,7 @@ fn write_member(
             write_list(out, &row.field_type, &own.pieces, depth).map(|()| true)
         }
     }?;
-    if !said {
+    if !has_value {
         out.truncate(before);
     }
     Ok(())
@@ -333,7 +334,7 @@ fn write_list(out: &mut JsonBuffer, form: &FieldType, pieces: &[&[u8]], depth: u
     out.push("]")
 }
 
-/// Writes the object that a message says. `false` when it is an alternative of a union that is not known here.
+/// Writes the object of a message. Returns `false` for an unknown alternative of a union.
 fn write_message(
     out: &mut JsonBuffer,
     shape: &MessageSchema,
@@ -375,7 +376,7 @@ fn write_union(out: &mut JsonBuffer, arms: &[UnionArm], bytes: &[u8], depth: usi
     let depth = next_depth(depth)?;
     let whole = join_pieces(&pieces);
     let found = gather_fields(rows, &whole)?;
-    // A part whose source is of a kind that is not known says nothing without it.
+    // A part with a source of an unknown type has no content.
     for (row, own) in rows.iter().zip(&found) {
         if let (FieldType::Message(MessageSchema { body: MessageBody::OneOf(sources), .. }), false) =
             (row.field_type, own.pieces.is_empty())
@@ -401,7 +402,7 @@ fn has_union_arm(arms: &[UnionArm], bytes: &[u8]) -> Result<bool, MessageError> 
     Ok(false)
 }
 
-/// The low half of a number, as every reader of an enum takes it.
+/// Returns the low half of a number, which every reader of an enum uses.
 #[expect(clippy::cast_possible_truncation, reason = "an enum is an int32: the upper half is no part of it")]
 const fn to_int32(number: u64) -> i32 {
     number as i32

@@ -1,4 +1,4 @@
-//! Canonical members to a message, by the table.
+//! Encodes canonical members as a message, by the table.
 
 use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
 use super::value::{unescape, write_struct, write_value};
@@ -8,17 +8,17 @@ use crate::event::schema::SAFE_INTEGER;
 use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
 use std::fmt;
 
-/// `type` of the content part that AG-UI 1.0 has no more.
+/// `type` of the content part that AG-UI 1.0 retired.
 const BINARY_PART: &str = "binary";
 
-/// How an event was written.
+/// The fidelity of a written event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireFidelity {
-    /// The wire says all of it.
+    /// The wire expresses all of it.
     Exact,
-    /// The wire does not, so its exact text is carried in its metadata.
+    /// The wire does not, so the event's metadata carries the exact text.
     Carried,
-    /// The wire does not, and there is no room for its text.
+    /// The wire does not, and the exact text does not fit.
     Lossy,
 }
 
@@ -34,10 +34,10 @@ impl fmt::Display for EventTooLarge {
 
 impl std::error::Error for EventTooLarge {}
 
-/// Appends one frame that says the event of `kind` with these members.
+/// Appends one frame with an event of type `kind`.
 ///
 /// # Errors
-/// When the frame would be larger than [`FRAME_LIMIT`].
+/// Fails if the frame would be larger than [`FRAME_LIMIT`].
 pub(crate) fn encode_frame(
     out: &mut Vec<u8>,
     kind: EventType,
@@ -61,7 +61,7 @@ pub(crate) fn encode_frame(
     finish_frame(out, start).map(|()| WireFidelity::Lossy)
 }
 
-/// Writes the length of the frame that begins at `start`, or takes the frame back.
+/// Writes the length of the frame that begins at `start`, or removes a frame that is too large.
 fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     let size = out.len() - start;
     match u32::try_from(size - HEADER_LEN) {
@@ -76,7 +76,7 @@ fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     }
 }
 
-/// Metadata with the exact text of its event in it.
+/// Adds the exact text of an event to its metadata.
 fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
     let text = Json::string(text.as_str());
     let others = |value: Option<&Json<'_>>, name: &str| {
@@ -86,34 +86,34 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
     };
-    let (rest, home) = others(metadata, CARRY_KEY);
-    let (own, _) = others(home.as_ref(), EXACT_TEXT_KEY);
-    let home = json::build_object(|object| {
+    let (rest, carried) = others(metadata, CARRY_KEY);
+    let (own, _) = others(carried.as_ref(), EXACT_TEXT_KEY);
+    let carried = json::build_object(|object| {
         own.iter().for_each(|member| object.copy_member(member, false));
         object.member(EXACT_TEXT_KEY, text.as_str());
     });
     json::build_object(|object| {
         rest.iter().for_each(|member| object.copy_member(member, false));
-        object.member(CARRY_KEY, home.as_str());
+        object.member(CARRY_KEY, carried.as_str());
     })
 }
 
-/// Whether reading would take these metadata for ours.
+/// Returns true if a reader would take this metadata for ours.
 fn has_exact_text(metadata: &Json<'_>) -> bool {
     // An escape may hide the name.
     let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
     suspect && exact_text(metadata).is_some()
 }
 
-/// The text that `metadata` carry: the member `json` of their member `diglot`.
+/// Returns the text carried in `metadata.diglot.json`.
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     let members = json::parse_members(metadata)?;
     let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;
     find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
 }
 
-/// Appends a frame whose length is not known yet. `metadata` stand in place of the event's own. `true` when the reader
-/// will find exactly these members.
+/// Appends a frame with room for its length. `metadata` replaces the event's own. Returns `true` if decoding yields
+/// exactly these members.
 fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
     let entry = table::event_schema(kind);
     let hint = members.iter().map(|(_, value)| value.as_str().len()).sum();
@@ -141,16 +141,15 @@ fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metad
     exact
 }
 
-/// Writes messages and notices what they leave out.
+/// Writes messages and records omissions.
 struct ProtoWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// whether the reader will find what stands here
+    /// true if decoding yields exactly the input
     exact: bool,
-    /// whether the message under way would say something that it must not, so that it is better left out
+    /// true if the message being written would be invalid and has to be left out
     rejected: bool,
 }
 
-/// The member `outcome`, taken apart.
 struct OutcomeParts<'m> {
     members: Vec<Member<'m>>,
     type_value: String,
@@ -165,13 +164,14 @@ impl<'m> OutcomeParts<'m> {
             JsonType::String => unescape(word.as_str()),
             _ => return None,
         };
-        let (word, taken) = (word.into_owned(), usize::from(exact));
-        (!word.is_empty()).then_some(OutcomeParts { members, type_value: word, written_members: taken })
+        let type_value = word.into_owned();
+        let written_members = usize::from(exact);
+        (!type_value.is_empty()).then_some(OutcomeParts { members, type_value, written_members })
     }
 }
 
 impl ProtoWriter<'_> {
-    /// Writes what the rows say of `members` and returns how many of the members that is.
+    /// Writes the rows and returns the number of `members` written.
     fn write_rows(&mut self, rows: &[FieldRow], members: &[Member<'_>]) -> usize {
         let outcome = find_member(members, Field::Outcome.camel());
         let splits = rows.iter().any(|row| row.location == JsonLocation::OutcomeType);
@@ -184,7 +184,7 @@ impl ProtoWriter<'_> {
         taken
     }
 
-    /// Writes one field. `true` when it says a member of these.
+    /// Writes one field. Returns `true` if it expresses one of `members`.
     fn write_row(&mut self, row: &FieldRow, members: &[Member<'_>], outcome: Option<&mut OutcomeParts<'_>>) -> bool {
         match row.location {
             JsonLocation::Member(name) => {
@@ -199,7 +199,7 @@ impl ProtoWriter<'_> {
                 let row = FieldRow { when_absent: if is_list { absent } else { AbsentField::Omitted }, ..*row };
                 match named(Field::Content.camel()) {
                     None => self.write_field(&row, None),
-                    // The forms share the member; what none of them takes is noticed by the count.
+                    // The forms share the member; the count reveals a value that fits none of them.
                     Some(value) if row.field_type.accepts(value) && allows_content(&role, &row.field_type) => {
                         self.write_field(&row, Some(value))
                     }
@@ -221,12 +221,12 @@ impl ProtoWriter<'_> {
         }
     }
 
-    /// Writes one field that says `value`. `true` when it does.
+    /// Writes one field. Returns `true` if it expresses `value`.
     fn write_field(&mut self, row: &FieldRow, value: Option<&Json<'_>>) -> bool {
         let Some(value) = value.filter(|value| row.field_type.accepts(value)) else {
-            // The reader puts something where nothing stood.
+            // The reader supplies a value for the absent field.
             self.exact &= row.when_absent == AbsentField::Omitted;
-            // The first operation is none that anybody asked for.
+            // The first operation would be a false default.
             self.rejected |= matches!(row.field_type, FieldType::Enum(_));
             return false;
         };
@@ -285,7 +285,7 @@ impl ProtoWriter<'_> {
         wire::end_message(self.out, open);
     }
 
-    /// Writes a message that says the object `value`; nothing, and `false`, when no message can.
+    /// Writes the object `value` as a message. Returns `false` and writes nothing if no message can express it.
     fn write_message(&mut self, number: u32, shape: &MessageSchema, value: &Json<'_>) -> bool {
         let Some(members) = json::parse_members(value) else {
             return false;
@@ -322,15 +322,16 @@ impl ProtoWriter<'_> {
     }
 }
 
-/// The part `binary` of AG-UI 0.x as the document that the real encoder makes of it [`toProtoContentPart`].
+/// Converts a `binary` part of AG-UI 0.x to the document that the real encoder makes of it [`toProtoContentPart`].
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
-    let said = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
+    let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
     if !named(json::TYPE)?.is_str(BINARY_PART) {
         return None;
     }
     let id = Field::Id.camel();
-    let (kind, value) = said("data").map(|data| ("data", data)).or(said("url").or(said(id)).map(|url| ("url", url)))?;
+    let (kind, value) =
+        present("data").map(|data| ("data", data)).or(present("url").or(present(id)).map(|url| ("url", url)))?;
     let source = json::build_object(|source| {
         source.string_member(json::TYPE, kind);
         source.member(Field::Value.camel(), value.as_str());
@@ -350,7 +351,7 @@ fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
 }
 
 impl FieldType {
-    /// Whether a field of this form can say `value`.
+    /// Returns true if a field of this type can express `value`.
     fn accepts(&self, value: &Json<'_>) -> bool {
         match (self, value.json_type()) {
             (FieldType::Value, _)

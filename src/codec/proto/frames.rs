@@ -1,13 +1,13 @@
-//! Bytes, cut anywhere, to messages.
+//! Splits bytes, divided anywhere, into messages.
 
 use super::decode::{self, DecodedMessage};
 use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};
 use std::fmt;
 
-/// Bytes of room that are kept from one frame for the next.
+/// Capacity in bytes kept from one frame for the next.
 const RETAINED_CAPACITY: usize = 64 << 10;
 
-/// Takes a body apart into frames. Holds at most one frame that is not whole yet.
+/// Splits a body into frames. Holds at most one unfinished frame.
 #[derive(Debug)]
 pub struct ProtoDecoder {
     buffer: Vec<u8>,
@@ -15,40 +15,40 @@ pub struct ProtoDecoder {
     error: Option<ProtoError>,
 }
 
-/// What the bytes so far come to.
+/// The result of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProtoStep {
-    /// Everything was taken; the next frame is not whole yet.
+    /// The input is used up; the next frame is not complete yet.
     More,
     /// An event.
     Event {
-        /// its JSON text
+        /// JSON text
         text: String,
-        /// content parts inside it of a later protocol, left out as the real reader does
+        /// number of content parts of a later protocol, left out as the real reader does
         dropped: usize,
     },
     /// An event of a later protocol. The next frame can be read.
     Unknown {
-        /// its message
+        /// the frame's message
         message: Vec<u8>,
     },
-    /// A frame that holds no event. The next one can be read.
+    /// A frame without an event. The next one can be read.
     Malformed {
-        /// its message
+        /// the frame's message
         message: Vec<u8>,
-        /// what is wrong with it
+        /// the reason
         error: MessageError,
     },
-    /// Nothing more can be read.
+    /// The rest cannot be read.
     Failed(ProtoError),
 }
 
-/// Why a stream cannot be read any further.
+/// The reason why a stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtoError {
-    /// A frame calls itself larger than it may be, or is as JSON.
+    /// A frame declares a size over the limit, or exceeds it as JSON.
     FrameTooLarge {
-        /// The limit that was passed, in bytes.
+        /// The exceeded limit in bytes.
         limit: usize,
     },
 }
@@ -70,18 +70,18 @@ impl Default for ProtoDecoder {
 }
 
 impl ProtoDecoder {
-    /// A decoder whose frames, and their JSON texts, have up to `limit` bytes.
+    /// Creates a decoder that limits frames, and their JSON texts, to `limit` bytes.
     #[must_use]
     pub(crate) fn new(limit: usize) -> Self {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 
-    /// The next frame of `rest`, from which it takes what it has read.
+    /// Takes the next frame from `rest`.
     pub fn next(&mut self, rest: &mut &[u8]) -> ProtoStep {
         if let Some(fault) = self.error {
             return ProtoStep::Failed(fault);
         }
-        // A frame is judged by the size that it declares, before its bytes are waited for.
+        // The declared size of a frame is checked before its bytes arrive.
         if !self.fill_buffer(HEADER_LEN, rest) {
             return ProtoStep::More;
         }
@@ -100,7 +100,7 @@ impl ProtoDecoder {
             Err(MessageError::TooLarge) => return self.fail_too_large(),
             Err(why) => ProtoStep::Malformed { message: self.buffer.split_off(HEADER_LEN), error: why },
         };
-        // A large frame is rare; its room is not kept for the small ones behind it.
+        // A large frame is rare; its capacity is not kept for the small ones after it.
         if self.buffer.capacity() > RETAINED_CAPACITY {
             self.buffer = Vec::new();
         } else {
@@ -109,7 +109,7 @@ impl ProtoDecoder {
         step
     }
 
-    /// Whether a frame has begun and is not whole.
+    /// Returns true if a frame is unfinished.
     #[must_use]
     pub fn has_partial_frame(&self) -> bool {
         !self.buffer.is_empty()
@@ -117,11 +117,12 @@ impl ProtoDecoder {
 
     fn fail_too_large(&mut self) -> ProtoStep {
         let fault = ProtoError::FrameTooLarge { limit: self.limit };
-        (self.error, self.buffer) = (Some(fault), Vec::new());
+        self.error = Some(fault);
+        self.buffer = Vec::new();
         ProtoStep::Failed(fault)
     }
 
-    /// Moves bytes from `rest` until `size` of them are held; `false` when there are not so many.
+    /// Moves bytes from `rest` until the buffer has `size`; returns `false` if there are too few.
     fn fill_buffer(&mut self, size: usize, rest: &mut &[u8]) -> bool {
         let taken = size.saturating_sub(self.buffer.len()).min(rest.len());
         let (piece, after) = rest.split_at(taken);
@@ -131,7 +132,7 @@ impl ProtoDecoder {
     }
 }
 
-/// A message as text, for where it has to travel as a value: a `data:` URL [RFC 2397].
+/// Writes a message as text, to travel as a value: a `data:` URL [RFC 2397].
 #[must_use]
 pub fn to_data_url(message: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,7 +1,8 @@
 //! The protobuf transport of AG-UI 1.0: events as frames of `application/vnd.ag-ui.event+proto`, both ways.
 //!
 //! A frame is the length of its message as a 32-bit big-endian number, and the message `ag_ui.Event`
-//! (`specs/ag-ui-1.0.md` §4.4). The bytes written are those of `@ag-ui/proto` 1.0.0; what that reader accepts is accepted.
+//! (`specs/ag-ui-1.0.md` §4.4). The bytes written are those of `@ag-ui/proto` 1.0.0; what that reader accepts is
+//! accepted.
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,16 +13,16 @@
 //! | `decode.rs` | a message to the text of an event, by the table |
 //! | `frames.rs` | bytes, cut anywhere, to messages |
 //!
-//! # What the wire cannot say
-//! The schema has no place for unknown members, for numbers that are no doubles or are spelt in their own way (`1.10`,
-//! `9007199254740993`), for the difference between an empty list and none, and for more that `specs/ag-ui-1.0.md` §4.5
-//! lists. An event that would not come back as it was, digits included, carries its exact JSON text in its own metadata:
-//! `metadata.diglot.json`. Reading restores the event from there. A reader that does not know this sees what the wire can
-//! say, and one member of metadata more. Such a frame is about twice as large; an event for which it would be larger than
-//! [`FRAME_LIMIT`] leaves without the copy, and its writer is told ([`Told::Rounded`]).
+//! # Limits of the wire
+//! The schema cannot express unknown members, numbers beyond doubles or in their own spelling (`1.10`,
+//! `9007199254740993`), the difference between an empty list and none, and more that `specs/ag-ui-1.0.md` §4.5 lists.
+//! An event that would not be restored exactly, digits included, carries its JSON text in its own metadata:
+//! `metadata.diglot.json`. Decoding restores the event from there. A reader that does not know this sees what the wire
+//! can express, and one more member of metadata. Such a frame is about twice as large; an event for which it would
+//! exceed [`FRAME_LIMIT`] leaves without the copy, which the result reports ([`WireFidelity::Lossy`]).
 //!
-//! What may differ is what JSON calls the same: the order of members, the escapes of a string, and which of two equal
-//! keys inside a value is the first.
+//! Only differences without meaning in JSON may remain: the order of members, the escapes of a string, and the order of
+//! two equal keys inside a value.
 
 mod decode;
 mod encode;
@@ -37,35 +38,35 @@ pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
 
 use std::fmt;
 
-/// The media type of a stream of such frames. The real client compares it as it stands, without parameters.
+/// The media type of a stream of such frames. The real client compares it verbatim, without parameters.
 pub const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
-/// The largest frame in bytes, its length included: 10 MiB, the bound of `@ag-ui/client`.
+/// The largest frame in bytes, its length included: 10 MiB, the limit of `@ag-ui/client`.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
-/// Bytes of the length before each message.
+/// Size in bytes of the length before each message.
 const HEADER_LEN: usize = 4;
 
-/// Where an event carries what the wire cannot say: `metadata.diglot.json`.
+/// An event carries its exact text in `metadata.diglot.json`.
 const CARRY_KEY: &str = "diglot";
 const EXACT_TEXT_KEY: &str = "json";
 
-/// Why a message is no event. Frames are told apart by their lengths, so the next one can be read.
+/// The reason why a message is not an event. Lengths separate the frames, so the next one can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
     /// a length or a varint reaches beyond the message
     Length,
     /// a tag that protobuf does not have
     Wire,
-    /// a string that is no UTF-8
+    /// a string of invalid UTF-8
     Utf8,
     /// nested deeper than [`DEPTH_LIMIT`](super::json::DEPTH_LIMIT)
     Depth,
-    /// no event, several of them, or one that calls itself another
+    /// no event, several of them, or one of another type than declared
     Envelope,
     /// several forms of content, or one that the message's role does not have
     Content,
-    /// as JSON it would be larger than a frame may be
+    /// larger as JSON than a frame may be
     TooLarge,
 }
 
@@ -85,7 +86,8 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// The forms of `content` that a role has [`@ag-ui/proto`, `fromWireMessage`]. A role that is not known may have any.
+/// Returns true if a role may have this form of `content` [`@ag-ui/proto`, `fromWireMessage`]. An unknown role may have
+/// any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};
     match form {
@@ -96,5 +98,5 @@ fn allows_content(role: &str, form: &table::FieldType) -> bool {
     }
 }
 
-/// The roles whose content may be a list of parts; without any content it is the empty list.
+/// The roles whose content may be a list of parts; absent content means the empty list.
 const PARTS_ROLES: [&str; 2] = ["user", "tool"];

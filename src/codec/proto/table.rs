@@ -1,11 +1,10 @@
 //! The messages of the protobuf wire as tables (`tests/spec/ag-ui-1.0.proto`): one row per field.
 //!
-//! Rows stand in the order of their numbers, because that is the order in which `@ag-ui/proto` writes them. A test holds
-//! every row against the schema, and the rows of an event against the slots of its [`Kind`].
+//! Rows are in the order of their numbers, because `@ag-ui/proto` writes them in that order. A test compares every row
+//! with the schema, and the rows of an event with the slots of its [`EventType`].
 
 use crate::event::{EventType, Field as F};
 
-/// A message of the wire.
 #[derive(Debug)]
 pub(super) struct MessageSchema {
     /// its name in the schema, for the test that compares them
@@ -14,16 +13,14 @@ pub(super) struct MessageSchema {
     pub(crate) body: MessageBody,
 }
 
-/// What a message is made of.
 #[derive(Debug)]
 pub(super) enum MessageBody {
     /// fields, each the member of a JSON object
     Rows(&'static [FieldRow]),
-    /// one of several messages, told apart in JSON by the member `type`
+    /// one of several messages, distinguished in JSON by the member `type`
     OneOf(&'static [UnionArm]),
 }
 
-/// One alternative of a union.
 #[derive(Debug)]
 pub(super) struct UnionArm {
     pub(crate) number: u32,
@@ -32,7 +29,6 @@ pub(super) struct UnionArm {
     pub(crate) schema: &'static MessageSchema,
 }
 
-/// One field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldRow {
     pub(crate) number: u32,
@@ -44,20 +40,20 @@ pub(super) struct FieldRow {
     pub(crate) when_absent: AbsentField,
 }
 
-/// Where a field stands in JSON.
+/// The location of a field in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonLocation {
     /// the member of that name
     Member(&'static str),
-    /// the member `content`, of which a message has the one form that its role takes
+    /// the member `content`, of which a message has the one form that suits its role
     Content,
     /// `type` of the member `outcome`
     OutcomeType,
-    /// a list inside the member `outcome`, for outcomes of the type `of`
+    /// a list inside the member `outcome`, for outcomes of this type
     OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
-/// How a value is written on the wire, and so which JSON values it takes.
+/// The encoding of a value on the wire, which determines the JSON values that it accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldType {
     /// `string`
@@ -70,7 +66,7 @@ pub(super) enum FieldType {
     Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
     Value,
-    /// the same, where null is as good as nothing: the real encoder leaves whole nulls of optional members out
+    /// the same, where null equals absence: the real encoder omits whole nulls of optional members
     NonNullValue,
     /// `google.protobuf.Struct`
     Struct,
@@ -82,23 +78,23 @@ pub(super) enum FieldType {
     RepeatedText,
 }
 
-/// What the reader makes of a field that is not on the wire.
+/// The JSON for a field that is not on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbsentField {
     /// no member
     Omitted,
-    /// the empty text, the empty list, the first word
+    /// the empty text, the empty list, the first enum value
     DefaultValue,
 }
 
-/// What an event is on the wire.
+/// The wire form of an event.
 #[derive(Debug)]
 pub(super) struct EventSchema {
     /// number of its field in the envelope
     pub(crate) arm: u32,
-    /// its number in the enum `EventType`, which is another numbering
+    /// its number in the enum `EventType`, which numbers differently
     pub(crate) number: u32,
-    /// everything but `base_event`
+    /// all fields but `base_event`
     pub(crate) rows: &'static [FieldRow],
 }
 
@@ -152,7 +148,7 @@ const fn by_subagent(number: u32) -> FieldRow {
     opt(number, F::SubagentRunId, Text)
 }
 
-/// What every event may have: `BaseEvent` without its `type`.
+/// The fields of every event: `BaseEvent` without its `type`.
 pub(super) const BASE_ROWS: &[FieldRow] =
     &[opt(2, F::Timestamp, Int64), opt(3, F::RawEvent, NonNullValue), opt(4, F::Metadata, Struct)];
 
@@ -327,14 +323,14 @@ static USAGE: MessageSchema = MessageSchema {
     ]),
 };
 
-/// The kind that stands in field `arm` of the envelope.
+/// Returns the type of the event in field `arm` of the envelope.
 pub(super) fn event_for_arm(arm: u32) -> Option<EventType> {
     EventType::ALL.iter().copied().find(|kind| event_schema(*kind).arm == arm)
 }
 
 macro_rules! entries {
     ($($kind:ident = $arm:literal / $number:literal [$($row:expr),* $(,)?];)+) => {
-        /// What `kind` is on the wire: arm of the envelope / number in `EventType`, and its fields.
+        /// Returns the wire form of `kind`: arm of the envelope / number in `EventType`, and its fields.
         pub(super) const fn event_schema(kind: EventType) -> EventSchema {
             match kind {
                 $(EventType::$kind => EventSchema { arm: $arm, number: $number, rows: const { &[$($row),*] } },)+

@@ -1,7 +1,7 @@
 //! JSON values as `google.protobuf.Value` and `Struct`, both ways, in one pass over the text.
 //!
-//! Numbers are doubles on this wire. One whose double prints the same digits is said exactly; every other one is said as
-//! the nearest double, and whoever writes is told that something was lost.
+//! Numbers are doubles on this wire. A number is exact if its double prints the same digits; every other one becomes
+//! the nearest double, and the result reports the loss.
 
 use super::wire::{self, FieldReader, WireValue};
 use super::{MessageError, decode::JsonBuffer};
@@ -21,15 +21,15 @@ const ITEMS: u32 = 1;
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
-/// Whole numbers up to here are doubles of their own.
+/// The largest whole number below which all are exact doubles.
 const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
-/// Appends the content of a `Value` that says `json`. `false` when the value that is read back says something else.
+/// Appends `json` as the content of a `Value`. Returns `false` if decoding yields another value.
 pub(super) fn write_value(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_value)
 }
 
-/// Appends the content of a `Struct` that says the object `json`. `false` as in [`write_value`].
+/// Appends the object `json` as the content of a `Struct`. Returns `false` as [`write_value`] does.
 pub(super) fn write_struct(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_object)
 }
@@ -39,16 +39,17 @@ fn write<'t>(
     json: &'t str,
     part: impl FnOnce(&mut JsonScanner<'t>, &mut Vec<u8>, usize) -> Option<()>,
 ) -> bool {
-    let (start, mut scanner) = (out.len(), JsonScanner { text: json, position: 0, exact: true });
+    let start = out.len();
+    let mut scanner = JsonScanner { text: json, position: 0, exact: true };
     if part(&mut scanner, out, 0).is_none() {
-        // Half a message is none.
+        // Remove an incomplete message.
         out.truncate(start);
         return false;
     }
     scanner.exact
 }
 
-/// Reads text that is JSON already. `None` wherever it is not: then what was written is not the whole of it.
+/// Scans text that is already JSON. Returns `None` where it is not: the output is incomplete then.
 struct JsonScanner<'t> {
     text: &'t str,
     position: usize,
@@ -72,7 +73,7 @@ impl<'t> JsonScanner<'t> {
         None
     }
 
-    /// What is left of the text: more than any message that begins here is likely to take.
+    /// Returns the length of the remaining text, an upper estimate for any message that begins here.
     fn remaining(&self) -> usize {
         self.text.len() - self.position
     }
@@ -176,7 +177,7 @@ impl<'t> JsonScanner<'t> {
         number
     }
 
-    /// The next string, in its quotes.
+    /// Returns the next string with its quotes.
     fn scan_string(&mut self) -> Option<&'t str> {
         let text: &'t str = self.text;
         let start = self.position;
@@ -195,8 +196,8 @@ impl<'t> JsonScanner<'t> {
     }
 }
 
-/// The characters of a JSON string, and whether they are all there: a lone surrogate is none and becomes U+FFFD, as in
-/// the real encoder.
+/// Returns the characters of a JSON string, and whether all are valid: a lone surrogate becomes U+FFFD, as in the real
+/// encoder.
 pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     let inner = &string[1..string.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -208,7 +209,7 @@ pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     (Cow::Owned(serde_json::from_str::<String>(&replace_lone_surrogates(string)).unwrap_or_default()), false)
 }
 
-/// The same JSON string with every lone surrogate escape replaced.
+/// Replaces every lone surrogate escape.
 fn replace_lone_surrogates(string: &str) -> String {
     let mut out = String::with_capacity(string.len());
     let mut rest = string;
@@ -230,7 +231,7 @@ fn replace_lone_surrogates(string: &str) -> String {
                 out.push_str("\\ufffd");
                 6
             }
-            // A backslash stands before another character, which may be a backslash too.
+            // A backslash precedes another character, which may be a backslash too.
             _ => {
                 let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
                 out.push_str(&rest[..length]);
@@ -243,7 +244,7 @@ fn replace_lone_surrogates(string: &str) -> String {
     out
 }
 
-/// The double nearest to a JSON number, and whether it prints the same digits.
+/// Returns the nearest double, and whether it prints the same digits.
 #[expect(clippy::cast_precision_loss, reason = "the range was checked the line before")]
 fn parse_double(text: &str) -> Option<(f64, bool)> {
     match text.parse::<i64>() {
@@ -259,8 +260,8 @@ fn parse_double(text: &str) -> Option<(f64, bool)> {
     }
 }
 
-/// Writes a double as `JSON.stringify` does, so without digits that it does not need. Two things differ: the sign of
-/// -0 is said, and what is no number is `null` there and here.
+/// Writes a double as `JSON.stringify` does, with the fewest digits. One difference: the sign of -0 is kept. Infinity
+/// and NaN become `null`, as there.
 fn write_double(out: &mut String, double: f64) {
     use std::fmt::Write as _;
     let size = double.abs();
@@ -275,10 +276,10 @@ fn write_double(out: &mut String, double: f64) {
     };
 }
 
-/// Reads a `Value` and appends its JSON. `false`, and nothing is written, when it says nothing.
+/// Reads a `Value` and appends its JSON. Returns `false` and writes nothing if it is empty.
 pub(super) fn read_value(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<bool, MessageError> {
     let mut last = (0, WireValue::Other);
-    // Of one kind that comes in several pieces, which is as good as in one.
+    // Several pieces of one kind equal a single one.
     let mut pieces = Vec::new();
     let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
@@ -316,7 +317,6 @@ pub(super) fn read_value(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Re
     Ok(true)
 }
 
-/// Reads a `Struct` and appends its JSON.
 pub(super) fn read_struct(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), MessageError> {
     let depth = next_depth(depth)?;
     out.push("{")?;
@@ -324,7 +324,8 @@ pub(super) fn read_struct(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> R
     let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
         let (ITEMS, WireValue::Bytes(entry)) = (number, payload) else { continue };
-        let (mut key, mut values) = ("", Vec::new());
+        let mut key = "";
+        let mut values = Vec::new();
         let mut parts = FieldReader::new(entry);
         while let Some((number, payload)) = parts.next()? {
             match (number, payload) {
@@ -333,7 +334,7 @@ pub(super) fn read_struct(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> R
                 _ => {}
             }
         }
-        // An entry whose value says nothing is none.
+        // An entry with an empty value is omitted.
         let before = out.len();
         out.push(if first { "" } else { "," })?;
         out.string(key)?;
@@ -355,7 +356,7 @@ fn read_list(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), Mes
     while let Some((number, payload)) = fields.next()? {
         let (ITEMS, WireValue::Bytes(value)) = (number, payload) else { continue };
         out.push(if std::mem::take(&mut first) { "" } else { "," })?;
-        // A list keeps the place of a value that says nothing.
+        // An empty value in a list becomes null, to keep its position.
         if !read_value(out, value, depth)? {
             out.push("null")?;
         }
@@ -363,12 +364,12 @@ fn read_list(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), Mes
     out.push("]")
 }
 
-/// One level deeper, up to the limit of JSON.
+/// Descends one level, up to the limit of JSON.
 pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
     if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }
 
-/// One message in one piece: pieces of a message merge by standing one behind the other.
+/// Concatenates the pieces of a message, which merges them.
 pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),

@@ -1,4 +1,4 @@
-//! The protobuf wire itself: tags, varints, fields, and messages whose length stands before them.
+//! The protobuf wire format: tags, varints, fields, and length-prefixed messages.
 
 use super::MessageError;
 
@@ -10,20 +10,19 @@ const GROUP: u32 = 3;
 const GROUP_END: u32 = 4;
 const FIXED32: u32 = 5;
 
-/// Bytes that a 64-bit varint takes at most.
+/// The longest encoding of a 64-bit varint, in bytes.
 const VARINT_BYTES: usize = 10;
 
-/// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WireValue<'a> {
     Varint(u64),
     Double(f64),
     Bytes(&'a [u8]),
-    /// a wire type that no field of ours has
+    /// a wire type that none of our fields uses
     Other,
 }
 
-/// The fields of one message, groups left out: what is inside one is an unknown field, which every reader skips.
+/// Reads the fields of one message. Groups are skipped as unknown fields, as by every reader.
 #[derive(Debug)]
 pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
@@ -34,7 +33,7 @@ impl<'a> FieldReader<'a> {
         FieldReader { rest: bytes }
     }
 
-    /// The next field, `None` at the end of the message.
+    /// Returns the next field, or `None` at the end of the message.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, MessageError> {
         let mut groups = 0usize;
         loop {
@@ -42,7 +41,8 @@ impl<'a> FieldReader<'a> {
                 return if groups == 0 { Ok(None) } else { Err(MessageError::Wire) };
             }
             let tag = u32::try_from(self.read_varint()?).map_err(|_| MessageError::Wire)?;
-            let (number, wire_type) = (tag >> 3, tag & 7);
+            let number = tag >> 3;
+            let wire_type = tag & 7;
             if number == 0 {
                 return Err(MessageError::Wire);
             }
@@ -104,7 +104,6 @@ fn write_tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
     write_varint(out, u64::from(number << 3 | wire_type));
 }
 
-/// Appends a varint.
 pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(low_bits(value) | 0x80);
@@ -117,44 +116,41 @@ const fn low_bits(value: u64) -> u8 {
     value.to_le_bytes()[0] & 0x7f
 }
 
-/// Appends a number field.
 pub(super) fn write_number(out: &mut Vec<u8>, field: u32, value: u64) {
     write_tag(out, field, VARINT);
     write_varint(out, value);
 }
 
-/// Appends a `double` field.
 pub(super) fn write_double(out: &mut Vec<u8>, field: u32, value: f64) {
     write_tag(out, field, FIXED64);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a `string` field.
 pub(super) fn write_string(out: &mut Vec<u8>, field: u32, value: &str) {
     write_tag(out, field, BYTES);
     write_varint(out, value.len() as u64);
     out.extend_from_slice(value.as_bytes());
 }
 
-/// A message that was begun and has to be ended in the same `out`.
+/// An open message, to be ended in the same `out`.
 #[derive(Debug)]
 #[must_use = "an opened message has to be closed with `end`"]
 pub(super) struct LengthPrefix {
-    /// where the length stands
     position: usize,
-    /// bytes that were kept for it
     reserved: usize,
 }
 
-/// Begins a message field. `hint` is about how long its text is in JSON: where that is near, nothing moves in [`end`].
+/// Begins a message field. `hint` estimates its length: if the estimate needs as many length bytes as the message,
+/// nothing moves in [`end_message`].
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
     write_tag(out, field, BYTES);
-    let (at, room) = (out.len(), varint_len(hint));
-    out.resize(at + room, 0);
-    LengthPrefix { position: at, reserved: room }
+    let position = out.len();
+    let reserved = varint_len(hint);
+    out.resize(position + reserved, 0);
+    LengthPrefix { position, reserved }
 }
 
-/// Ends what [`begin`] began: its length is known now.
+/// Ends a message and writes its length.
 pub(super) fn end_message(out: &mut Vec<u8>, open: LengthPrefix) {
     let LengthPrefix { position: at, reserved: room } = open;
     let length = out.len() - at - room;
@@ -172,7 +168,7 @@ pub(super) fn end_message(out: &mut Vec<u8>, open: LengthPrefix) {
     out[at + needed - 1] &= 0x7f;
 }
 
-/// Bytes of `value` as a varint.
+/// Returns the length of `value` as a varint in bytes.
 const fn varint_len(value: usize) -> usize {
     let bits = usize::BITS - value.leading_zeros();
     if bits == 0 { 1 } else { bits.div_ceil(7) as usize }

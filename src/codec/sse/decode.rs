@@ -1,7 +1,7 @@
 //! Turns the lines of an event stream into frames.
 //!
-//! A frame that lies whole inside one push is handed on as a borrow of the push: its fields are
-//! borrowed while the push lasts, and copied only if the push ends before the frame does.
+//! A frame that lies entirely inside one push borrows from that push; it is copied only if the push ends before the
+//! frame does.
 
 use std::borrow::Cow;
 use std::mem;
@@ -10,22 +10,21 @@ use std::time::Duration;
 use super::line::{LineSplitter, append_bounded};
 use super::{SseError, SseLimits};
 
-/// Reads one body: push bytes with [`Decoder::next`], end it with [`Decoder::finish`].
+/// Reads one body: push bytes with [`SseDecoder::next`], end it with [`SseDecoder::finish`].
 ///
 /// ```text
-/// Reading --a limit is passed--> Broken
+/// Reading --a limit is exceeded--> Failed
 /// ```
 ///
-/// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame: what it
-/// gathered leaves with the frame.
+/// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame.
 ///
 /// ```text
 /// let mut input = push;
 /// loop {
 ///     match decoder.next(&mut input) {
-///         Step::Frame(frame) => handle(frame),
-///         Step::More => break,
-///         Step::Broken(fault) => return Err(fault),
+///         SseStep::Frame(frame) => handle(frame),
+///         SseStep::More => break,
+///         SseStep::Failed(error) => return Err(error),
 ///     }
 /// }
 /// ```
@@ -38,34 +37,34 @@ pub struct SseDecoder {
 
 #[derive(Debug)]
 enum DecoderState {
-    /// Owns the line and the frame that the last push left unfinished.
+    /// Owns the unfinished line and frame of the last push.
     Reading { lines: LineSplitter, pending: PendingFrame<'static> },
-    /// Owns the fault that every later call repeats; the buffers are gone.
+    /// Owns the error that every later call repeats; the buffers are freed.
     Failed(SseError),
 }
 
-/// What the decoder says to a push.
+/// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseStep<'a> {
-    /// All of the input is taken and no further frame is complete.
+    /// The input is used up and no further frame is complete.
     More,
-    /// One frame; the input may hold more.
+    /// One frame; the input may contain more.
     Frame(SseFrame<'a>),
-    /// The stream cannot be read any further. Every later call says the same, so a caller leaves
-    /// its loop here as it does at `More`. What is left of the input has no meaning.
+    /// The stream cannot be read any further. Every later call returns the same, so the caller leaves its loop here as
+    /// at `More`. The rest of the input has no meaning.
     Failed(SseError),
 }
 
-/// One event of the stream. Text that was no UTF-8 carries U+FFFD in place of the wrong bytes.
+/// One event of the stream. U+FFFD replaces invalid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseFrame<'a> {
-    /// The values of the `data` lines joined by LF; may be empty. Borrowed from the input when
-    /// the frame lay whole inside it and has one `data` line of valid UTF-8.
+    /// The values of the `data` lines joined by LF; may be empty. Borrowed from the input if the frame lies entirely
+    /// inside it and has one `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
-    /// The event name, if one was sent that is not empty.
+    /// The event name, unless it is empty.
     pub(crate) event: Option<Cow<'a, str>>,
-    /// The last `id` sent since the frame before: in this frame, or in a block without data, which
-    /// is no frame. An empty text is an id too; it says that the client shall forget the last one.
+    /// The last `id` since the previous frame: in this frame, or in a block without data, which is not a frame. An
+    /// empty `id` tells the client to clear its last one.
     pub id: Option<Cow<'a, str>>,
 }
 
@@ -76,7 +75,7 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder for one body.
+    /// Creates a decoder for one body.
     pub(crate) fn new(limits: SseLimits) -> Self {
         Self {
             limits,
@@ -85,8 +84,8 @@ impl SseDecoder {
         }
     }
 
-    /// Takes bytes from `input` and gives at most one frame; to be called until it says
-    /// [`Step::More`] (then `input` is empty) or [`Step::Broken`].
+    /// Consumes bytes from `input` and returns at most one frame; call it until it returns [`SseStep::More`] (then
+    /// `input` is empty) or [`SseStep::Failed`].
     ///
     /// The frame may borrow from the input, never from the decoder.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> SseStep<'a> {
@@ -94,7 +93,7 @@ impl SseDecoder {
         self.step_from(read)
     }
 
-    /// [`Decoder::next`] in the words of `Result`: no frame means that the input is used up.
+    /// Returns `None` when the input is used up.
     fn read_frame<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<SseFrame<'a>>, SseError> {
         let (lines, pending) = match &mut self.state {
             DecoderState::Reading { lines, pending } => (lines, pending),
@@ -122,20 +121,18 @@ impl SseDecoder {
         Ok(None)
     }
 
-    /// Ends the body; to be called until it says [`Step::More`] or [`Step::Broken`]. After `More`
-    /// the decoder is ready for the first byte of another body.
+    /// Ends the body; call it until it returns [`SseStep::More`] or [`SseStep::Failed`]. After `More` the decoder
+    /// accepts the first byte of another body.
     ///
-    /// This differs from the standard on purpose. "Once the end of the file is reached, any
-    /// pending data must be discarded. (If the file ends in the middle of an event, before the
-    /// final empty line, the incomplete event is not dispatched.)" Agents do forget the last blank
-    /// line, and `@ag-ui/client` hands such an event on; so does this. It is right only where the
-    /// body ended cleanly: a body that broke off must be dropped, not finished.
+    /// This differs from the standard on purpose. "Once the end of the file is reached, any pending data must be
+    /// discarded. (If the file ends in the middle of an event, before the final empty line, the incomplete event is not
+    /// dispatched.)" Agents do omit the last blank line, and `@ag-ui/client` dispatches such an event, so this does
+    /// too. That is correct only for a body that ended cleanly: a truncated body must be dropped, not finished.
     pub(crate) fn finish(&mut self) -> SseStep<'static> {
         let rest = self.read_rest();
         self.step_from(rest)
     }
 
-    /// [`Decoder::finish`] in the words of `Result`.
     fn read_rest(&mut self) -> Result<Option<SseFrame<'static>>, SseError> {
         let (lines, pending) = match &mut self.state {
             DecoderState::Reading { lines, pending } => (lines, pending),
@@ -149,7 +146,7 @@ impl SseDecoder {
         Ok(open.dispatch())
     }
 
-    /// Puts a result into words; a fault ends the decoder and frees its buffers.
+    /// Converts a result; an error ends the decoder and frees its buffers.
     fn step_from<'a>(&mut self, read: Result<Option<SseFrame<'a>>, SseError>) -> SseStep<'a> {
         match read {
             Ok(Some(frame)) => SseStep::Frame(frame),
@@ -161,19 +158,19 @@ impl SseDecoder {
         }
     }
 
-    /// Forgets what is unfinished: another body begins, as after the last one broke off. A decoder that is broken stays so.
+    /// Discards unfinished input, for another body after a truncated one. A failed decoder stays failed.
     pub(crate) fn restart(&mut self) {
         if let DecoderState::Reading { lines, pending } = &mut self.state {
             (*lines, *pending) = (LineSplitter::default(), PendingFrame::default());
         }
     }
 
-    /// The last reconnection time that the stream asked for.
+    /// Returns the last reconnection time that the stream requested.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The bytes of heap memory that the decoder occupies.
+    /// Returns the heap memory of the decoder in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match &self.state {
@@ -183,9 +180,8 @@ impl SseDecoder {
     }
 }
 
-/// Takes the frame that nearly all streams are made of, if `input` begins with one: one `data` line
-/// and the blank line, both ended by LF. It is what [`Pending`] would give, in half the time;
-/// whatever has another form or passes a limit is left to it.
+/// Takes the most common frame if `input` begins with it: one `data` line and the blank line, both ended by LF. The
+/// result equals that of [`PendingFrame`] in half the time; any other form, or one beyond a limit, is left to it.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -201,18 +197,18 @@ fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseF
     Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event: None, id: None })
 }
 
-/// The fields of a frame that has not seen its blank line.
+/// The fields of a frame before its blank line.
 #[derive(Debug, Default)]
 struct PendingFrame<'a> {
-    /// The values of the `data` lines joined by LF; none means that no `data` line came. (The
-    /// standard's buffer holds one LF more, so that its empty buffer is our none.)
+    /// The values of the `data` lines joined by LF; `None` before the first `data` line. (The standard's buffer holds
+    /// one LF more, so its empty buffer is `None` here.)
     data: Option<Cow<'a, [u8]>>,
     event: Option<Cow<'a, [u8]>>,
     id: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> PendingFrame<'a> {
-    /// Carries out one field; `limit` bounds the joined data in bytes.
+    /// Applies one field; `limit` bounds the joined data in bytes.
     fn apply_field(&mut self, field: SseField<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), SseError> {
         match field {
             SseField::Data(value) => return self.push_data(value, limit),
@@ -235,9 +231,9 @@ impl<'a> PendingFrame<'a> {
         if before + value.len() > limit {
             return Err(SseError::FrameTooLarge { limit });
         }
-        // "Append the field value to the data buffer, then append a single U+000A LINE FEED (LF)
-        // character to the data buffer." The LF is put in front of the next value instead, which
-        // saves taking the last one away and lets a single value stay borrowed.
+        // "Append the field value to the data buffer, then append a single U+000A LINE FEED (LF) character to the data
+        // buffer." The LF is inserted before the next value instead, which avoids removing the last one and keeps a
+        // single value borrowed.
         match &mut self.data {
             None => self.data = Some(value),
             Some(data) => {
@@ -249,7 +245,7 @@ impl<'a> PendingFrame<'a> {
         Ok(())
     }
 
-    /// Gives the frame and leaves everything empty; without data, leaves the id to the next frame.
+    /// Returns the frame and clears everything; without data, the id is kept for the next frame.
     fn dispatch(&mut self) -> Option<SseFrame<'a>> {
         // "If the data buffer is an empty string, set the data buffer and the event type buffer to
         // the empty string and return." The id is not reset with them.
@@ -264,7 +260,7 @@ impl<'a> PendingFrame<'a> {
         })
     }
 
-    /// Copies what was borrowed from a push that is over.
+    /// Copies what is borrowed from a push that has ended.
     fn into_owned(self) -> PendingFrame<'static> {
         let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
         PendingFrame { data: own(self.data), event: own(self.event), id: own(self.id) }
@@ -287,7 +283,7 @@ impl<'a> PendingFrame<'a> {
     }
 }
 
-/// One line as the standard's "process the field" sees it.
+/// One line as the standard's "process the field" interprets it.
 enum SseField<'a> {
     Data(Cow<'a, [u8]>),
     Event(Cow<'a, [u8]>),
@@ -297,7 +293,7 @@ enum SseField<'a> {
 }
 
 impl<'a> SseField<'a> {
-    /// Reads a line that is neither empty nor a comment.
+    /// Parses a line that is neither empty nor a comment.
     fn parse(line: Cow<'a, [u8]>) -> Self {
         // "Collect the characters on the line before the first U+003A COLON character (:), and let
         // field be that string. Collect the characters on the line after the first U+003A COLON
@@ -325,7 +321,7 @@ impl<'a> SseField<'a> {
     }
 }
 
-/// The bytes of `line` from `start` on, without a second allocation.
+/// Returns the bytes of `line` from `start` on, without a second allocation.
 fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     match line {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
@@ -336,14 +332,13 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     }
 }
 
-/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of
-/// a wrong sequence.
+/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
 ///
-/// Decoding a value after it was cut out gives the same text as decoding the stream first, because
-/// everything it is cut at is ASCII, and an ASCII byte is never part of a longer sequence.
+/// Decoding a value after cutting it out yields the same text as decoding the stream first, because all separators are
+/// ASCII, and an ASCII byte is never part of a longer sequence.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
-        // `from_utf8` is much faster on text that is right than `from_utf8_lossy` is.
+        // `from_utf8` is much faster on valid text than `from_utf8_lossy`.
         Cow::Borrowed(bytes) => match str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(bytes),
@@ -355,7 +350,7 @@ fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// The value of a `retry` field, if it is a number. One that no `u64` can hold is the largest.
+/// Returns the value of a `retry` field if it is a number, at most `u64::MAX`.
 fn parse_retry(value: &[u8]) -> Option<Duration> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,18 +1,17 @@
-//! Writes frames and comments that no content can trick.
+//! Writes frames and comments safely for any content.
 //!
-//! Whatever the text holds, what is written decodes to exactly one frame: a line end inside data
-//! begins another `data` line, and an id or event name with one is refused. All line ends written
-//! are LF.
+//! The output decodes to exactly one frame: a line end inside data begins another `data` line, and an id or event name
+//! with one is rejected. All line ends written are LF.
 
 use std::fmt;
 use std::io::Write as _;
 
-/// Why an id or an event name cannot be written. Nothing was written.
+/// The reason why an id or an event name cannot be written. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidSseField {
-    /// The id holds LF, CR or NUL.
+    /// The id contains LF, CR or NUL.
     Id,
-    /// The event name holds LF, CR or NUL.
+    /// The event name contains LF, CR or NUL.
     Event,
 }
 
@@ -38,8 +37,8 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
 /// Writes one frame with an id and an event name: `id: …`, `event: …`, `data: …`, a blank line.
 ///
 /// # Errors
-/// [`BadField`] when the id or the name holds LF, CR or NUL. They are refused and not repaired,
-/// because an id is echoed by the client and has to come back as it was sent.
+/// Fails if the id or the name contains LF, CR or NUL. They are rejected rather than repaired, because the client
+/// echoes an id and it has to match.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -51,12 +50,12 @@ pub(crate) fn write_frame_with(
     Ok(())
 }
 
-/// Writes the `id` and `event` lines of a frame, to be followed by [`frame`] or [`begin`].
+/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows.
 ///
-/// An empty id tells the client to forget the last one; an empty event name is as good as none.
+/// An empty id tells the client to clear its last one; an empty event name equals none.
 ///
 /// # Errors
-/// As [`frame_with`].
+/// Fails as [`write_frame_with`] does.
 pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
@@ -74,16 +73,16 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the `id` line of the frame that comes next: `id: <token>-<number>`. The token holds no line end and no NUL; that is
-/// checked in debug builds only, because it is made by the caller and not by a peer.
+/// Writes the `id` line of the next frame: `id: <token>-<number>`. The caller makes the token, not a peer, so only
+/// debug builds check that it contains no line end and no NUL.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
-/// Writes a comment, which keeps a connection alive and reaches no listener: `: …` and a blank
-/// line. A line end in `text` begins another comment line.
+/// Writes a comment, which keeps a connection alive without an event: `: …` and a blank line. A line end in `text`
+/// begins another comment line.
 pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');
@@ -106,7 +105,7 @@ fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     out.push(b'\n');
 }
 
-/// Whether a value can be written as one field and be read back the same.
+/// Returns true if the value survives as one field.
 fn is_single_line(value: &str) -> bool {
     memchr::memchr3(b'\n', b'\r', 0, value.as_bytes()).is_none()
 }

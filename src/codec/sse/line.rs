@@ -1,7 +1,7 @@
-//! Cuts a byte stream into lines, whatever the pushes it arrives in.
+//! Splits a byte stream into lines, however it is divided into pushes.
 //!
-//! A line that lies whole inside a push is borrowed from it. Only a line that a push cuts is
-//! copied, and a comment never is.
+//! A line that lies entirely inside a push is borrowed from it. Only a line across pushes is copied, and a comment
+//! never is.
 
 use std::borrow::Cow;
 use std::mem;
@@ -11,7 +11,7 @@ use super::SseError;
 /// U+FEFF in UTF-8.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// The lines of one body.
+/// Splits one body into lines.
 ///
 /// ```text
 /// Start ----- BOM, or any other byte -----> Between
@@ -24,7 +24,7 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// ```
 #[derive(Debug)]
 pub(super) enum LineSplitter {
-    /// No byte has come but the first `matched` bytes of a BOM.
+    /// Only the first `matched` bytes of a BOM have arrived.
     Start { matched: usize },
     /// The next byte begins a line.
     LineStart,
@@ -32,7 +32,7 @@ pub(super) enum LineSplitter {
     AfterCr,
     /// A push ended inside a line; these are its bytes so far, at least one.
     InLine(Vec<u8>),
-    /// Inside a comment of which `len` bytes have come. They are counted, not kept.
+    /// Inside a comment of which `len` bytes have arrived. They are counted, not kept.
     Comment { len: usize },
 }
 
@@ -43,8 +43,8 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// Takes the next line that is no comment from `input`, without its line end, or takes all of
-    /// `input` when no such line ends in it. `limit` is the longest line in bytes.
+    /// Takes the next line other than a comment from `input`, without its line end, or consumes all of `input` if no
+    /// such line ends in it. `limit` is the longest line in bytes.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {
@@ -83,14 +83,14 @@ impl LineSplitter {
         Ok(None)
     }
 
-    /// The rest of a line whose first byte is known to begin no comment.
+    /// Takes the rest of a line whose first byte does not begin a comment.
     fn take_line<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         let (part, end) = split_line(input);
-        let held = match self {
-            Self::InLine(held) => held.len(),
+        let gathered = match self {
+            Self::InLine(gathered) => gathered.len(),
             _ => 0,
         };
-        if held + part.len() > limit {
+        if gathered + part.len() > limit {
             return Err(SseError::LineTooLong { limit });
         }
         let before = match end {
@@ -98,9 +98,9 @@ impl LineSplitter {
             None => mem::replace(self, Self::LineStart),
         };
         let line = match before {
-            Self::InLine(mut held) => {
-                append_bounded(&mut held, part, limit);
-                Cow::Owned(held)
+            Self::InLine(mut gathered) => {
+                append_bounded(&mut gathered, part, limit);
+                Cow::Owned(gathered)
             }
             _ => Cow::Borrowed(part),
         };
@@ -111,14 +111,14 @@ impl LineSplitter {
         Ok(None)
     }
 
-    /// Whether the next byte is known to begin a line.
+    /// Returns true if the next byte certainly begins a line.
     pub(super) fn is_at_line_start(&self) -> bool {
         matches!(self, Self::LineStart)
     }
 
-    /// Ends the body: gives the line that lacks its line end, if it is no comment.
+    /// Ends the body: returns the line without a line end, unless it is a comment.
     ///
-    /// Bytes of an unfinished BOM are a field that nobody knows, so they are dropped here.
+    /// Bytes of an unfinished BOM would be an unknown field, so they are dropped here.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         match mem::take(self) {
             Self::InLine(line) => Some(line),
@@ -126,7 +126,7 @@ impl LineSplitter {
         }
     }
 
-    /// The bytes of memory that an unfinished line occupies.
+    /// Returns the memory of an unfinished line in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match self {
@@ -136,7 +136,6 @@ impl LineSplitter {
     }
 }
 
-/// The byte that ended a line.
 #[derive(Clone, Copy)]
 enum LineEnd {
     Lf,
@@ -147,8 +146,8 @@ impl From<LineEnd> for LineSplitter {
     fn from(end: LineEnd) -> Self {
         match end {
             LineEnd::Lf => Self::LineStart,
-            // A lone CR ends its line at once. Waiting to see whether a LF follows would hold
-            // back a finished event until the next one comes.
+            // A lone CR ends its line at once. Waiting for a possible LF would delay a complete event until the next
+            // one arrives.
             LineEnd::Cr => Self::AfterCr,
         }
     }
@@ -174,8 +173,8 @@ fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     }
 }
 
-/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, so that what a stream
-/// occupies is bounded by the limit itself and not by twice the limit.
+/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, so that a stream's memory is bounded by the
+/// limit itself and not by twice the limit.
 pub(super) fn append_bounded(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let len = buffer.len() + bytes.len();
     if len > buffer.capacity() {

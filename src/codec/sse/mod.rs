@@ -1,9 +1,8 @@
-//! Server-sent events: bytes to frames ([`Decoder`]) and frames to bytes ([`frame`] and its kin).
+//! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and its kin).
 //!
-//! The rules are those of the WHATWG HTML standard, section 9.2 "Server-sent events"; the sentence
-//! that demands a check stands above the check. Two things differ on purpose and are documented
-//! where they happen: a last event without its blank line is handed over at a clean end of body
-//! ([`Decoder::finish`]), and lines and events have limits ([`Limits`]).
+//! The rules are those of the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
+//! sentence that requires it. Two deviations are intended and documented in place: a last event without its blank line
+//! is dispatched at a clean end of body ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
 //!
 //! | file | turns |
 //! |---|---|
@@ -22,18 +21,17 @@ use std::fmt;
 pub use decode::{SseDecoder, SseFrame, SseStep};
 pub(crate) use encode::{write_comment, write_fields, write_frame, write_frame_with, write_id};
 
-/// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
+/// The longest line in bytes, without its line end: 10 MiB, the limit of `@ag-ui/client`.
 pub(crate) const LINE_LIMIT: usize = 10 << 20;
 
-/// The largest data of one frame in bytes, lines joined: 10 MiB, the bound of `@ag-ui/client`.
+/// The largest data of one frame in bytes, lines joined: 10 MiB, the limit of `@ag-ui/client`.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
-/// What one stream may make its decoder hold.
+/// Bounds the memory of one stream's decoder.
 ///
-/// That is one unfinished line (`line`), and of one unfinished frame the event name and the id
-/// (`line` each) and the data (the larger of `line` and `frame`, because a first `data` line stays
-/// in the buffer in which it was gathered). Both bounds count bytes as they came; where the bytes
-/// are no UTF-8, the text of a frame may be three times as long, because U+FFFD is three bytes.
+/// It holds one unfinished line (`line`), and of one unfinished frame the event name and the id (`line` each) and the
+/// data (the larger of `line` and `frame`, because a first `data` line stays in its buffer). Both limits count received
+/// bytes; with invalid UTF-8 the text of a frame may be three times as long, because U+FFFD takes three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
     /// The longest line in bytes, without its line end. Comments count too.
@@ -48,17 +46,17 @@ impl Default for SseLimits {
     }
 }
 
-/// Why a stream cannot be read any further.
+/// The reason why a stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseError {
-    /// A line, be it a field or a comment, is longer than [`Limits::line`].
+    /// A field or comment line is longer than [`SseLimits::line`].
     LineTooLong {
-        /// The limit that was passed, in bytes.
+        /// The exceeded limit in bytes.
         limit: usize,
     },
-    /// The data of one frame is larger than [`Limits::frame`].
+    /// The data of one frame is larger than [`SseLimits::frame`].
     FrameTooLarge {
-        /// The limit that was passed, in bytes.
+        /// The exceeded limit in bytes.
         limit: usize,
     },
 }

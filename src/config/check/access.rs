@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 
 use http::{HeaderName, HeaderValue, header};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use super::{ConfigChecker, ReferenceKind, collect_values, position};
 use crate::config::access::{
     AccessConfig, CorsConfig, OnExpiry, RequireConfig, RunLimitsConfig, UpstreamHeaderConfig, UpstreamHeaderValue,
 };
-use crate::config::file;
+use crate::config::file::{self, Scalar};
+use crate::config::schema::kind;
 use crate::config::{enum_values, scalar};
 
 impl ConfigChecker<'_> {
@@ -66,7 +67,7 @@ impl ConfigChecker<'_> {
     }
 
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    fn read_stream_limit(&mut self, written: Option<&file::SpannedText>, path: &str) -> Option<Option<NonZeroUsize>> {
+    fn read_stream_limit(&mut self, written: Option<&Scalar<kind::Count>>, path: &str) -> Option<Option<NonZeroUsize>> {
         self.read_optional(written, path, scalar::parse_count)
     }
 
@@ -84,7 +85,7 @@ impl ConfigChecker<'_> {
     /// Notes what asks who calls, on a route that anybody may call.
     fn reject_caller_rules(&mut self, route: &file::RouteSpec, (owned, ends): (bool, bool), at: &str) {
         let require = &route.require;
-        let first = |texts: &[file::SpannedText]| texts.first().map(|text| text.defined);
+        let first = |texts: &[Scalar<kind::Text>]| texts.first().map(|text| text.defined);
         let claims = require.claims.values().next().map(|values| values.defined);
         let mut needs: Vec<(&str, Option<Location>, &str)> = vec![
             ("require.claims", claims, "asks for claims"),
@@ -163,7 +164,7 @@ impl ConfigChecker<'_> {
         Some(RunLimitsConfig { events: events?, bytes: bytes?, duration: duration? })
     }
 
-    fn check_cors(&mut self, written: &Spanned<file::CorsSpec>, at: &str) -> Option<CorsConfig> {
+    fn check_cors(&mut self, written: &file::Spanned<file::CorsSpec>, at: &str) -> Option<CorsConfig> {
         let cors = &written.value;
         let example = "the pages that may call, such as `origins: [https://app.example.com]`";
         let list = self.require_key(cors.origins.as_ref(), at, "origins", example, position(written.defined));
@@ -241,7 +242,7 @@ impl ConfigChecker<'_> {
 
     fn check_upstream_value(
         &mut self,
-        written: &Spanned<file::UpstreamHeaderSpec>,
+        written: &file::Spanned<file::UpstreamHeaderSpec>,
         path: &str,
     ) -> Option<UpstreamHeaderValue> {
         let place = position(written.defined);
@@ -280,8 +281,9 @@ impl ConfigChecker<'_> {
     }
 
     /// What stands before the content of a file, with the blanks at its end.
-    fn read_prefix(&mut self, written: &file::SpannedText, path: &str) -> Option<String> {
-        let blanks = &written.value[written.value.trim_end().len()..];
+    fn read_prefix(&mut self, written: &Scalar<kind::FieldPrefix>, path: &str) -> Option<String> {
+        let prefix = written.value.expose_secret();
+        let blanks = &prefix[prefix.trim_end().len()..];
         let text = self.read_secret(&written.value, path, position(written.defined))?;
         Some(format!("{text}{blanks}"))
     }

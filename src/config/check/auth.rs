@@ -1,15 +1,15 @@
 //! Whom the gateway believes: issuers of tokens, lists of API keys, proxies.
 
 use http::HeaderName;
-use serde_saphyr::Spanned;
 
 use super::{ConfigChecker, LocatedValue, ReferenceKind, SourcePosition, collect_values, position, quote_value};
 use crate::config::access::{
     Algorithm, ApiKeyConfig, ApiKeyListConfig, AuthConfig, ClaimNames, IssuerConfig, IssuerKeysConfig, Secret,
 };
-use crate::config::file::{self, ScalarOrList, SpannedText};
+use crate::config::file::{self, Scalar, ScalarOrList};
 use crate::config::load::{self, KeyMismatch};
 use crate::config::problem::{did_you_mean, nearest};
+use crate::config::schema::kind::{self, OpenKind};
 use crate::config::{scalar, yaml_hints};
 
 /// What routes write for "anybody".
@@ -78,7 +78,7 @@ impl ConfigChecker<'_> {
     /// The name of an issuer or of a list of API keys, for routes.
     fn read_method_name(
         &mut self,
-        written: Option<&SpannedText>,
+        written: Option<&Scalar<kind::Text>>,
         at: &str,
         example: &str,
         whole: Option<SourcePosition>,
@@ -98,7 +98,7 @@ impl ConfigChecker<'_> {
 
     fn check_issuer(
         &mut self,
-        written: &Spanned<file::IssuerSpec>,
+        written: &file::Spanned<file::IssuerSpec>,
         at: &str,
         labels: &mut AuthNames,
     ) -> Option<IssuerConfig> {
@@ -156,9 +156,9 @@ impl ConfigChecker<'_> {
     }
 
     /// One value or more; none at all is a mistake.
-    pub(super) fn read_non_empty<T>(
+    pub(super) fn read_non_empty<T, K: OpenKind>(
         &mut self,
-        written: &Spanned<ScalarOrList>,
+        written: &file::Spanned<ScalarOrList<K>>,
         path: &str,
         read: fn(&str) -> Result<T, scalar::ScalarError>,
     ) -> Option<Vec<T>> {
@@ -172,18 +172,19 @@ impl ConfigChecker<'_> {
 
     /// Where the keys of an issuer are: one place, or found by discovery.
     fn check_issuer_keys(&mut self, issuer: &file::IssuerSpec, at: &str) -> Option<ResolvedIssuerKeys> {
-        let places = [
-            ("jwks_url", &issuer.jwks_url),
-            ("jwks_file", &issuer.jwks_file),
-            ("public_key_file", &issuer.public_key_file),
-            ("secret_file", &issuer.secret_file),
-            ("secret", &issuer.secret),
-        ];
-        let mut written = places.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
-        if places.iter().any(|(key, _)| self.is_skipped(&format!("{at}.{key}"))) {
+        const KEYS: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "secret_file", "secret"];
+        if KEYS.iter().any(|key| self.is_skipped(&format!("{at}.{key}"))) {
             return None;
         }
-        let Some((key, text)) = written.next() else {
+        let defined = [
+            issuer.jwks_url.as_ref().map(|text| text.defined),
+            issuer.jwks_file.as_ref().map(|text| text.defined),
+            issuer.public_key_file.as_ref().map(|text| text.defined),
+            issuer.secret_file.as_ref().map(|text| text.defined),
+            issuer.secret.as_ref().map(|text| text.defined),
+        ];
+        let mut written = KEYS.into_iter().zip(defined).filter_map(|(key, defined)| Some((key, position(defined?))));
+        let Some((key, place)) = written.next() else {
             return Some(ResolvedIssuerKeys {
                 keys: IssuerKeysConfig::Discovery,
                 secret_length: None,
@@ -192,35 +193,36 @@ impl ConfigChecker<'_> {
                 path: at.to_owned(),
             });
         };
-        let path = format!("{at}.{key}");
-        if let Some((other, text)) = written.next() {
+        if let Some((other, place)) = written.next() {
             let message = format!("the keys are said to be in `{key}` and in `{other}`");
             let hint = "write one of them; an issuer with two kinds of keys takes the weaker one, too";
-            self.report_error(&format!("{at}.{other}"), position(text.defined), message, hint);
+            self.report_error(&format!("{at}.{other}"), place, message, hint);
             return None;
         }
+        let path = format!("{at}.{key}");
         let mut content = Vec::new();
-        let (keys, secret) = match key {
-            "jwks_url" => (IssuerKeysConfig::Url(self.read_value(text, &path, scalar::parse_web_url)?), None),
-            "jwks_file" | "public_key_file" => {
-                let file;
-                (file, content) = self.read_named_file(text, &path)?;
-                (
-                    if key == "jwks_file" { IssuerKeysConfig::JwksFile(file) } else { IssuerKeysConfig::PemFile(file) },
-                    None,
-                )
-            }
-            "secret_file" => {
-                let (file, content) = self.read_named_file(text, &path)?;
-                (IssuerKeysConfig::SecretFile(file), Some(content.trim_ascii_end().len()))
-            }
-            _ => {
-                let secret = self.read_secret(&text.value, &path, position(text.defined))?;
-                let length = secret.len();
-                (IssuerKeysConfig::Secret(Secret::new(secret)), Some(length))
+        let mut secret_length = None;
+        let keys = if let Some(url) = &issuer.jwks_url {
+            IssuerKeysConfig::Url(self.read_value(url, &path, scalar::parse_web_url)?)
+        } else if let Some(secret) = &issuer.secret {
+            let secret = self.read_secret(&secret.value, &path, place)?;
+            secret_length = Some(secret.len());
+            IssuerKeysConfig::Secret(Secret::new(secret))
+        } else {
+            let file =
+                [&issuer.jwks_file, &issuer.public_key_file, &issuer.secret_file].into_iter().flatten().next()?;
+            let file = self.read_named_file(file, &path)?;
+            content = file.1;
+            match key {
+                "jwks_file" => IssuerKeysConfig::JwksFile(file.0),
+                "public_key_file" => IssuerKeysConfig::PemFile(file.0),
+                _ => {
+                    secret_length = Some(content.trim_ascii_end().len());
+                    IssuerKeysConfig::SecretFile(file.0)
+                }
             }
         };
-        Some(ResolvedIssuerKeys { keys, secret_length: secret, content, position: position(text.defined), path })
+        Some(ResolvedIssuerKeys { keys, secret_length, content, position: place, path })
     }
 
     /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
@@ -302,7 +304,7 @@ impl ConfigChecker<'_> {
 
     fn check_key_source(
         &mut self,
-        written: &Spanned<file::ApiKeyListSpec>,
+        written: &file::Spanned<file::ApiKeyListSpec>,
         at: &str,
         labels: &mut AuthNames,
     ) -> Option<ApiKeyListConfig> {
@@ -335,7 +337,7 @@ impl ConfigChecker<'_> {
     /// The file of a list, which is read now to find mistakes, and whose keys must not stand in the list as well.
     fn check_key_file(
         &mut self,
-        written: &SpannedText,
+        written: &Scalar<kind::FileName>,
         at: &str,
         listed: &[ApiKeyConfig],
     ) -> Option<std::path::PathBuf> {
@@ -358,11 +360,11 @@ impl ConfigChecker<'_> {
     }
 
     /// The keys of a file of its own.
-    pub(super) fn check_key_list(&mut self, written: &[Spanned<file::ApiKeySpec>]) -> Option<Vec<ApiKeyConfig>> {
+    pub(super) fn check_key_list(&mut self, written: &[file::Spanned<file::ApiKeySpec>]) -> Option<Vec<ApiKeyConfig>> {
         self.check_api_keys(written, "")
     }
 
-    fn check_api_keys(&mut self, written: &[Spanned<file::ApiKeySpec>], at: &str) -> Option<Vec<ApiKeyConfig>> {
+    fn check_api_keys(&mut self, written: &[file::Spanned<file::ApiKeySpec>], at: &str) -> Option<Vec<ApiKeyConfig>> {
         let at = if at.is_empty() { "keys".to_owned() } else { format!("{at}.keys") };
         let (mut ids, mut digests, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (index, key) in written.iter().enumerate() {
@@ -382,7 +384,7 @@ impl ConfigChecker<'_> {
 
     fn check_api_key(
         &mut self,
-        written: &Spanned<file::ApiKeySpec>,
+        written: &file::Spanned<file::ApiKeySpec>,
         at: &str,
         ids: &mut Vec<LocatedValue<String>>,
         digests: &mut Vec<LocatedValue<[u8; 32]>>,
@@ -416,7 +418,11 @@ impl ConfigChecker<'_> {
     }
 
     /// The methods that a route names; all of them where it names none, and no method at all where it says so.
-    pub(super) fn resolve_methods(&mut self, written: Option<&Spanned<ScalarOrList>>, at: &str) -> Option<Vec<String>> {
+    pub(super) fn resolve_methods(
+        &mut self,
+        written: Option<&file::Spanned<ScalarOrList>>,
+        at: &str,
+    ) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = written else {
             // Whom it would believe is not known then.
@@ -445,12 +451,12 @@ impl ConfigChecker<'_> {
     /// Each of several names, one of those that are known.
     pub(super) fn resolve_names(
         &mut self,
-        many: &[SpannedText],
+        many: &[Scalar<kind::Text>],
         at: &str,
         what: ReferenceKind,
         known: &[&str],
     ) -> Vec<Option<String>> {
-        let each = |(index, one): (usize, &SpannedText)| {
+        let each = |(index, one): (usize, &Scalar<kind::Text>)| {
             self.resolve_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
         };
         many.iter().enumerate().map(each).collect()

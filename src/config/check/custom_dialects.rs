@@ -1,15 +1,15 @@
 //! Dialects of the operator's own, and the words of one side.
 
 use super::{ConfigChecker, ReferenceKind, interner, position, quote_names};
-use crate::config::file::{CustomDialectSpec, PeerDialectMapping, SpannedText};
+use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar, Spanned};
 use crate::config::problem::did_you_mean;
+use crate::config::schema::kind;
 use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
-use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
 
 /// A mapping from a name that Diglot knows to one that the operator chose.
-type RenameMap = BTreeMap<String, SpannedText>;
+type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Names that no dialect can have: the one that is told by what is said, and the keys of [`crate::translate`] in `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
@@ -37,7 +37,7 @@ impl ConfigChecker<'_> {
         for (index, one) in written.iter().enumerate() {
             match self.check_dialect_changes(one, &format!("dialects[{index}]")) {
                 Some(changes) => self.custom_dialects.push(interner::intern_dialect(changes)),
-                None => self.invalid_dialects.extend(one.value.name.as_ref().map(|name| name.value.clone())),
+                None => self.invalid_dialects.extend(one.value.name.as_ref().map(|name| name.value.to_string())),
             }
         }
     }
@@ -91,7 +91,7 @@ impl ConfigChecker<'_> {
     }
 
     /// The name of a dialect stands in metrics, in the command line, and as a key beside others.
-    fn read_dialect_name(&mut self, written: &SpannedText, at: &str) -> Option<String> {
+    fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &str) -> Option<String> {
         let path = format!("{at}.name");
         let scalar = self.expand_scalar(&written.value, &path, position(written.defined))?;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -171,7 +171,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn report_unknown_field(&mut self, field: &str, path: &str, place: Option<&SpannedText>) {
+    fn report_unknown_field(&mut self, field: &str, path: &str, place: Option<&Scalar<kind::Text>>) {
         let known: Vec<&str> = Field::ALL.iter().map(|field| field.camel()).collect();
         let place = place.and_then(|text| position(text.defined));
         self.report_error(path, place, format!("AG-UI has no member `{field}`"), did_you_mean(field, &known));
@@ -205,7 +205,7 @@ impl ConfigChecker<'_> {
     }
 
     /// A name as it stands on the wire.
-    fn read_wire_name(&mut self, written: &SpannedText, path: &str) -> Option<String> {
+    fn read_wire_name(&mut self, written: &Scalar<kind::Text>, path: &str) -> Option<String> {
         let scalar = self.expand_scalar(&written.value, path, position(written.defined))?;
         let bad = scalar.text.is_empty()
             || scalar.text == crate::codec::json::TYPE

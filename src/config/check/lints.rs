@@ -61,7 +61,7 @@ impl ConfigChecker<'_> {
         }
         for (index, (written, own)) in file.dialects.iter().zip(self.custom_dialects.clone()).enumerate() {
             let bases = file.dialects.iter().filter_map(|other| other.value.extends.as_ref());
-            let is_base = bases.into_iter().any(|base| base.value == own.name);
+            let is_base = bases.into_iter().any(|base| *base.value == *own.name);
             let spoken =
                 |route: &RouteConfig| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
@@ -85,20 +85,22 @@ impl ConfigChecker<'_> {
     fn lint_plain_secrets(&mut self, file: &ConfigFile) {
         const MESSAGE: &str = "a secret stands in the file as it is";
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
-            if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(&text.value)) {
+            if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(text.value.expose_secret())) {
                 let hint = "put it in through a variable, `${NAME}`, or write `secret_file`";
                 self.report_warning(&format!("auth.issuers[{index}].secret"), position(secret.defined), MESSAGE, hint);
             }
         }
         let url = file.redis.as_ref().and_then(|redis| redis.value.url.as_ref());
-        if let Some(url) = url.filter(|url| is_in_clear(&url.value) && may_hold_password(&url.value)) {
+        if let Some(url) =
+            url.filter(|url| is_in_clear(url.value.expose_secret()) && may_hold_password(url.value.expose_secret()))
+        {
             let hint = "put it in through a variable, `${NAME}`, or write `password_file`";
             self.report_warning("redis.url", position(url.defined), MESSAGE, hint);
         }
         for (index, route) in file.routes.value.iter().enumerate() {
             for (name, value) in &route.value.upstream_headers {
                 let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
-                if is_in_clear(text) && is_credential(name) {
+                if is_in_clear(text.expose_secret()) && is_credential(name) {
                     let hint = "put it in through a variable, `${NAME}`, or write `{file: PATH}`";
                     let path = format!("routes[{index}].upstream_headers.{name}");
                     self.report_warning(&path, position(value.defined), MESSAGE, hint);

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use super::{ConfigChecker, LocatedValue, SourcePosition, collect_values, position};
 use crate::config::access::{TrustedProxies, TrustedProxy};
-use crate::config::file::{self, SocketListSpec, SocketMapping, SocketSpec, SpannedText};
+use crate::config::file::{self, Scalar, SocketListSpec, SocketMapping, SocketSpec};
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerConfig, ListenerTlsConfig};
+use crate::config::schema::kind::{self, OpenKind};
 use crate::config::{certificate, enum_values, scalar};
 
 impl ConfigChecker<'_> {
-    pub(super) fn check_trusted_proxies(&mut self, written: &[SpannedText]) -> Option<TrustedProxies> {
+    pub(super) fn check_trusted_proxies(&mut self, written: &[Scalar<kind::TrustedProxy>]) -> Option<TrustedProxies> {
         let all: Vec<TrustedProxy> =
             collect_values(self.read_list(written, "trusted_proxies", scalar::parse_trusted_proxy))?;
         let mut trusted = TrustedProxies::default();
@@ -51,7 +52,7 @@ impl ConfigChecker<'_> {
 
     pub(super) fn check_sockets(
         &mut self,
-        written: &Spanned<SocketListSpec>,
+        written: &file::Spanned<SocketListSpec>,
         path: &str,
         trusted: Option<&TrustedProxies>,
     ) -> Vec<Option<LocatedValue<ListenerConfig>>> {
@@ -60,7 +61,7 @@ impl ConfigChecker<'_> {
                 vec![self.check_socket(one, path, written.defined, written.referenced, trusted)]
             }
             SocketListSpec::Many(many) => {
-                let each = |(index, one): (usize, &Spanned<SocketSpec>)| {
+                let each = |(index, one): (usize, &file::Spanned<SocketSpec>)| {
                     self.check_socket(&one.value, &format!("{path}[{index}]"), one.defined, one.referenced, trusted)
                 };
                 many.iter().enumerate().map(each).collect()
@@ -113,7 +114,7 @@ impl ConfigChecker<'_> {
 
     fn apply_mode(
         &mut self,
-        written: Option<&SpannedText>,
+        written: Option<&Scalar<impl OpenKind>>,
         address: Option<ListenAddress>,
         path: &str,
     ) -> Option<ListenAddress> {
@@ -132,7 +133,7 @@ impl ConfigChecker<'_> {
     /// Notes a header that nobody who sends it would be believed for.
     fn check_proxy_protocol(
         &mut self,
-        written: &SpannedText,
+        written: &Scalar<impl OpenKind>,
         address: &ListenAddress,
         trusted: &TrustedProxies,
         path: &str,
@@ -151,7 +152,11 @@ impl ConfigChecker<'_> {
     }
 
     /// Reads all files of TLS now, so that what cannot be used is shown at its line.
-    fn check_listener_tls(&mut self, written: &Spanned<file::ListenerTlsSpec>, at: &str) -> Option<ListenerTlsConfig> {
+    fn check_listener_tls(
+        &mut self,
+        written: &file::Spanned<file::ListenerTlsSpec>,
+        at: &str,
+    ) -> Option<ListenerTlsConfig> {
         let whole = position(written.defined);
         let files = &written.value;
         let example = "the certificate's file, such as `cert: tls.crt`";
@@ -179,8 +184,8 @@ impl ConfigChecker<'_> {
     /// The files of a certificate and of its key, and when the certificate ends.
     pub(super) fn check_certificate_pair(
         &mut self,
-        cert: &SpannedText,
-        key: &SpannedText,
+        cert: &Scalar<kind::FileName>,
+        key: &Scalar<kind::FileName>,
         at: &str,
     ) -> Option<(PathBuf, PathBuf, i64)> {
         let (cert_path, key_path) = (format!("{at}.cert"), format!("{at}.key"));
@@ -201,7 +206,7 @@ impl ConfigChecker<'_> {
     }
 
     /// A file of authorities that are believed.
-    pub(super) fn check_authorities(&mut self, written: &SpannedText, path: &str) -> Option<PathBuf> {
+    pub(super) fn check_authorities(&mut self, written: &Scalar<kind::FileName>, path: &str) -> Option<PathBuf> {
         let (ca, pem) = self.read_named_file(written, path)?;
         if let Err(cause) = certificate::parse_authorities(&pem) {
             let hint = "put the certificates of the authorities there in PEM";

@@ -1,28 +1,27 @@
 //! What clients and agents speak: dialects and their options.
 
-use serde_saphyr::Spanned;
-
 use super::{ConfigChecker, ReferenceKind, SourcePosition, position, quote_names};
-use crate::config::file::{self, PeerDialectMapping, SpannedText};
+use crate::config::file::{self, PeerDialectMapping, Scalar};
 use crate::config::problem::{did_you_mean, nearest};
+use crate::config::schema::kind::OpenKind;
 use crate::config::{scalar, yaml_hints};
 use crate::dialect::{self, Dialect, OptionSetter, PeerDialect};
 
 impl ConfigChecker<'_> {
     pub(super) fn check_peer_dialect(
         &mut self,
-        written: &Spanned<file::PeerDialectSpec>,
+        written: &file::Spanned<file::PeerDialectSpec>,
         at: &str,
     ) -> Option<PeerDialect> {
         match &written.value {
-            file::PeerDialectSpec::Name(name) if name == dialect::AUTO => Some(PeerDialect::new_auto()),
+            file::PeerDialectSpec::Name(name) if **name == *dialect::AUTO => Some(PeerDialect::new_auto()),
             file::PeerDialectSpec::Name(name) => {
                 self.resolve_dialect(name, at, position(written.defined)).map(PeerDialect::new)
             }
             file::PeerDialectSpec::Mapping(mapping) => {
                 let name = self.require_main_key(mapping.dialect.as_ref(), at, "dialect", position(written.defined))?;
                 let path = format!("{at}.dialect");
-                if name.value == dialect::AUTO {
+                if *name.value == *dialect::AUTO {
                     let key = at.rsplit('.').next().unwrap_or(at);
                     let hint = format!("write `{key}: {}`", dialect::AUTO);
                     self.report_error(
@@ -46,16 +45,15 @@ impl ConfigChecker<'_> {
         at: &str,
     ) -> Option<PeerDialect> {
         let mut side = PeerDialect::new(dialect);
-        let written = [
-            ("content", &mapping.content),
-            ("fields", &mapping.fields),
-            ("pin", &mapping.pin),
-            ("timestamp", &mapping.timestamp),
+        let options = [
+            mapping.content.as_ref().map(|written| self.read_option(dialect, written, at, "content")),
+            mapping.fields.as_ref().map(|written| self.read_option(dialect, written, at, "fields")),
+            mapping.pin.as_ref().map(|written| self.read_option(dialect, written, at, "pin")),
+            mapping.timestamp.as_ref().map(|written| self.read_option(dialect, written, at, "timestamp")),
         ];
         let mut all = Some(());
-        for (key, written) in written {
-            let chosen = written.as_ref().map(|written| self.read_option(dialect, written, at, key));
-            match chosen {
+        for option in options {
+            match option {
                 Some(Some(set)) => set(&mut side),
                 Some(None) => all = None,
                 None => {}
@@ -79,7 +77,7 @@ impl ConfigChecker<'_> {
         &mut self,
         dialect: &'static Dialect,
         key: &str,
-        written: Option<&SpannedText>,
+        written: Option<&Scalar<impl OpenKind>>,
         at: &str,
     ) -> bool {
         let has = dialect.option_names.contains(&key);
@@ -97,7 +95,7 @@ impl ConfigChecker<'_> {
     fn read_option(
         &mut self,
         dialect: &'static Dialect,
-        written: &SpannedText,
+        written: &Scalar<impl OpenKind>,
         at: &str,
         key: &str,
     ) -> Option<OptionSetter> {
@@ -108,7 +106,13 @@ impl ConfigChecker<'_> {
     }
 
     /// The path of an option, or a note that the dialect does not have it.
-    fn option_path(&mut self, dialect: &'static Dialect, written: &SpannedText, at: &str, key: &str) -> Option<String> {
+    fn option_path(
+        &mut self,
+        dialect: &'static Dialect,
+        written: &Scalar<impl OpenKind>,
+        at: &str,
+        key: &str,
+    ) -> Option<String> {
         let path = format!("{at}.{key}");
         if !self.has_option(dialect, key, Some(written), at) {
             return None;

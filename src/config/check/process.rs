@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::{ConfigChecker, position};
-use crate::config::file::{ConfigFile, SpannedText};
+use crate::config::file::{ConfigFile, Scalar};
 use crate::config::process::ProcessConfig;
 use crate::config::scalar;
+use crate::config::schema::kind;
 
 /// The longest path of a Unix socket: `sun_path` has 108 bytes, and the last is zero [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
@@ -44,7 +45,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    pub(super) fn check_run_dir(&mut self, written: &SpannedText) -> Option<PathBuf> {
+    pub(super) fn check_run_dir(&mut self, written: &Scalar<kind::FileName>) -> Option<PathBuf> {
         let folder = self.resolve_file_name(written, "run_dir")?;
         if folder.as_os_str().len() + SOCKET_NAME_LENGTH <= MAX_SOCKET_PATH {
             return Some(folder);

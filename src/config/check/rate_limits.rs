@@ -3,11 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde_saphyr::Spanned;
-
 use super::{ConfigChecker, LocatedValue, ReferenceKind, position};
 use crate::config::access::{RateLimitKey, RateLimitPolicy, RateLimitQuota, RateLimitsConfig, RedisConfig, Secret};
-use crate::config::file::{self, ConfigFile, SpannedText};
+use crate::config::file::{self, ConfigFile, Scalar};
+use crate::config::schema::kind;
 use crate::config::{enum_values, scalar};
 
 /// A rate limit, as routes see it.
@@ -58,7 +57,7 @@ impl ConfigChecker<'_> {
 
     fn check_policy(
         &mut self,
-        written: &Spanned<file::RateLimitSpec>,
+        written: &file::Spanned<file::RateLimitSpec>,
         at: &str,
         names: &mut Vec<LocatedValue<String>>,
     ) -> Option<RateLimitPolicy> {
@@ -98,7 +97,7 @@ impl ConfigChecker<'_> {
     /// A quota, with the burst that it has when none is written: `requests` where there is no `inherited` one.
     fn check_quota(
         &mut self,
-        (requests, burst): (Option<&SpannedText>, Option<&SpannedText>),
+        (requests, burst): (Option<&Scalar<kind::Count>>, Option<&Scalar<kind::Count>>),
         inherited: Option<NonZeroU32>,
         per: Option<Duration>,
         at: &str,
@@ -139,7 +138,7 @@ impl ConfigChecker<'_> {
         Some(RateLimitQuota { requests, per, burst: size })
     }
 
-    fn check_redis(&mut self, written: &Spanned<file::RedisSpec>) -> Option<RedisConfig> {
+    fn check_redis(&mut self, written: &file::Spanned<file::RedisSpec>) -> Option<RedisConfig> {
         let redis = &written.value;
         let example = "where it is, such as `url: redis://127.0.0.1:6379/0`";
         let url = self.require_key(redis.url.as_ref(), "redis", "url", example, position(written.defined));
@@ -167,7 +166,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    fn read_password(&mut self, file: &SpannedText) -> Option<String> {
+    fn read_password(&mut self, file: &Scalar<kind::FileName>) -> Option<String> {
         let (_, bytes) = self.read_named_file(file, "redis.password_file")?;
         let password = String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned());
         let password = password.filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
@@ -179,7 +178,7 @@ impl ConfigChecker<'_> {
     }
 
     /// `true` or `false`.
-    pub(super) fn read_bool(&mut self, written: &SpannedText, path: &str) -> Option<bool> {
+    pub(super) fn read_bool(&mut self, written: &Scalar<kind::Truth>, path: &str) -> Option<bool> {
         self.read_choice(written, path, enum_values::BOOLEAN)
     }
 }

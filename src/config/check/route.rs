@@ -1,13 +1,14 @@
 //! Routes: which path leads to which agent, and how long that may take.
 
-use serde_saphyr::Spanned;
-
 use super::paths::RouteIdentifiers;
 use super::{ConfigChecker, position};
 use crate::config::{RouteConfig, TimeoutsConfig, enum_values, file, scalar};
 
 impl ConfigChecker<'_> {
-    pub(super) fn check_routes(&mut self, routes: &Spanned<Vec<Spanned<file::RouteSpec>>>) -> Option<Vec<RouteConfig>> {
+    pub(super) fn check_routes(
+        &mut self,
+        routes: &file::Spanned<Vec<file::Spanned<file::RouteSpec>>>,
+    ) -> Option<Vec<RouteConfig>> {
         if routes.value.is_empty() && !self.source.misplaced_keys.is_empty() {
             return None;
         }
@@ -38,7 +39,7 @@ impl ConfigChecker<'_> {
 
     fn check_route(
         &mut self,
-        written: &Spanned<file::RouteSpec>,
+        written: &file::Spanned<file::RouteSpec>,
         at: &str,
         labels: &mut RouteIdentifiers,
     ) -> Option<RouteConfig> {

@@ -3,17 +3,23 @@
 use std::path::PathBuf;
 
 use super::{ConfigChecker, SourcePosition, position, quote_value};
-use crate::config::file::SpannedText;
-use crate::config::load;
+use crate::config::file::{Scalar, Text};
 use crate::config::scalar::{self, ScalarError};
+use crate::config::schema::kind;
 use crate::config::substitution::{SubstitutionError, expand};
+use crate::net::read_file::read_regular_file;
 
 impl ConfigChecker<'_> {
-    /// A text that is shown to nobody.
-    pub(super) fn read_secret(&mut self, written: &str, path: &str, place: Option<SourcePosition>) -> Option<String> {
+    /// Replaces the variables of a secret. Messages name the key, never its value.
+    pub(super) fn read_secret<K>(
+        &mut self,
+        written: &Text<K>,
+        path: &str,
+        place: Option<SourcePosition>,
+    ) -> Option<String> {
         const REFERENCE_HINT: &str =
             "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
-        let (message, hint) = match expand(written, self.source.context.lookup) {
+        let (message, hint) = match expand(written.expose_secret(), self.source.context.lookup) {
             Ok(read) if !read.text.is_empty() => return Some(read.text),
             Ok(_) => ("the value is empty".to_owned(), "write one, or take the key away".to_owned()),
             Err(SubstitutionError::Unset(name)) => {
@@ -29,10 +35,9 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Reads a value that is shown to nobody.
-    pub(super) fn parse_secret<T>(
+    pub(super) fn parse_secret<T, K>(
         &mut self,
-        text: &SpannedText,
+        text: &Scalar<K>,
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<T> {
@@ -47,9 +52,9 @@ impl ConfigChecker<'_> {
     }
 
     /// A file that the configuration names, and what is in it now. A relative name starts at the configuration's folder.
-    pub(super) fn read_named_file(&mut self, text: &SpannedText, path: &str) -> Option<(PathBuf, Vec<u8>)> {
+    pub(super) fn read_named_file(&mut self, text: &Scalar<kind::FileName>, path: &str) -> Option<(PathBuf, Vec<u8>)> {
         let file = self.resolve_file_name(text, path)?;
-        match load::read_regular_file(&file) {
+        match read_regular_file(&file) {
             Ok(bytes) => Some((file, bytes)),
             Err(why) => {
                 let shown = quote_value(&text.value, text.value.contains("${"));
@@ -61,7 +66,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    pub(super) fn resolve_file_name(&mut self, text: &SpannedText, path: &str) -> Option<PathBuf> {
+    pub(super) fn resolve_file_name(&mut self, text: &Scalar<kind::FileName>, path: &str) -> Option<PathBuf> {
         self.read_value(text, path, scalar::parse_file_name).map(|file| self.source.context.base_dir.join(file))
     }
 }

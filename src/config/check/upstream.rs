@@ -1,6 +1,6 @@
 //! Agents: where they are, how they are spoken to, and when one is left out.
 
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use super::{ConfigChecker, LocatedValue, collect_values, position};
 use crate::config::file::{self, UpstreamMapping};
@@ -11,7 +11,7 @@ use crate::config::{
 impl ConfigChecker<'_> {
     pub(super) fn check_upstreams(
         &mut self,
-        written: &Spanned<file::UpstreamListSpec>,
+        written: &file::Spanned<file::UpstreamListSpec>,
         at: &str,
     ) -> Option<Vec<UpstreamConfig>> {
         let place = (written.defined, written.referenced);
@@ -75,7 +75,7 @@ impl ConfigChecker<'_> {
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn check_upstream_tls(
         &mut self,
-        written: Option<&Spanned<file::UpstreamTlsSpec>>,
+        written: Option<&file::Spanned<file::UpstreamTlsSpec>>,
         at: &str,
         upstreams: Option<&[UpstreamConfig]>,
     ) -> Option<Option<UpstreamTlsConfig>> {

@@ -2,19 +2,18 @@
 
 use std::fmt::Display;
 
-use serde_saphyr::Spanned;
-
 use super::{ConfigChecker, ExpandedScalar, LocatedValue, SourcePosition, position};
-use crate::config::file::{ScalarOrList, SpannedText};
+use crate::config::file::{Scalar, ScalarOrList, Spanned};
 use crate::config::problem::{ConfigProblem, ProblemSeverity, may_hold_password};
 use crate::config::scalar::ScalarError;
+use crate::config::schema::kind::OpenKind;
 use crate::config::substitution::{ExpandedText, SubstitutionError, expand};
 use crate::config::yaml_hints;
 
 impl ConfigChecker<'_> {
     pub(super) fn read_value<T>(
         &mut self,
-        text: &SpannedText,
+        text: &Scalar<impl OpenKind>,
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<T> {
@@ -25,7 +24,7 @@ impl ConfigChecker<'_> {
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn read_optional<T>(
         &mut self,
-        text: Option<&SpannedText>,
+        text: Option<&Scalar<impl OpenKind>>,
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<Option<T>> {
@@ -37,7 +36,7 @@ impl ConfigChecker<'_> {
 
     pub(super) fn read_located<T>(
         &mut self,
-        text: &SpannedText,
+        text: &Scalar<impl OpenKind>,
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<LocatedValue<T>> {
@@ -46,9 +45,9 @@ impl ConfigChecker<'_> {
     }
 
     /// Reads one scalar or each of a list.
-    pub(super) fn read_values<T>(
+    pub(super) fn read_values<T, K: OpenKind>(
         &mut self,
-        written: &Spanned<ScalarOrList>,
+        written: &Spanned<ScalarOrList<K>>,
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Vec<Option<LocatedValue<T>>> {
@@ -63,11 +62,11 @@ impl ConfigChecker<'_> {
 
     pub(super) fn read_list<T>(
         &mut self,
-        many: &[SpannedText],
+        many: &[Scalar<impl OpenKind>],
         path: &str,
         read: fn(&str) -> Result<T, ScalarError>,
     ) -> Vec<Option<LocatedValue<T>>> {
-        let each = |(index, one): (usize, &SpannedText)| self.read_located(one, &format!("{path}[{index}]"), read);
+        let each = |(index, one)| self.read_located(one, &format!("{path}[{index}]"), read);
         many.iter().enumerate().map(each).collect()
     }
 
@@ -165,7 +164,7 @@ impl ConfigChecker<'_> {
     /// One of several words.
     pub(super) fn read_choice<T: Clone>(
         &mut self,
-        written: &SpannedText,
+        written: &Scalar<impl OpenKind>,
         path: &str,
         choices: &[(&str, T)],
     ) -> Option<T> {

@@ -7,23 +7,19 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_saphyr::Spanned;
 
-use super::{ScalarOrList, SpannedText, kind, synthetic_text};
+use super::{Scalar, ScalarOrList, Spanned, Text, kind, synthetic_text};
 
 /// Whom the gateway believes.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct AuthSpec {
+pub(crate) struct AuthSpec {
     /// The gateway's own URL, for protected resource metadata (RFC 9728) and `WWW-Authenticate`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Url>")]
-    pub(crate) resource: Option<SpannedText>,
+    pub(crate) resource: Option<Scalar<kind::Url>>,
     /// Issuers of JSON Web Tokens.
-    #[schemars(with = "Vec<IssuerSpec>")]
     pub(crate) issuers: Vec<Spanned<IssuerSpec>>,
     /// Lists of API keys.
-    #[schemars(with = "Vec<ApiKeyListSpec>")]
     pub(crate) api_keys: Vec<Spanned<ApiKeyListSpec>>,
 }
 
@@ -31,219 +27,190 @@ pub struct AuthSpec {
 /// `public_key_file`, `secret_file` and `secret` says otherwise. Files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct IssuerSpec {
+pub(crate) struct IssuerSpec {
     /// The issuer in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) name: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) name: Option<Scalar<kind::Text>>,
     /// What `iss` has to say, to the letter. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) issuer: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) issuer: Option<Scalar<kind::Issuer>>,
     /// What `aud` has to hold: one value, or a list of which one is enough. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::ScalarOrListKind<kind::Text>")]
-    pub(crate) audience: Option<Spanned<ScalarOrList>>,
+    #[schemars(required)]
+    pub(crate) audience: Option<Spanned<ScalarOrList<kind::Text>>>,
     /// A JWKS at an https URL (http on loopback).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Url>")]
-    pub(crate) jwks_url: Option<SpannedText>,
+    pub(crate) jwks_url: Option<Scalar<kind::Url>>,
     /// A JWKS in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) jwks_file: Option<SpannedText>,
+    pub(crate) jwks_file: Option<Scalar<kind::FileName>>,
     /// Public keys in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) public_key_file: Option<SpannedText>,
+    pub(crate) public_key_file: Option<Scalar<kind::FileName>>,
     /// A file with a shared secret, for HS256, HS384 and HS512.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) secret_file: Option<SpannedText>,
+    pub(crate) secret_file: Option<Scalar<kind::FileName>>,
     /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) secret: Option<SpannedText>,
+    pub(crate) secret: Option<Scalar<kind::Secret>>,
     /// What its tokens may be signed with. Every algorithm that its keys have when left out.
     #[serde(default)]
-    #[schemars(with = "Vec<kind::Algorithm>")]
-    pub(crate) algorithms: Vec<SpannedText>,
+    pub(crate) algorithms: Vec<Scalar<kind::Algorithm>>,
     /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
     #[serde(default = "types")]
-    #[schemars(with = "Vec<kind::Text>")]
-    pub(crate) types: Vec<SpannedText>,
+    pub(crate) types: Vec<Scalar<kind::Text>>,
     /// How far clocks may differ; at most 60s.
     #[serde(default = "leeway")]
-    #[schemars(with = "kind::Duration")]
-    pub(crate) leeway: SpannedText,
+    pub(crate) leeway: Scalar<kind::Duration>,
     /// The claim that says who calls.
     #[serde(default = "subject_claim")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) subject_claim: SpannedText,
+    pub(crate) subject_claim: Scalar<kind::Text>,
     /// The claim that says on whose behalf. A dot steps into an object: `org.id`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) tenant_claim: Option<SpannedText>,
+    pub(crate) tenant_claim: Option<Scalar<kind::Text>>,
     /// The claim that names the caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) tier_claim: Option<SpannedText>,
+    pub(crate) tier_claim: Option<Scalar<kind::Text>>,
     /// The claim that lists scopes: a text with blanks between, or a list.
     #[serde(default = "scopes_claim")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) scopes_claim: SpannedText,
+    pub(crate) scopes_claim: Scalar<kind::Text>,
 }
 
-fn types() -> Vec<SpannedText> {
+fn types() -> Vec<Scalar<kind::Text>> {
     vec![synthetic_text("JWT"), synthetic_text("at+jwt")]
 }
 
-fn leeway() -> SpannedText {
+fn leeway() -> Scalar<kind::Duration> {
     synthetic_text("5s")
 }
 
-fn subject_claim() -> SpannedText {
+fn subject_claim() -> Scalar<kind::Text> {
     synthetic_text("sub")
 }
 
-fn scopes_claim() -> SpannedText {
+fn scopes_claim() -> Scalar<kind::Text> {
     synthetic_text("scope")
 }
 
 /// A list of API keys: in a file of its own, here, or both.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ApiKeyListSpec {
+pub(crate) struct ApiKeyListSpec {
     /// The list in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) name: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) name: Option<Scalar<kind::Text>>,
     /// The field that callers put their key in; `authorization` takes it as a bearer token.
     #[serde(default = "key_header")]
-    #[schemars(with = "kind::Field")]
-    pub(crate) header: SpannedText,
+    pub(crate) header: Scalar<kind::Field>,
     /// A YAML file with `keys`, as below. It is read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) file: Option<SpannedText>,
+    pub(crate) file: Option<Scalar<kind::FileName>>,
     /// Keys that stand here.
     #[serde(default)]
-    #[schemars(with = "Vec<ApiKeySpec>")]
     pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
 
-fn key_header() -> SpannedText {
+fn key_header() -> Scalar<kind::Field> {
     synthetic_text("x-api-key")
 }
 
 /// One API key. `diglot token --api-key` makes one and prints its entry.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ApiKeySpec {
+pub(crate) struct ApiKeySpec {
     /// The key in logs, never the key itself. Required, unique in its list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) id: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) id: Option<Scalar<kind::Text>>,
     /// SHA-256 of the key, 64 hexadecimal digits. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Digest")]
-    pub(crate) sha256: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) sha256: Option<Scalar<kind::Digest>>,
     /// Who calls; the `id` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) subject: Option<SpannedText>,
+    pub(crate) subject: Option<Scalar<kind::Text>>,
     /// On whose behalf.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) tenant: Option<SpannedText>,
+    pub(crate) tenant: Option<Scalar<kind::Text>>,
     /// The caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) tier: Option<SpannedText>,
+    pub(crate) tier: Option<Scalar<kind::Text>>,
     /// What it may do.
     #[serde(default)]
-    #[schemars(with = "Vec<kind::Text>")]
-    pub(crate) scopes: Vec<SpannedText>,
+    pub(crate) scopes: Vec<Scalar<kind::Text>>,
     /// From when on it is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Moment>")]
-    pub(crate) expires: Option<SpannedText>,
+    pub(crate) expires: Option<Scalar<kind::Moment>>,
 }
 
 /// A file of API keys.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ApiKeyFile {
+pub(crate) struct ApiKeyFile {
     /// The keys.
-    #[schemars(with = "Vec<ApiKeySpec>")]
     pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
 
 /// What has to be true of a caller. Each key that is written has to hold.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct RequireSpec {
+pub(crate) struct RequireSpec {
     /// Claims of its token: each has to be, or hold, one of the values. A dot steps into an object.
-    #[schemars(with = "BTreeMap<String, kind::ScalarOrListKind<kind::Text>>")]
-    pub(crate) claims: BTreeMap<String, Spanned<ScalarOrList>>,
+    pub(crate) claims: BTreeMap<String, Spanned<ScalarOrList<kind::Text>>>,
     /// Scopes, all of them.
-    #[schemars(with = "Vec<kind::Text>")]
-    pub(crate) scopes: Vec<SpannedText>,
+    pub(crate) scopes: Vec<Scalar<kind::Text>>,
     /// Tenants, one of them.
-    #[schemars(with = "Vec<kind::Text>")]
-    pub(crate) tenants: Vec<SpannedText>,
+    pub(crate) tenants: Vec<Scalar<kind::Text>>,
 }
 
 /// How large and long one run may get; over it the run ends with `RUN_ERROR`. No limits unless set.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct RunLimitsSpec {
+pub(crate) struct RunLimitsSpec {
     /// Events for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Count>")]
-    pub(crate) events: Option<SpannedText>,
+    pub(crate) events: Option<Scalar<kind::Count>>,
     /// Bytes for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Size>")]
-    pub(crate) bytes: Option<SpannedText>,
+    pub(crate) bytes: Option<Scalar<kind::Size>>,
     /// From the request to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Duration>")]
-    pub(crate) duration: Option<SpannedText>,
+    pub(crate) duration: Option<Scalar<kind::Duration>>,
 }
 
 /// Pages of which origins may call.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CorsSpec {
+pub(crate) struct CorsSpec {
     /// Such as `https://app.example.com`, or `*` for any. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::ScalarOrListKind<kind::WebOrigin>")]
-    pub(crate) origins: Option<Spanned<ScalarOrList>>,
+    #[schemars(required)]
+    pub(crate) origins: Option<Spanned<ScalarOrList<kind::WebOrigin>>>,
     /// Whether browsers send cookies along: `true` or `false`. Never with `*`.
     #[serde(default = "credentials")]
-    #[schemars(with = "kind::Truth")]
-    pub(crate) credentials: SpannedText,
+    pub(crate) credentials: Scalar<kind::Truth>,
     /// How long a browser may keep the answer to a preflight.
     #[serde(default = "max_age")]
-    #[schemars(with = "kind::Duration")]
-    pub(crate) max_age: SpannedText,
+    pub(crate) max_age: Scalar<kind::Duration>,
 }
 
-fn credentials() -> SpannedText {
+fn credentials() -> Scalar<kind::Truth> {
     synthetic_text("false")
 }
 
-fn max_age() -> SpannedText {
+fn max_age() -> Scalar<kind::Duration> {
     synthetic_text("10m")
 }
 
 /// A field for the agent: its value, or the file that holds it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum UpstreamHeaderSpec {
+pub(crate) enum UpstreamHeaderSpec {
     /// `authorization: Bearer ${AGENT_TOKEN}`
-    Text(#[schemars(with = "kind::FieldValue")] String),
+    Text(Text<kind::FieldValue>),
     /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
     File(Box<UpstreamHeaderMapping>),
 }
@@ -251,113 +218,102 @@ pub enum UpstreamHeaderSpec {
 /// The mapping form of a field for the agent.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct UpstreamHeaderMapping {
+pub(crate) struct UpstreamHeaderMapping {
     /// What stands before the content.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) prefix: Option<SpannedText>,
+    pub(crate) prefix: Option<Scalar<kind::FieldPrefix>>,
     /// The file; white space at its end is not part of the value, and it is read again when it changes. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::FileName")]
-    pub(crate) file: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) file: Option<Scalar<kind::FileName>>,
 }
 
 /// A rate limit.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RateLimitSpec {
+pub(crate) struct RateLimitSpec {
     /// The limit in routes, metrics, logs and answers. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) name: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) name: Option<Scalar<kind::Text>>,
     /// Whose requests are counted together: `caller` (a subject of a tenant; the address where nobody has to say who it
     /// is), `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
     #[serde(default = "limit_key")]
-    #[schemars(with = "kind::LimitKey")]
-    pub(crate) key: SpannedText,
+    pub(crate) key: Scalar<kind::LimitKey>,
     /// How many requests come back in `per`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Count")]
-    pub(crate) requests: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) requests: Option<Scalar<kind::Count>>,
     /// In what time. A duration of at most a day.
     #[serde(default = "per")]
-    #[schemars(with = "kind::Duration")]
-    pub(crate) per: SpannedText,
+    pub(crate) per: Scalar<kind::Duration>,
     /// How many may come at once; `requests` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Count>")]
-    pub(crate) burst: Option<SpannedText>,
+    pub(crate) burst: Option<Scalar<kind::Count>>,
     /// Other quotas for callers of a tier, by its name.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, TierSpec>")]
     pub(crate) tiers: BTreeMap<String, Spanned<TierSpec>>,
     /// Whether replicas count together, in `redis`: `true` or `false`.
     #[serde(default = "shared")]
-    #[schemars(with = "kind::Truth")]
-    pub(crate) shared: SpannedText,
+    pub(crate) shared: Scalar<kind::Truth>,
 }
 
-fn limit_key() -> SpannedText {
+fn limit_key() -> Scalar<kind::LimitKey> {
     synthetic_text("caller")
 }
 
-fn per() -> SpannedText {
+fn per() -> Scalar<kind::Duration> {
     synthetic_text("1m")
 }
 
-fn shared() -> SpannedText {
+fn shared() -> Scalar<kind::Truth> {
     synthetic_text("false")
 }
 
 /// The quota of a tier.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TierSpec {
+pub(crate) struct TierSpec {
     /// How many requests come back in `per` of the rate limit. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Count")]
-    pub(crate) requests: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) requests: Option<Scalar<kind::Count>>,
     /// How many may come at once. When left out, the `burst` of the rate limit where that is written, else `requests`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Count>")]
-    pub(crate) burst: Option<SpannedText>,
+    pub(crate) burst: Option<Scalar<kind::Count>>,
 }
 
 /// A Redis or Valkey.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RedisSpec {
+pub(crate) struct RedisSpec {
     /// `redis://host:6379/0`, or `rediss://` for TLS. Put a password in through a variable or `password_file`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::RedisUrl")]
-    pub(crate) url: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) url: Option<Scalar<kind::RedisUrl>>,
     /// A file with the password.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) password_file: Option<SpannedText>,
+    pub(crate) password_file: Option<Scalar<kind::FileName>>,
     /// What the names of our keys begin with.
     #[serde(default = "prefix")]
-    #[schemars(with = "kind::Text")]
-    pub(crate) prefix: SpannedText,
+    pub(crate) prefix: Scalar<kind::Text>,
     /// How long an answer may take before it is done without.
     #[serde(default = "deadline")]
-    #[schemars(with = "kind::Duration")]
-    pub(crate) deadline: SpannedText,
+    pub(crate) deadline: Scalar<kind::Duration>,
     /// What is done then: each replica counts by itself (`local`), everybody may call (`allow`), or nobody (`deny`).
     #[serde(default = "on_error")]
-    #[schemars(with = "kind::OnError")]
-    pub(crate) on_error: SpannedText,
+    pub(crate) on_error: Scalar<kind::OnError>,
 }
 
-fn prefix() -> SpannedText {
+fn prefix() -> Scalar<kind::Text> {
     synthetic_text("diglot:")
 }
 
-fn deadline() -> SpannedText {
+fn deadline() -> Scalar<kind::Duration> {
     synthetic_text("20ms")
 }
 
-fn on_error() -> SpannedText {
+fn on_error() -> Scalar<kind::OnError> {
     synthetic_text("local")
 }
 
@@ -370,7 +326,7 @@ impl<'de> Deserialize<'de> for UpstreamHeaderSpec {
                 out.write_str("a value or a mapping such as {file: PATH}")
             }
             fn visit_str<E: Error>(self, value: &str) -> Result<UpstreamHeaderSpec, E> {
-                Ok(UpstreamHeaderSpec::Text(value.to_owned()))
+                Ok(UpstreamHeaderSpec::Text(Text::new(value)))
             }
             // The reader would repeat a number or a truth value in its message, and it may be a secret.
             fn visit_bool<E: Error>(self, _: bool) -> Result<UpstreamHeaderSpec, E> {

@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-use super::{ListenersSpec, SpannedText};
+use super::{ListenersSpec, Scalar, kind};
 
 /// Of a whole file these keys alone; whatever else stands there may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct AdminEndpointsSpec {
+pub(crate) struct AdminEndpointsSpec {
     /// As in [`super::File`].
     pub(crate) listeners: ListenersSpec,
     /// As in [`super::File`].
-    pub(crate) run_dir: Option<SpannedText>,
+    pub(crate) run_dir: Option<Scalar<kind::FileName>>,
 }

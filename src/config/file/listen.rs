@@ -6,29 +6,26 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_saphyr::{Location, Spanned};
 
-use super::{SpannedText, kind, synthetic_text};
+use super::{Scalar, Spanned, Text, kind, synthetic_text};
 
 /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a Unix socket
 /// such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ListenersSpec {
+pub(crate) struct ListenersSpec {
     /// The data plane: what clients connect to. One listener or a list.
-    #[schemars(with = "SocketListSpec")]
     pub(crate) data: Spanned<SocketListSpec>,
     /// Liveness, readiness and metrics, and nothing else. One listener or a list; `[]` turns it off. Loopback unless
     /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
-    #[schemars(with = "SocketListSpec")]
     pub(crate) status: Spanned<SocketListSpec>,
 }
 
 impl Default for ListenersSpec {
     fn default() -> ListenersSpec {
         let one = |address: &str| {
-            let socket = SocketListSpec::One(SocketSpec::Address(address.to_owned()));
-            Spanned::new(socket, Location::UNKNOWN, Location::UNKNOWN)
+            let socket = SocketListSpec::One(SocketSpec::Address(Text::new(address)));
+            Spanned::without_position(socket)
         };
         ListenersSpec { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
     }
@@ -41,7 +38,7 @@ pub(crate) enum SocketListSpec {
     /// `data: 127.0.0.1:8787`, or a mapping
     One(SocketSpec),
     /// `data: [127.0.0.1:8787, {address: 0.0.0.0:8443, tls: …}]`
-    Many(#[schemars(with = "Vec<SocketSpec>")] Vec<Spanned<SocketSpec>>),
+    Many(Vec<Spanned<SocketSpec>>),
 }
 
 /// A listener: its address alone, or a mapping.
@@ -49,7 +46,7 @@ pub(crate) enum SocketListSpec {
 #[serde(untagged)]
 pub(crate) enum SocketSpec {
     /// `127.0.0.1:8787`
-    Address(#[schemars(with = "kind::Address")] String),
+    Address(Text<kind::Address>),
     /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
     Mapping(Box<SocketMapping>),
 }
@@ -57,50 +54,45 @@ pub(crate) enum SocketSpec {
 /// The mapping form of a listener.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SocketMapping {
+pub(crate) struct SocketMapping {
     /// An IP address and a port, or `unix:` and the absolute path of a socket. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Address")]
-    pub(crate) address: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) address: Option<Scalar<kind::Address>>,
     /// Who may open a Unix socket, as its file's permissions in octal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Mode>")]
-    pub(crate) mode: Option<SpannedText>,
+    pub(crate) mode: Option<Scalar<kind::Mode>>,
     /// A certificate: then the listener speaks TLS, and nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<ListenerTlsSpec>")]
     pub(crate) tls: Option<Spanned<ListenerTlsSpec>>,
     /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2: `true` or `false`. The
     /// address that it names is that of the client if the connection comes from one of `trusted_proxies`.
     #[serde(default = "proxy_protocol")]
-    #[schemars(with = "kind::Truth")]
-    pub(crate) proxy_protocol: SpannedText,
+    pub(crate) proxy_protocol: Scalar<kind::Truth>,
 }
 
 /// What a listener shows and asks for in TLS. The files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListenerTlsSpec {
+pub(crate) struct ListenerTlsSpec {
     /// A file with the certificate in PEM, and behind it those of the authorities between it and the root. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::FileName")]
-    pub(crate) cert: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) cert: Option<Scalar<kind::FileName>>,
     /// A file with its private key in PEM. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::FileName")]
-    pub(crate) key: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) key: Option<Scalar<kind::FileName>>,
     /// A file with the authorities in PEM whose certificates clients show. Clients need none when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) client_ca: Option<SpannedText>,
+    pub(crate) client_ca: Option<Scalar<kind::FileName>>,
     /// Whether a client without a certificate is turned away (`required`, what counts when left out) or not (`optional`);
     /// one with a certificate of somebody else always is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::ClientAuth>")]
-    pub(crate) client_auth: Option<SpannedText>,
+    pub(crate) client_auth: Option<Scalar<kind::ClientAuth>>,
 }
 
-fn proxy_protocol() -> SpannedText {
+fn proxy_protocol() -> Scalar<kind::Truth> {
     synthetic_text("false")
 }
 
@@ -111,7 +103,7 @@ fn proxy_protocol() -> SpannedText {
 macro_rules! scalars {
     ($($visit:ident: $scalar:ty),+ => $value:ty, $make:expr) => {
         $(fn $visit<E: Error>(self, one: $scalar) -> Result<$value, E> {
-            Ok($make(SocketSpec::Address(one.to_string())))
+            Ok($make(SocketSpec::Address(Text::new(one.to_string()))))
         })+
     };
 }

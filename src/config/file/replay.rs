@@ -3,28 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SpannedText, kind, synthetic_text};
+use super::{Scalar, kind, synthetic_text};
 
 /// How much is kept of runs for clients that come back, on routes whose runs go on without them (`on_disconnect`).
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ReplaySpec {
+pub(crate) struct ReplaySpec {
     /// The most runs that are kept, those that still go on among them. The run that ended first makes room.
-    #[schemars(with = "kind::Count")]
-    pub(crate) runs: SpannedText,
+    pub(crate) runs: Scalar<kind::Count>,
     /// How much all of them may take together. A size.
-    #[schemars(with = "kind::Size")]
-    pub(crate) bytes: SpannedText,
+    pub(crate) bytes: Scalar<kind::Size>,
     /// How much one of them may take. A run that grows beyond it is summed up; one whose sum is larger goes on, and nobody
     /// can come back to it. A size.
-    #[schemars(with = "kind::Size")]
-    pub(crate) run_bytes: SpannedText,
+    pub(crate) run_bytes: Scalar<kind::Size>,
     /// How long a run is kept behind its end. A duration.
-    #[schemars(with = "kind::Duration")]
-    pub(crate) age: SpannedText,
+    pub(crate) age: Scalar<kind::Duration>,
     /// `memory`: a client comes back to the replica that it left. `redis`: to any; what runs say is then in `redis` as well.
-    #[schemars(with = "kind::Store")]
-    pub(crate) store: SpannedText,
+    pub(crate) store: Scalar<kind::Store>,
 }
 
 impl Default for ReplaySpec {
@@ -39,6 +34,6 @@ impl Default for ReplaySpec {
     }
 }
 
-pub(super) fn on_disconnect() -> SpannedText {
+pub(super) fn on_disconnect() -> Scalar<kind::OnDisconnect> {
     synthetic_text("abort")
 }

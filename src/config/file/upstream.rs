@@ -6,26 +6,25 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_saphyr::Spanned;
 
-use super::{SpannedText, kind, synthetic_text};
+use super::{Scalar, Spanned, Text, kind, synthetic_text};
 
 /// Where the agents of a route are: one of them, or a list.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum UpstreamListSpec {
+pub(crate) enum UpstreamListSpec {
     /// `upstream: http://127.0.0.1:9001/chat`
     One(UpstreamSpec),
     /// `upstream: [http://10.0.0.1/chat, {url: http://10.0.0.2/chat, weight: 3}]`
-    Many(#[schemars(with = "Vec<UpstreamSpec>")] Vec<Spanned<UpstreamSpec>>),
+    Many(Vec<Spanned<UpstreamSpec>>),
 }
 
 /// One upstream: its URL alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum UpstreamSpec {
+pub(crate) enum UpstreamSpec {
     /// `http://127.0.0.1:9001/chat`
-    Url(#[schemars(with = "kind::AgentUrl")] String),
+    Url(Text<kind::AgentUrl>),
     /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
     Mapping(Box<UpstreamMapping>),
 }
@@ -33,72 +32,61 @@ pub enum UpstreamSpec {
 /// The mapping form of an upstream.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct UpstreamMapping {
+pub(crate) struct UpstreamMapping {
     /// An `http` or `https` URL, or `unix:/run/agent.sock:/chat`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::AgentUrl")]
-    pub(crate) url: Option<SpannedText>,
+    #[schemars(required)]
+    pub(crate) url: Option<Scalar<kind::AgentUrl>>,
     /// Its share of the runs beside the other upstreams of the route, from 1 to 1000.
     #[serde(default = "weight")]
-    #[schemars(with = "kind::Weight")]
-    pub(crate) weight: SpannedText,
+    pub(crate) weight: Scalar<kind::Weight>,
     /// Which HTTP it is spoken to in: `1`, `2` (by prior knowledge, over TLS by ALPN), or `auto`: HTTP/1.1, and over TLS
     /// what it prefers.
     #[serde(default = "http")]
-    #[schemars(with = "kind::Http")]
-    pub(crate) http: SpannedText,
+    pub(crate) http: Scalar<kind::Http>,
 }
 
-fn weight() -> SpannedText {
+fn weight() -> Scalar<kind::Weight> {
     synthetic_text("1")
 }
 
-fn http() -> SpannedText {
+fn http() -> Scalar<kind::Http> {
     synthetic_text("auto")
 }
 
 /// What TLS connections to agents are made with. Files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct UpstreamTlsSpec {
+pub(crate) struct UpstreamTlsSpec {
     /// A file with the certificates that an agent's one has to come from, in PEM. Those of the system when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) ca: Option<SpannedText>,
+    pub(crate) ca: Option<Scalar<kind::FileName>>,
     /// A file with the gateway's own certificate, and those between it and its root, in PEM; with `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) cert: Option<SpannedText>,
+    pub(crate) cert: Option<Scalar<kind::FileName>>,
     /// A file with the key of `cert`, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::FileName>")]
-    pub(crate) key: Option<SpannedText>,
+    pub(crate) key: Option<Scalar<kind::FileName>>,
     /// The name that an agent's certificate has to be for. The host of its URL when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Text>")]
-    pub(crate) server_name: Option<SpannedText>,
+    pub(crate) server_name: Option<Scalar<kind::Text>>,
 }
 
 /// How agents are asked whether they are well.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct HealthCheckSpec {
+pub(crate) struct HealthCheckSpec {
     /// What is asked for with GET; an answer of 2xx means that the agent is well. Without it a connection is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::Path>")]
-    pub(crate) path: Option<SpannedText>,
+    pub(crate) path: Option<Scalar<kind::Path>>,
     /// How long after one check the next one comes.
-    #[schemars(with = "kind::Duration")]
-    pub(crate) interval: SpannedText,
+    pub(crate) interval: Scalar<kind::Duration>,
     /// How long an agent may take to answer.
-    #[schemars(with = "kind::Duration")]
-    pub(crate) timeout: SpannedText,
+    pub(crate) timeout: Scalar<kind::Duration>,
     /// How many checks in a row have to pass until an agent that failed gets runs again.
-    #[schemars(with = "kind::Count")]
-    pub(crate) healthy: SpannedText,
+    pub(crate) healthy: Scalar<kind::Count>,
     /// How many have to fail until it gets none.
-    #[schemars(with = "kind::Count")]
-    pub(crate) unhealthy: SpannedText,
+    pub(crate) unhealthy: Scalar<kind::Count>,
 }
 
 impl Default for HealthCheckSpec {
@@ -116,14 +104,12 @@ impl Default for HealthCheckSpec {
 /// When an agent that fails is left out for a while.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EjectionSpec {
+pub(crate) struct EjectionSpec {
     /// How many runs in a row have to fail at one address: no connection, no answer, or 502, 503 or 504.
-    #[schemars(with = "kind::Count")]
-    pub(crate) failures: SpannedText,
+    pub(crate) failures: Scalar<kind::Count>,
     /// How long it is left out then; twice as long each time that it fails again on its return, at most 5 minutes.
     #[serde(rename = "for")]
-    #[schemars(with = "kind::Duration")]
-    pub(crate) duration: SpannedText,
+    pub(crate) duration: Scalar<kind::Duration>,
 }
 
 impl Default for EjectionSpec {
@@ -143,7 +129,7 @@ impl<'de> Deserialize<'de> for UpstreamListSpec {
                 out.write_str("a URL, a mapping such as {url: URL, weight: 3}, or a list of them")
             }
             fn visit_str<E: Error>(self, url: &str) -> Result<UpstreamListSpec, E> {
-                Ok(UpstreamListSpec::One(UpstreamSpec::Url(url.to_owned())))
+                Ok(UpstreamListSpec::One(UpstreamSpec::Url(Text::new(url))))
             }
             // A bare port is a number to YAML; it is kept, so that `check` can say what to write instead.
             fn visit_u64<E: Error>(self, port: u64) -> Result<UpstreamListSpec, E> {
@@ -173,7 +159,7 @@ impl<'de> Deserialize<'de> for UpstreamSpec {
                 out.write_str("a URL or a mapping such as {url: URL, weight: 3}")
             }
             fn visit_str<E: Error>(self, url: &str) -> Result<UpstreamSpec, E> {
-                Ok(UpstreamSpec::Url(url.to_owned()))
+                Ok(UpstreamSpec::Url(Text::new(url)))
             }
             fn visit_u64<E: Error>(self, port: u64) -> Result<UpstreamSpec, E> {
                 self.visit_str(&port.to_string())

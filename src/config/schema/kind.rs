@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::config::access;
 use crate::config::enum_values::{self, EnumValues};
+use crate::config::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
 use crate::dialect::{self, ALL, AUTO};
 
 /// The JSON types of what YAML reads where any text is taken: `1`, `1.5` and `true` are texts, too.
@@ -19,19 +20,60 @@ const SCALAR_TYPES: [&str; 3] = ["string", "number", "boolean"];
 /// Which texts stand for something from the environment.
 const REFERENCE_PATTERN: &str = r"\$\{";
 
-/// A scalar with a name of its own in the schema: what it is, its JSON types, and a pattern for it as a text.
+/// A kind of scalar: its schema, and how much of its text is printed.
+pub(crate) trait ScalarKind: JsonSchema {
+    /// Marks the schema with `writeOnly`.
+    const IS_SECRET: bool = false;
+
+    fn redact(text: &str) -> Cow<'_, str> {
+        text.into()
+    }
+}
+
+/// A kind whose text a message may quote.
+pub(crate) trait OpenKind: ScalarKind {}
+
+/// Implements [`ScalarKind`]: `redacted` text is printed in part, but quoted in messages; `secret` text never is.
+macro_rules! disclose {
+    ($name:ident) => {
+        impl ScalarKind for $name {}
+        impl OpenKind for $name {}
+    };
+    ($name:ident redacted $redact:path) => {
+        impl ScalarKind for $name {
+            fn redact(text: &str) -> Cow<'_, str> {
+                $redact(text)
+            }
+        }
+        impl OpenKind for $name {}
+    };
+    ($name:ident secret $redact:path) => {
+        impl ScalarKind for $name {
+            const IS_SECRET: bool = true;
+
+            fn redact(text: &str) -> Cow<'_, str> {
+                $redact(text)
+            }
+        }
+    };
+}
+
+/// Defines scalars by name in the schema, disclosure, JSON types and pattern.
 macro_rules! scalars {
-    ($($(#[doc = $doc:literal])+ $name:ident $word:literal: $types:expr, $pattern:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $word:literal $([$($disclosure:tt)+])?: $types:expr, $pattern:expr;)+) => {
         $(
             $(#[doc = $doc])+
+            #[derive(Debug, Clone)]
             pub(crate) struct $name;
+
+            disclose!($name $($($disclosure)+)?);
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
                     $word.into()
                 }
                 fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    scalar_schema(concat!($($doc),+).trim(), &$types, $pattern)
+                    scalar_schema(concat!($($doc),+).trim(), &$types, $pattern, $name::IS_SECRET)
                 }
             }
         )+
@@ -58,23 +100,29 @@ scalars! {
     /// A path that begins with `/`.
     Path "path": ["string"], "/.*";
     /// A path that begins with `/`, with `{thread_id}` in it.
-    EventsPath "path-of-events": ["string"], r"/.*\{thread_id\}.*";
+    EventsPath "path-of-events" [redacted redact_url]: ["string"], r"/.*\{thread_id\}.*";
     /// The name of a file. A relative one starts at the folder of the configuration.
     FileName "file": SCALAR_TYPES, "";
     /// An `http` or `https` URL.
-    Url "url": ["string"], "[hH][tT][tT][pP][sS]?://.+";
+    Url "url" [redacted redact_url]: ["string"], "[hH][tT][tT][pP][sS]?://.+";
     /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
-    AgentUrl "url-of-agent": ["string"], "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+";
+    AgentUrl "url-of-agent" [redacted redact_url]: ["string"], "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+";
     /// `redis://host:6379/0`, or `rediss://` for TLS.
-    RedisUrl "url-of-redis": ["string"], "[rR][eE][dD][iI][sS][sS]?://.+";
+    RedisUrl "url-of-redis" [secret redact_url]: ["string"], "[rR][eE][dD][iI][sS][sS]?://.+";
     /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
     WebOrigin "origin": ["string"], r"(\*|[a-z][a-z0-9+.-]*://.+)";
     /// The name of a field of requests, in lower case.
     Field "field": SCALAR_TYPES, "[!#$%&'*+.^_`|~0-9a-z-]+";
     /// The value of a field. In quotes if YAML could read it as something else than text.
-    FieldValue "value-of-field": ["string"], "";
+    FieldValue "value-of-field" [secret redact_secret]: ["string"], "";
+    /// What a field's value begins with. In quotes if YAML could read it as something else than text.
+    FieldPrefix "prefix-of-field" [secret redact_prefix]: SCALAR_TYPES, "";
+    /// The `iss` of tokens, mostly a URL. In quotes if YAML could read it as something else than text.
+    Issuer "issuer" [redacted redact_url]: SCALAR_TYPES, "";
+    /// A secret, never printed. In quotes if YAML could read it as something else than text.
+    Secret "secret" [secret redact_secret]: SCALAR_TYPES, "";
     /// SHA-256 in 64 hexadecimal digits.
-    Digest "sha256": ["string", "number"], "[0-9a-fA-F]{64}";
+    Digest "sha256" [secret redact_digest]: ["string", "number"], "[0-9a-fA-F]{64}";
     /// A date, or a date and a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z`.
     Moment "date": ["string"], "[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?";
     /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
@@ -83,12 +131,15 @@ scalars! {
     OnDisconnect "on-disconnect": ["string"], r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))";
 }
 
-fn scalar_schema(what: &str, types: &[&str], pattern: &str) -> Schema {
+fn scalar_schema(what: &str, types: &[&str], pattern: &str, is_secret: bool) -> Schema {
     let pattern = if pattern.is_empty() { r"\S".to_owned() } else { format!(r"^\s*{pattern}\s*$|{REFERENCE_PATTERN}") };
     let kinds = if let [one] = types { json!(one) } else { json!(types) };
     let mut schema = json_schema!({ "description": what, "type": kinds, "pattern": pattern });
     if types.contains(&"integer") {
         schema.insert("minimum".to_owned(), json!(1));
+    }
+    if is_secret {
+        schema.insert("writeOnly".to_owned(), json!(true));
     }
     schema
 }
@@ -98,7 +149,10 @@ macro_rules! choices {
     ($($(#[doc = $doc:literal])+ $name:ident: $words:expr;)+) => {
         $(
             $(#[doc = $doc])+
+            #[derive(Debug, Clone)]
             pub(crate) struct $name;
+
+            disclose!($name);
 
             impl JsonSchema for $name {
                 fn inline_schema() -> bool {
@@ -167,7 +221,10 @@ fn enum_or_reference(known: &[Value]) -> Schema {
 }
 
 /// A dialect: a built-in one, one of `dialects`, or `auto`.
+#[derive(Debug, Clone)]
 pub(crate) struct DialectRefKind;
+
+disclose!(DialectRefKind);
 
 impl JsonSchema for DialectRefKind {
     fn schema_name() -> Cow<'static, str> {
@@ -184,7 +241,10 @@ impl JsonSchema for DialectRefKind {
 }
 
 /// Whose requests a rate limit counts together.
+#[derive(Debug, Clone)]
 pub(crate) struct LimitKey;
+
+disclose!(LimitKey);
 
 impl JsonSchema for LimitKey {
     fn inline_schema() -> bool {
@@ -197,22 +257,6 @@ impl JsonSchema for LimitKey {
         let pattern =
             format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
         json_schema!({ "anyOf": [{ "enum": value_names(enum_values::LIMIT_KEY) }, { "type": "string", "pattern": pattern }] })
-    }
-}
-
-/// One scalar or a list of scalars.
-pub(crate) struct ScalarOrListKind<K>(PhantomData<K>);
-
-impl<K: JsonSchema> JsonSchema for ScalarOrListKind<K> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("OneOrMany_{}", K::schema_name()).into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<K>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::{ConfigProblem, load};
 use crate::guard::identity::Identity;
 use crate::net::digest;
 use crate::net::file_watcher::Watched;
+use crate::telemetry::internal_event::report_watched_files;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use futures_util::future::join_all;
@@ -93,7 +94,7 @@ impl ApiKeys {
     pub(crate) async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {
             if let ApiKeyList::Watched(file) = &source.keys {
-                file.watch().await;
+                file.watch(report_watched_files).await;
             }
         }))
         .await;

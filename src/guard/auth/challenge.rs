@@ -1,86 +1,10 @@
 //! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
 
-use super::Authenticator;
-use crate::config::RouteConfig;
+use super::authenticator::Authenticator;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::RouteMatch;
+use crate::guard::route_match::RouteMatch;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
-use serde_json::json;
-use std::collections::HashMap;
-
-/// What RFC 9728, section 3 registers.
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-
-/// The gateway as a protected resource (RFC 9728).
-#[derive(Debug)]
-pub(super) struct ProtectedResource {
-    /// `https://gateway.example`, of `https://gateway.example/base`
-    origin: String,
-    /// `/base`, or nothing
-    base: String,
-    /// documents by their path
-    documents: HashMap<String, String>,
-}
-
-impl ProtectedResource {
-    /// `issuers` gives what is known of an issuer by its name in the configuration.
-    pub(crate) fn new<'c>(
-        url: &str,
-        routes: &[RouteConfig],
-        issuer: impl Fn(&str) -> Option<&'c str>,
-    ) -> ProtectedResource {
-        let authority = url.find("://").map_or(0, |scheme| scheme + "://".len());
-        let path = url[authority..].find('/').map_or(url.len(), |slash| authority + slash);
-        let (origin, base) = (url[..path].to_owned(), url[path..].trim_end_matches('/').to_owned());
-        let mut resource = ProtectedResource { origin, base, documents: HashMap::new() };
-        let (mut everybody, mut everything) = (Vec::new(), Vec::new());
-        for route in routes {
-            let issuers: Vec<_> = route.access.methods.iter().filter_map(|name| issuer(name)).collect();
-            let scopes: Vec<_> = route.access.require.scopes.iter().map(String::as_str).collect();
-            if !issuers.is_empty() {
-                resource.add_document(&route.path, &issuers, &scopes);
-                everybody.extend(issuers);
-                everything.extend(scopes);
-            }
-        }
-        if !everybody.is_empty() {
-            resource.add_document("", &everybody, &everything);
-        }
-        resource
-    }
-
-    /// Section 2, of the route at `path`.
-    fn add_document(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
-        let distinct = |all: &[&str]| {
-            let mut all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
-            all.sort();
-            all.dedup();
-            all
-        };
-        let mut document = json!({
-            "resource": format!("{}{}{path}", self.origin, self.base),
-            // "issuer identifiers, as defined in RFC 8414": URLs. Whoever shares a secret with the gateway may have none.
-            "authorization_servers": distinct(issuers).into_iter().filter(|one| one.contains("://")).collect::<Vec<_>>(),
-            "bearer_methods_supported": ["header"],
-        });
-        if !scopes.is_empty() {
-            document["scopes_supported"] = distinct(scopes).into();
-        }
-        self.documents.insert(format!("{WELL_KNOWN}{}{path}", self.base), document.to_string());
-    }
-
-    /// Section 3.1: the well-known text stands "between the host component and the path".
-    fn metadata_url(&self, path: &str) -> Option<String> {
-        let at = format!("{WELL_KNOWN}{}{path}", self.base);
-        self.documents.contains_key(&at).then(|| format!("{}{at}", self.origin))
-    }
-
-    /// The document at a path.
-    pub(crate) fn document(&self, path: &str) -> Option<&str> {
-        self.documents.get(path).map(String::as_str)
-    }
-}
 
 impl Authenticator {
     /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
@@ -207,34 +131,6 @@ fn error_description(reason: AuthReason) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// RFC 9728, section 3.1: `https://resource.example.com/resource1` has its metadata at
-    /// `https://resource.example.com/.well-known/oauth-protected-resource/resource1`.
-    #[test]
-    fn puts_the_metadata_path_between_host_and_resource() {
-        for (url, at, resource) in [
-            ("https://resource.example.com", "", "https://resource.example.com/resource1"),
-            ("https://resource.example.com:8443/a/b", "/a/b", "https://resource.example.com:8443/a/b/resource1"),
-        ] {
-            let mut known = ProtectedResource::new(url, &[], |_| None);
-            known.add_document(
-                "/resource1",
-                &["https://b.example", "https://a.example", "shared", "https://a.example"],
-                &[],
-            );
-            let path = format!("/.well-known/oauth-protected-resource{at}/resource1");
-            let origin = url.strip_suffix(at).expect("an origin");
-            assert_eq!(known.metadata_url("/resource1").as_deref(), Some(&*format!("{origin}{path}")));
-            let document: serde_json::Value =
-                serde_json::from_str(known.document(&path).expect("a document")).expect("JSON");
-            let expected = json!({
-                "resource": resource, "bearer_methods_supported": ["header"],
-                "authorization_servers": ["https://a.example", "https://b.example"],
-            });
-            assert_eq!(document, expected);
-            assert_eq!((known.metadata_url("/other"), known.document("/")), (None, None));
-        }
-    }
 
     /// RFC 6750, section 3: "Values for the "error" and "error_description" attributes MUST NOT include characters outside
     /// the set %x20-21 / %x23-5B / %x5D-7E."

@@ -9,14 +9,15 @@
 //!
 //! One task fetches, so there is never more than one fetch of an issuer at once, however many requests wait for it.
 
+use super::document::{DocumentFetcher, DocumentUrl};
 use super::jwt::UnverifiedToken;
 use super::key_set::KeySet;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::load::KeyMismatch;
 use crate::guard::identity::Identity;
 use crate::net::file_watcher::Watched;
-use crate::net::http_client::{FetchUrl, HttpFetcher};
 use crate::telemetry::label::AuthReason;
+use crate::telemetry::label::JwksRefresh;
 use crate::telemetry::metric::IssuerMetrics;
 use crate::telemetry::{Metrics, internal_event};
 use arc_swap::ArcSwapOption;
@@ -63,7 +64,7 @@ enum IssuerKeySource {
 struct RemoteJwks {
     name: Arc<str>,
     settings: Settings,
-    fetcher: HttpFetcher,
+    fetcher: DocumentFetcher,
     keys: ArcSwapOption<KeySet>,
     state: watch::Sender<FetchState>,
     /// ends the wait for the next fetch
@@ -118,7 +119,11 @@ impl TokenIssuer {
     ///
     /// # Errors
     /// What of a file or a URL cannot be used.
-    pub(crate) fn new(settings: &Settings, fetcher: &HttpFetcher, metrics: &Metrics) -> Result<TokenIssuer, String> {
+    pub(crate) fn new(
+        settings: &Settings,
+        fetcher: &DocumentFetcher,
+        metrics: &Metrics,
+    ) -> Result<TokenIssuer, String> {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
         let source = match &settings.keys {
@@ -150,7 +155,7 @@ impl TokenIssuer {
     pub(crate) async fn keep_fresh(&self) {
         match &self.source {
             IssuerKeySource::Fixed(_) => std::future::pending().await,
-            IssuerKeySource::File(file) => file.watch().await,
+            IssuerKeySource::File(file) => file.watch(internal_event::report_watched_files).await,
             IssuerKeySource::Remote(remote) => remote.refresh_loop().await,
         }
     }
@@ -254,24 +259,27 @@ fn watch_key_file(
     Watched::open(path, parse).map(IssuerKeySource::File)
 }
 
-/// Counts what an attempt to have keys brought.
+/// Counts an attempt to fetch keys; `None` is a failure.
 fn record_refresh(metrics: &IssuerMetrics, keys: Option<&KeySet>) {
+    let Some(keys) = keys else { return metrics.refreshes.get(JwksRefresh::Failed).inc() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    metrics.record_refresh(keys.map(|keys| (keys.len(), i64::try_from(now).unwrap_or(i64::MAX))));
+    metrics.keys.set_count(keys.len());
+    metrics.last_success.set(i64::try_from(now).unwrap_or(i64::MAX));
+    metrics.refreshes.get(JwksRefresh::Fetched).inc();
 }
 
 impl RemoteJwks {
     fn new(
         name: &Arc<str>,
         settings: &Settings,
-        fetcher: HttpFetcher,
+        fetcher: DocumentFetcher,
         metrics: IssuerMetrics,
     ) -> Result<RemoteJwks, String> {
         let url = match &settings.keys {
             IssuerKeysConfig::Url(url) => url,
             _ => &settings.issuer,
         };
-        FetchUrl::parse(url).map_err(|why| format!("the URL of the issuer `{name}` {why}"))?;
+        DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{name}` {why}"))?;
         let now = Instant::now();
         // The first fetch is as good as begun: whoever comes before it waits for it.
         let state = FetchState { fetching: true, completed: 0, refetch_after: now, next_fetch: now, failure: None };
@@ -341,7 +349,7 @@ impl RemoteJwks {
     /// The keys that the issuer has now, and for how long to use them.
     async fn fetch(&self) -> Result<(KeySet, Duration), String> {
         let url = match &self.settings.keys {
-            IssuerKeysConfig::Url(url) => FetchUrl::parse(url)?,
+            IssuerKeysConfig::Url(url) => DocumentUrl::parse(url).map_err(|error| error.to_string())?,
             _ => self.discover_jwks_url().await?,
         };
         let document = self.fetcher.get(&url).await.map_err(|why| format!("JWKS: {why}"))?;
@@ -350,10 +358,11 @@ impl RemoteJwks {
     }
 
     /// Where the issuer says that its keys are.
-    async fn discover_jwks_url(&self) -> Result<FetchUrl, String> {
+    async fn discover_jwks_url(&self) -> Result<DocumentUrl, String> {
         let issuer = &self.settings.issuer;
         // OpenID Connect Discovery 1.0, section 4.1: "any terminating / MUST be removed before appending".
-        let url = FetchUrl::parse(&format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')))?;
+        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let url = DocumentUrl::parse(&url).map_err(|error| error.to_string())?;
         let document = self.fetcher.get(&url).await.map_err(|why| format!("discovery: {why}"))?;
         let document: Value = serde_json::from_slice(&document.body).map_err(|_| "discovery: no JSON")?;
         // Section 4.3: "The issuer value returned MUST be identical to the Issuer URL that was used as the prefix".
@@ -361,7 +370,7 @@ impl RemoteJwks {
             return Err("discovery: the document is about another issuer".to_owned());
         }
         let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or("discovery: no `jwks_uri`")?;
-        let keys = FetchUrl::parse(keys).map_err(|why| format!("discovery: `jwks_uri` {why}"))?;
+        let keys = DocumentUrl::parse(keys).map_err(|why| format!("discovery: `jwks_uri` {why}"))?;
         // An issuer elsewhere has no business with what listens on this machine only.
         if keys.is_loopback() && !url.is_loopback() {
             return Err("discovery: `jwks_uri` leads to this machine".to_owned());

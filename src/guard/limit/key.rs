@@ -2,8 +2,10 @@
 
 use super::local::QuotaKey;
 use crate::config::access::RateLimitKey;
-use crate::guard::client_addr::{ClientAddr, client_network};
-use crate::guard::{CallerContext, Identity, RouteMatch};
+use crate::guard::client_addr::ClientAddr;
+use crate::guard::identity::{CallerContext, Identity};
+use crate::guard::route_match::RouteMatch;
+use crate::net::peer_addr::client_network;
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderName;
 use http::request::Parts;
@@ -45,7 +47,7 @@ impl<'r> LimitKeySource<'r> {
         let mut digest = Context::new(&SHA256);
         self.write_parts(&mut digest);
         let digest = digest.finish();
-        digest.as_ref().iter().take(REDIS_KEY_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&digest.as_ref()[..REDIS_KEY_BYTES])
     }
 
     /// Gives whether somebody vouches for the name: a caller cannot have as many of those as it likes.

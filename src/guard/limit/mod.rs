@@ -7,8 +7,8 @@
 //! refused later.
 
 mod headers;
-mod key;
 mod local;
+mod key;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,10 @@ use self::headers::ceil_seconds;
 use self::key::LimitKeySource;
 use self::local::{LocalCount, LocalLimiter};
 use self::remote::{QuotaVerdict, RemoteCheck, RemoteLimiter};
-use super::{CallerContext, Gate, GateReport, Identity, RequestKind, RequestPolicy, RouteMatch};
+use super::dry_run::GateReport;
+use super::gate::Gate;
+use super::identity::{CallerContext, Identity};
+use super::route_match::{RequestKind, RouteMatch};
 use crate::config::access::{self, OnError, RateLimitKey, RateLimitQuota, RateLimitsConfig};
 use crate::error::{Rejection, RejectionKind};
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
@@ -144,7 +147,7 @@ impl RequestLimiter {
 
     /// Says in the metrics how many callers are counted now.
     pub(crate) fn update_gauges(&self) {
-        self.metrics.set_limit_keys(self.tiers().map(|tier| tier.local.key_count()).sum());
+        self.metrics.process().limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
 
     fn tiers(&self) -> impl Iterator<Item = &PolicyTier> {
@@ -181,7 +184,7 @@ impl RequestLimiter {
                 said.extend(verdicts.map(|(asked, verdict)| asked.apply_remote(verdict)));
             }
             Err(RedisQueryFailed) => {
-                self.metrics.inc_limit_backend_error();
+                self.metrics.process().limit_backend_errors.inc();
                 said.extend(shared.into_iter().map(|asked| asked.apply_on_error(self.on_error)));
             }
         }
@@ -295,7 +298,7 @@ fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHe
         match one.local_count {
             Some(taken) if refused => one.check.tier.local.refund(one.check.key, taken),
             _ if refused && one.verdict.is_ok() => {}
-            _ => one.check.policy.metrics.inc_decision(one.decision),
+            _ => one.check.policy.metrics.decisions.get(one.decision).inc(),
         }
         headers.statuses.push(one.status(refused));
     }
@@ -324,28 +327,28 @@ impl QuotaDecision<'_> {
 
 /// The gate of the limits that need not know who calls: by address, header and route, without tiers.
 #[derive(Clone, Debug)]
-pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 
 impl Gate for PreAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.limits.pass(head, true).await
+        self.0.pass(head, true).await
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of anybody", self.0.limits.describe(head, true), DEPENDS_ON_COUNT)
+        GateReport::depends_on("limits of anybody", self.0.describe(head, true), DEPENDS_ON_COUNT)
     }
 }
 
 /// The gate of all other limits.
 #[derive(Clone, Debug)]
-pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 
 impl Gate for PostAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.limits.pass(head, false).await
+        self.0.pass(head, false).await
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of callers", self.0.limits.describe(head, false), DEPENDS_ON_COUNT)
+        GateReport::depends_on("limits of callers", self.0.describe(head, false), DEPENDS_ON_COUNT)
     }
 }

@@ -95,8 +95,8 @@ impl ConnectionActivity {
             let until = match &mut *self.phase() {
                 ConnectionPhase::Idle { since } => Some(*since + timeouts.idle),
                 ConnectionPhase::ReadingHead { since } => Some(*since + timeouts.head),
-                ConnectionPhase::Busy { has_waiter: awaited, .. } => {
-                    *awaited = true;
+                ConnectionPhase::Busy { has_waiter, .. } => {
+                    *has_waiter = true;
                     None
                 }
             };
@@ -166,31 +166,32 @@ mod tests {
     use super::*;
     use tokio::time::{advance, timeout};
 
-    const PATIENCE: ConnectionTimeouts =
+    const TIMEOUTS: ConnectionTimeouts =
         ConnectionTimeouts { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
 
     /// Returns the time until the connection is closed.
     async fn time_until_overdue(activity: &ConnectionActivity) -> Option<Duration> {
         let since = Instant::now();
-        let waited = timeout(Duration::from_secs(1000), activity.wait_overdue(PATIENCE)).await;
+        let waited = timeout(Duration::from_secs(1000), activity.wait_overdue(TIMEOUTS)).await;
         waited.ok().map(|()| since.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
     async fn times_out_the_head_and_idle_phases_but_not_a_run() {
         let activity = ConnectionActivity::new();
-        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.head));
-        let (first, second) = (activity.begin_request(), activity.begin_request());
+        assert_eq!(time_until_overdue(&activity).await, Some(TIMEOUTS.head));
+        let first = activity.begin_request();
+        let second = activity.begin_request();
         assert_eq!(time_until_overdue(&activity).await, None);
         drop(first);
         assert!(activity.is_busy());
         drop(second);
-        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.idle));
+        assert_eq!(time_until_overdue(&activity).await, Some(TIMEOUTS.idle));
         // Late reads of a response postpone the end; the bytes of a head do not.
         drop(activity.begin_request());
         advance(Duration::from_secs(60)).await;
         activity.on_write();
-        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.idle));
+        assert_eq!(time_until_overdue(&activity).await, Some(TIMEOUTS.idle));
         drop(activity.begin_request());
         activity.on_read();
         advance(Duration::from_secs(20)).await;
@@ -201,10 +202,10 @@ mod tests {
     /// A later timeout does not hide an earlier one.
     #[tokio::test(start_paused = true)]
     async fn wakes_the_waiting_task_at_each_phase_change() {
-        for patience in [PATIENCE, ConnectionTimeouts { head: PATIENCE.idle, idle: PATIENCE.head }] {
+        for timeouts in [TIMEOUTS, ConnectionTimeouts { head: TIMEOUTS.idle, idle: TIMEOUTS.head }] {
             let activity = ConnectionActivity::new();
             let waiting = Arc::clone(&activity);
-            let waiting = tokio::spawn(async move { waiting.wait_overdue(patience).await });
+            let waiting = tokio::spawn(async move { waiting.wait_overdue(timeouts).await });
             let yields = async || tokio::task::yield_now().await;
             yields().await;
             let busy = activity.begin_request();
@@ -215,7 +216,7 @@ mod tests {
             activity.on_read();
             let since = Instant::now();
             waiting.await.expect("no panic");
-            assert_eq!(since.elapsed(), patience.head);
+            assert_eq!(since.elapsed(), timeouts.head);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
-use crate::guard::client_addr::{PeerAddr, client_network};
+use crate::net::peer_addr::{PeerAddr, client_network};
 use crate::telemetry::ListenerMetrics;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -40,15 +40,16 @@ impl ConnectionLimit {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
 
-    fn new(most: usize, per_address: Option<NonZeroUsize>, trusted: TrustedProxies) -> Self {
-        let (open, addresses) = (AtomicUsize::new(0), Mutex::default());
-        ConnectionLimit(Arc::new(ConnectionLimitState { max: most, open, exempt: trusted, per_address, addresses }))
+    fn new(max: usize, per_address: Option<NonZeroUsize>, exempt: TrustedProxies) -> Self {
+        let open = AtomicUsize::new(0);
+        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses: Mutex::default() }))
     }
 
     pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {
-        let one_more = |open: usize| (open < self.0.max).then_some(open + 1);
-        self.0.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        metrics.set_connection_open(true);
+        let max = self.0.max;
+        let open = &self.0.open;
+        open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < max).then_some(open + 1)).ok()?;
+        metrics.connections.active.inc();
         Some(ConnectionPermit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
     }
 }
@@ -65,14 +66,15 @@ impl ConnectionPermit {
     /// Counts the connection for `origin`. Returns `false` if that address has reached its limit.
     #[must_use]
     pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
-        let (Some(most), PeerAddr::Tcp(address)) = (self.shared.per_address, origin) else { return true };
+        let Some(limit) = self.shared.per_address else { return true };
+        let PeerAddr::Tcp(address) = origin else { return true };
         if self.shared.exempt.contains(address.ip()) {
             return true;
         }
         let address = client_network(address.ip());
         let mut addresses = self.shared.addresses.lock();
         let count = addresses.entry(address).or_insert(0);
-        let admitted = *count < most.get();
+        let admitted = *count < limit.get();
         if admitted {
             *count += 1;
             self.address = Some(address);
@@ -84,7 +86,7 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::AcqRel);
-        self.metrics.set_connection_open(false);
+        self.metrics.connections.active.dec();
         let Some(address) = self.address else { return };
         let mut addresses = self.shared.addresses.lock();
         if let Some(count) = addresses.get_mut(&address) {
@@ -107,7 +109,8 @@ mod tests {
 
     #[test]
     fn limits_connections_and_reuses_freed_slots() {
-        let (connections, metrics) = (ConnectionLimit::new(2, None, TrustedProxies::default()), metrics());
+        let connections = ConnectionLimit::new(2, None, TrustedProxies::default());
+        let metrics = metrics();
         let first = connections.try_acquire(&metrics).expect("a place");
         let second = connections.try_acquire(&metrics).expect("a place");
         assert!(connections.try_acquire(&metrics).is_none());
@@ -120,7 +123,8 @@ mod tests {
     #[test]
     fn counts_connections_per_address_until_they_close() {
         let trusted = TrustedProxies { networks: vec!["10.0.0.0/8".parse().expect("a network")], unix: false };
-        let (connections, metrics) = (ConnectionLimit::new(100, NonZeroUsize::new(1), trusted), metrics());
+        let connections = ConnectionLimit::new(100, NonZeroUsize::new(1), trusted);
+        let metrics = metrics();
         let count = |address: &str| {
             let mut permit = connections.try_acquire(&metrics).expect("a place");
             let origin = address.parse().map_or(PeerAddr::Unix, PeerAddr::Tcp);

@@ -65,13 +65,13 @@ where
         if (&mut stream).await.is_err() {
             return Ok(());
         }
-        let RawChunkedWriter { framing: head, read_ahead: ahead, io: given_back, .. } = *stream;
-        io = given_back;
-        if head != BodyFraming::Chunked || *shutdown.borrow() {
+        let RawChunkedWriter { framing, read_ahead, .. } = *stream;
+        io = stream.io;
+        if framing != BodyFraming::Chunked || *shutdown.borrow() {
             let _ = io.shutdown().await;
             return Ok(());
         }
-        io.put_back(&ahead);
+        io.put_back(&read_ahead);
     }
     Ok(())
 }
@@ -91,25 +91,25 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let bypass = HandoffCell::default();
-    let tapped = TokioIo::new(HeadTap { handoff: bypass.clone(), io });
-    let diverting = CapturingService { handoff: bypass.clone(), inner: service };
+    let handoff = HandoffCell::default();
+    let io = TokioIo::new(HeadTap { handoff: handoff.clone(), io });
+    let service = CapturingService { handoff: handoff.clone(), inner: service };
     // Boxed, to be freed while a stream lasts.
-    let mut connection = Box::new(builder.serve_connection(tapped, diverting));
-    let mut asked = false;
-    let (body, head) = loop {
+    let mut connection = Box::new(builder.serve_connection(io, service));
+    let mut is_closing = false;
+    let (body, framing) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
             // Every other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
-            Poll::Pending => bypass.take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
+            Poll::Pending => handoff.take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
         });
         tokio::select! {
             written = served => match written? {
                 Some(written) => break written,
                 None => return Ok(None),
             },
-            _ = shutdown.changed(), if !asked => asked = true,
+            _ = shutdown.changed(), if !is_closing => is_closing = true,
         }
         Pin::new(&mut *connection).graceful_shutdown();
     };
@@ -118,7 +118,7 @@ where
     Ok(Some(Box::new(RawChunkedWriter {
         io,
         body,
-        framing: head,
+        framing,
         write_state: RawWriteState::Idle,
         read_ahead: parts.read_buf.to_vec(),
     })))
@@ -202,9 +202,9 @@ impl<B> HandoffCell<B> {
     fn take_body(&self) -> Option<(B, BodyFraming)> {
         let mut state = self.state();
         let HandoffState::Captured { written, .. } = &*state else { return None };
-        let head = BodyFraming::parse(written)?;
+        let framing = BodyFraming::parse(written)?;
         match std::mem::replace(&mut *state, HandoffState::Idle) {
-            HandoffState::Captured { body, .. } => Some((body, head)),
+            HandoffState::Captured { body, .. } => Some((body, framing)),
             HandoffState::Idle | HandoffState::Flushing => None,
         }
     }
@@ -228,8 +228,8 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // HEAD has no body, whatever its head says [RFC 9110 §9.3.2].
-        let bypass = (*request.method() != Method::HEAD).then(|| self.handoff.clone());
-        CapturingFuture { handoff: bypass, inner: self.inner.call(request) }
+        let handoff = (*request.method() != Method::HEAD).then(|| self.handoff.clone());
+        CapturingFuture { handoff, inner: self.inner.call(request) }
     }
 }
 
@@ -247,10 +247,10 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (parts, body) = ready!(Pin::new(&mut self.inner).poll(cx))?.into_parts();
-        let stream = body.size_hint().exact().is_none() && !body.is_end_stream();
-        let body = match self.handoff.take().filter(|_| stream) {
+        let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
+        let body = match self.handoff.take().filter(|_| is_stream) {
             None => HyperBody::Inline(body),
-            Some(bypass) => bypass.capture(body),
+            Some(handoff) => handoff.capture(body),
         };
         Poll::Ready(Ok(Response::from_parts(parts, body)))
     }
@@ -349,13 +349,13 @@ where
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let RawChunkedWriter { io, body, framing: head, write_state: out, read_ahead: ahead } = &mut *self;
-        read_ahead(io, ahead, cx)?;
+        let RawChunkedWriter { io, body, framing, write_state, read_ahead } = &mut *self;
+        poll_read_ahead(io, read_ahead, cx)?;
         loop {
-            match out {
+            match write_state {
                 RawWriteState::Chunk(chunk) => {
                     ready!(chunk.poll_write(io, cx))?;
-                    *out = RawWriteState::Idle;
+                    *write_state = RawWriteState::Idle;
                 }
                 RawWriteState::FinalChunk(chunk) => {
                     ready!(chunk.poll_write(io, cx))?;
@@ -365,12 +365,14 @@ where
                     Poll::Ready(Some(Ok(frame))) => {
                         // An empty chunk would be the last one [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
-                            *out = RawWriteState::Chunk(Http1Chunk::new(data, head.is_chunked()));
+                            *write_state = RawWriteState::Chunk(Http1Chunk::new(data, framing.is_chunked()));
                         }
                     }
                     // Aborted: closing without a last chunk shows that to the client.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                    Poll::Ready(None) => *out = RawWriteState::FinalChunk(Http1Chunk::final_chunk(head.is_chunked())),
+                    Poll::Ready(None) => {
+                        *write_state = RawWriteState::FinalChunk(Http1Chunk::final_chunk(framing.is_chunked()))
+                    }
                     Poll::Pending => {
                         let _ = Pin::new(io).poll_flush(cx)?;
                         return Poll::Pending;
@@ -382,7 +384,7 @@ where
 }
 
 /// Reads what the client sends, to notice when it disconnects.
-fn read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
+fn poll_read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
     while ahead.len() < READ_AHEAD_LIMIT {
         let mut bytes = [0; READ_SIZE];
         let mut buf = ReadBuf::new(&mut bytes);

@@ -97,7 +97,8 @@ mod tests {
     async fn detect_at_split(bytes: &[u8], cut: usize) -> (DetectedVersion, Vec<u8>) {
         let (mut peer, stream) = tokio::io::duplex(64);
         let (first, second) = bytes.split_at(cut);
-        let (first, second) = (first.to_vec(), second.to_vec());
+        let first = first.to_vec();
+        let second = second.to_vec();
         tokio::spawn(async move {
             use tokio::io::AsyncWriteExt;
             for part in [first, second] {

@@ -3,7 +3,7 @@
 use super::listener_tls::ListenerTls;
 use super::transport::RawStream;
 use crate::config::listen::{ListenAddress, ListenerConfig};
-use crate::guard::client_addr::PeerAddr;
+use crate::net::peer_addr::PeerAddr;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs;
 use std::io;
@@ -151,9 +151,14 @@ impl ListeningSocket {
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// device and inode
-    identity: (u64, u64),
+    identity: FileIdentity,
     released: AtomicBool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
 }
 
 impl SocketFile {
@@ -187,8 +192,8 @@ impl Drop for SocketFile {
     }
 }
 
-fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|data| (data.dev(), data.ino()))
+fn file_identity(path: &Path) -> io::Result<FileIdentity> {
+    fs::symlink_metadata(path).map(|data| FileIdentity { device: data.dev(), inode: data.ino() })
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
@@ -213,21 +218,21 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
 }
 
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
-    let there = match fs::symlink_metadata(path) {
+    let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        there => there?,
+        metadata => metadata?,
     };
-    if !there.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is no socket is there"));
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket"));
     }
-    let knock = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    knock.set_nonblocking(true)?;
-    match knock.connect(&SockAddr::unix(path)?) {
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    probe.set_nonblocking(true)?;
+    match probe.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         // It accepts connections, or its queue is full.
-        Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
+        Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"))
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it"))
         }
         Err(error) => Err(error),
     }

@@ -12,7 +12,6 @@ use crate::telemetry::ListenerMetrics;
 use crate::telemetry::internal_event::{CertificateExpired, CertificateReloadFailed, CertificateReloaded};
 use crate::telemetry::label::ConnectionRejectReason;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -42,8 +41,8 @@ impl ListenerTls {
     /// A file cannot be read or used.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
-        let paths: Vec<PathBuf> =
-            [&files.cert, &files.key].into_iter().chain(client.map(|client| &client.ca)).cloned().collect();
+        let mut paths = vec![files.cert.clone(), files.key.clone()];
+        paths.extend(client.map(|client| client.ca.clone()));
         let required = client.is_some_and(|client| client.required);
         let replaces = AtomicBool::new(false);
         let material = Watched::open_all(paths, move |contents| {
@@ -53,14 +52,16 @@ impl ListenerTls {
                 return Err("the certificate has expired".to_owned());
             }
             Ok(material)
-        })?;
-        Ok(ListenerTls { material })
+        });
+        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert))? })
     }
 
     /// Reports the first certificate.
     pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
-        metrics.set_not_after(not_after);
+        if let Some(tls) = &metrics.tls {
+            tls.not_after.set(not_after);
+        }
         if not_after <= unix_seconds() {
             CertificateExpired { listener, not_after }.emit();
         }
@@ -68,18 +69,14 @@ impl ListenerTls {
 
     /// Reloads the certificate when its files change. Never returns.
     pub(super) async fn watch(&self, listener: &str, metrics: &ListenerMetrics) {
-        loop {
-            match self.material.changed().await {
-                Ok(()) => {
-                    let not_after = self.material.get().not_after;
-                    CertificateReloaded { listener, not_after }.emit(metrics);
-                }
+        self.material
+            .watch(|_, result| match result {
+                Ok(()) => CertificateReloaded { listener, not_after: self.material.get().not_after }.emit(metrics),
                 Err(cause) => CertificateReloadFailed { listener, cause: &cause }.emit(metrics),
-            }
-        }
+            })
+            .await;
     }
 
-    ///
     /// # Errors
     /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(

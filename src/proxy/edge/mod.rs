@@ -25,7 +25,7 @@ pub(crate) use listener::{BindError, Listener, SocketFile};
 pub(crate) use plane::{PlaneConfig, plane_service};
 
 use crate::config::LimitsConfig;
-use crate::guard::client_addr::PeerInfo;
+use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::label::ConnectionRejectReason;
 use activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
 use bytes::Bytes;
@@ -112,7 +112,7 @@ impl<S> EdgeServer<S> {
     /// first request head, so a peer that is late with both takes up to twice as long. Later it runs from the first
     /// byte of each head, and `idle_timeout` in between.
     pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
-        let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        let mut http1 = http1::Builder::new();
         http1
             // hyper has one timer for the pause and the head; the gateway has two.
             .header_read_timeout(None)
@@ -120,6 +120,7 @@ impl<S> EdgeServer<S> {
             .max_buf_size(limits.header_bytes)
             .max_header_size(limits.header_bytes)
             .max_headers(limits.headers);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
@@ -163,8 +164,8 @@ impl<S: HttpService> EdgeServer<S> {
             // Boxed: rare, and larger than every HTTP/1 connection should pay for.
             DetectedVersion::Http2 => {
                 let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-                let clocks = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
-                Box::pin(clocks.serve(connection, |connection| connection.graceful_shutdown())).await;
+                let watchdog = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
+                Box::pin(watchdog.serve(connection, |connection| connection.graceful_shutdown())).await;
             }
         }
         Ok(())
@@ -179,13 +180,13 @@ impl<S: HttpService> EdgeServer<S> {
     where
         T: AsyncRead + Unpin,
     {
-        let told = tokio::select! {
+        let version = tokio::select! {
             // Bytes that have arrived are served first.
             biased;
-            told = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => told,
+            read = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => read,
             _ = closing.wait_for(|closing| *closing) => return Ok(None),
         };
-        match told {
+        match version {
             Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
             // A connect-and-close is normal: load balancers probe this way.
             Ok(Err(_)) => Ok(None),
@@ -212,9 +213,9 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionIn
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
-        let busy = self.activity.begin_request();
-        let answer = self.inner.clone().oneshot(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| TrackedBody::new(body, busy))) })
+        let active = self.activity.begin_request();
+        let response = self.inner.clone().oneshot(request);
+        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody::new(body, active))) })
     }
 }
 

@@ -11,7 +11,7 @@ use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
 use super::{EdgeServer, HttpService, SEND_TIMEOUT};
 use crate::config::access::TrustedProxies;
-use crate::guard::client_addr::{PeerAddr, PeerInfo};
+use crate::net::peer_addr::{PeerAddr, PeerInfo};
 use crate::net::proxy_protocol::{self, ProxySource};
 use crate::proxy::drain_signal::DrainSignal;
 use crate::telemetry::internal_event::{AcceptFailed, AcceptRecovered, ConnectionRejected};
@@ -58,8 +58,8 @@ pub(crate) fn plane_service<S: HttpService>(
 ) -> impl PingoraService + 'static {
     let metrics =
         plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen_config().tls.is_some()));
-    let door = Some((drain.watch_accepting(), drain.watch_closing()));
-    PlaneService { metrics: metrics.collect(), edge: Arc::new(edge), plane, watches: door }
+    let watches = Some((drain.watch_accepting(), drain.watch_closing()));
+    PlaneService { metrics: metrics.collect(), edge: Arc::new(edge), plane, watches }
 }
 
 struct PlaneService<S> {
@@ -132,19 +132,20 @@ async fn accept_loop<S: HttpService>(
         let mut failing = false;
         loop {
             match opened.accept().await {
-                Ok((wire, origin)) => {
+                Ok((stream, sender)) => {
                     if std::mem::take(&mut failing) {
                         AcceptRecovered { listener: &acceptor.listener_key }.emit();
                     }
                     let Some(permit) = acceptor.connection_limit.try_acquire(&acceptor.metrics) else {
                         acceptor.reject(ConnectionRejectReason::Limit, None);
-                        acceptor.reject_overloaded(&wire);
+                        acceptor.reject_overloaded(&stream);
                         continue;
                     };
                     tokio::spawn(handle_connection(
                         Arc::clone(&acceptor),
                         Arc::clone(&edge),
-                        (wire, origin),
+                        stream,
+                        sender,
                         permit,
                         closing.clone(),
                     ));
@@ -179,14 +180,15 @@ async fn accept_loop<S: HttpService>(
 async fn handle_connection<S: HttpService>(
     acceptor: Arc<ConnectionAcceptor>,
     edge: Arc<EdgeServer<S>>,
-    accepted: (RawStream, PeerAddr),
+    stream: RawStream,
+    sender: PeerAddr,
     mut permit: ConnectionPermit,
     shutdown: ShutdownWatch,
 ) {
     let mut closing = shutdown.clone();
     let entered = tokio::select! {
         // Boxed: a handshake is short, and must not take memory for the life of the connection.
-        entered = Box::pin(acceptor.establish(accepted, &mut permit)) => entered,
+        entered = Box::pin(acceptor.establish(stream, sender, &mut permit)) => entered,
         _ = closing.wait_for(|closing| *closing) => return,
     };
     drop(closing);
@@ -203,24 +205,25 @@ impl ConnectionAcceptor {
     /// Performs every step before HTTP.
     async fn establish(
         &self,
-        (wire, origin): (RawStream, PeerAddr),
+        stream: RawStream,
+        sender: PeerAddr,
         permit: &mut ConnectionPermit,
     ) -> Result<(EdgeTransport, PeerInfo), AcceptError> {
         // A peer that reads nothing must not hold a run, whatever its protocol.
-        let mut stream = WriteTimeoutStream::new(wire, SEND_TIMEOUT);
-        let origin = match &self.trusted_proxies {
-            Some(trusted) => self.resolve_origin(&mut stream, origin, trusted).await?,
-            None => origin,
+        let mut stream = WriteTimeoutStream::new(stream, SEND_TIMEOUT);
+        let addr = match &self.trusted_proxies {
+            Some(trusted) => self.resolve_origin(&mut stream, sender, trusted).await?,
+            None => sender,
         };
-        if !permit.try_count_address(origin) {
+        if !permit.try_count_address(addr) {
             self.reject_overloaded(stream.get_ref());
             return Err((ConnectionRejectReason::AddressLimit, None));
         }
         let Some(tls) = &self.tls else {
-            return Ok((EdgeTransport::Plain(stream), PeerInfo { addr: origin, tls: false }));
+            return Ok((EdgeTransport::Plain(stream), PeerInfo { addr, tls: false }));
         };
         match timeout(HANDSHAKE_TIMEOUT, tls.handshake(stream)).await {
-            Ok(Ok(stream)) => Ok((EdgeTransport::Tls(Box::new(stream)), PeerInfo { addr: origin, tls: true })),
+            Ok(Ok(stream)) => Ok((EdgeTransport::Tls(Box::new(stream)), PeerInfo { addr, tls: true })),
             Ok(Err(error)) => Err((listener_tls::reject_reason(&error), Some(error))),
             Err(_) => Err((ConnectionRejectReason::TlsTimeout, None)),
         }
@@ -237,12 +240,12 @@ impl ConnectionAcceptor {
             Ok(read) => read.map_err(|error| (ConnectionRejectReason::ProxyHeader, Some(error)))?,
             Err(_) => return Err((ConnectionRejectReason::ProxyTimeout, None)),
         };
-        let believed = match sender {
+        let is_trusted = match sender {
             PeerAddr::Tcp(address) => trusted.contains(address.ip()),
             PeerAddr::Unix => trusted.unix,
         };
         Ok(match named {
-            ProxySource::Address(address) if believed => PeerAddr::Tcp(address),
+            ProxySource::Address(address) if is_trusted => PeerAddr::Tcp(address),
             _ => sender,
         })
     }
@@ -253,9 +256,9 @@ impl ConnectionAcceptor {
     }
 
     /// Sends a 503 if the client can read it, which it cannot before a TLS handshake.
-    fn reject_overloaded(&self, wire: &RawStream) {
+    fn reject_overloaded(&self, stream: &RawStream) {
         if self.tls.is_none() {
-            wire.try_send(RESPONSE_503);
+            stream.try_send(RESPONSE_503);
         }
     }
 }

@@ -35,7 +35,8 @@ impl<S> ReadAheadStream<S> {
 
     /// Puts bytes back, to be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
-        (self.buffered, self.consumed) = ([bytes, &self.buffered[self.consumed..]].concat(), 0);
+        self.buffered = [bytes, &self.buffered[self.consumed..]].concat();
+        self.consumed = 0;
     }
 }
 
@@ -65,7 +66,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadAheadStream<S> {
             buf.put_slice(&rest[..give]);
             this.consumed += give;
             if this.consumed == this.buffered.len() {
-                (this.buffered, this.consumed) = (Vec::new(), 0);
+                this.buffered = Vec::new();
+                this.consumed = 0;
             }
             return Poll::Ready(Ok(()));
         }

@@ -64,7 +64,8 @@ async fn a_full_pipe_makes_the_writer_wait() {
 /// Frames are frequent and disconnects are not: the reads of a client must not wake a run that waits for its agent.
 #[tokio::test]
 async fn wakes_only_a_blocked_write_when_room_appears() {
-    let (wakes, wakes_of_write) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
+    let wakes = Arc::new(Wakes::default());
+    let wakes_of_write = Arc::new(Wakes::default());
     let (writer, mut reader) = pipe(1, ());
     let mut gone = std::pin::pin!(writer.wait_closed());
     let waker = Arc::clone(&wakes).into();

@@ -19,20 +19,22 @@ impl WeightedBalancer {
         if rest.is_empty() {
             return Some(first);
         }
-        let mut drawn = self.0.lock();
+        let mut random = self.0.lock();
         // Smooth weighted round robin: every endpoint gains its weight in credit, the chosen one pays the total.
         let mut total = 0;
-        let (mut due, mut most) = (0, i64::MIN);
+        let mut due = 0;
+        let mut highest = i64::MIN;
         for (index, target) in all.iter().enumerate() {
             let weight = i64::from(target.weight);
             total += weight;
             let credit = target.credit.load(Relaxed) + weight;
             target.credit.store(credit, Relaxed);
-            if credit > most {
-                (due, most) = (index, credit);
+            if credit > highest {
+                due = index;
+                highest = credit;
             }
         }
-        let other = draw_other(due, all, next_random(&mut drawn));
+        let other = draw_other(due, all, next_random(&mut random));
         let chosen = if is_less_loaded(all[other], all[due]) { all[other] } else { all[due] };
         chosen.credit.fetch_sub(total, Relaxed);
         Some(chosen)
@@ -55,9 +57,8 @@ fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
 
 /// Compares the runs per weight.
 fn is_less_loaded(one: &UpstreamEndpoint, other: &UpstreamEndpoint) -> bool {
-    let load =
-        |runs: &UpstreamEndpoint, weight: &UpstreamEndpoint| runs.in_flight() as u128 * u128::from(weight.weight);
-    load(one, other) < load(other, one)
+    // Multiplied crosswise, to compare the quotients in integers.
+    one.in_flight() as u128 * u128::from(other.weight) < other.in_flight() as u128 * u128::from(one.weight)
 }
 
 /// Returns the next pseudo-random number (splitmix64, Steele et al. 2014). Predicting it is harmless.
@@ -84,11 +85,12 @@ mod tests {
 
     /// Returns how many of `runs` each endpoint gets, if they stay open or if each ends before the next.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
-        let (all, turns) = (targets(weights), WeightedBalancer::default());
+        let all = targets(weights);
+        let balancer = WeightedBalancer::default();
         let all: Vec<_> = all.iter().collect();
         let mut shares = vec![0; weights.len()];
         for _ in 0..runs {
-            let chosen = turns.choose(&all).expect("one");
+            let chosen = balancer.choose(&all).expect("one");
             shares[chosen.upstream_index] += 1;
             if stay {
                 chosen.begin_run(Instant::now());
@@ -115,11 +117,12 @@ mod tests {
 
     #[test]
     fn prefers_the_target_with_fewer_runs() {
-        let (all, turns) = (targets(&[1, 1]), WeightedBalancer::default());
+        let all = targets(&[1, 1]);
+        let balancer = WeightedBalancer::default();
         (0..10).for_each(|_| all[0].begin_run(Instant::now()));
         let all: Vec<_> = all.iter().collect();
         for _ in 0..10 {
-            let chosen = turns.choose(&all).expect("one");
+            let chosen = balancer.choose(&all).expect("one");
             assert_eq!(chosen.upstream_index, 1);
             chosen.begin_run(Instant::now());
         }
@@ -127,13 +130,14 @@ mod tests {
 
     #[test]
     fn does_not_flood_a_target_that_comes_back() {
-        let (all, turns) = (targets(&[1; 10]), WeightedBalancer::default());
+        let all = targets(&[1; 10]);
+        let balancer = WeightedBalancer::default();
         for target in &all[1..] {
             (0..100).for_each(|_| target.begin_run(Instant::now()));
         }
         let all: Vec<_> = all.iter().collect();
         let chosen = (0..90).filter(|_| {
-            let chosen = turns.choose(&all).expect("one");
+            let chosen = balancer.choose(&all).expect("one");
             chosen.begin_run(Instant::now());
             chosen.upstream_index == 0
         });

@@ -72,44 +72,57 @@ pub(super) struct PooledConnection {
     /// the TLS material it was made with
     material_id: u64,
     /// returns an HTTP/2 stream to its connection
-    h2_release: Option<Box<(Arc<PingoraConnector>, HttpPeer)>>,
+    h2_release: Option<Box<H2Release>>,
+}
+
+struct H2Release {
+    connector: Arc<PingoraConnector>,
+    peer: HttpPeer,
+}
+
+pub(super) struct DialedConnection {
+    pub(super) connection: PooledConnection,
+    pub(super) is_reused: bool,
 }
 
 impl AgentDialer {
-    /// Connects to an endpoint; the boolean is `true` for a reused connection. `timeouts.connect` covers all of it.
+    /// Connects to an endpoint, or reuses a connection to it. `timeouts.connect` covers all of it.
     pub(super) async fn connect(
         &self,
         connector: &Connector,
         member: &UpstreamEntry,
         target: &UpstreamEndpoint,
-    ) -> Result<(PooledConnection, bool), Rejection> {
+    ) -> Result<DialedConnection, Rejection> {
         let material = self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default();
         let peer = self.http_peer(member, target, &material);
         let mut left = MAX_STALE;
-        let (session, kept) = loop {
+        let (session, is_reused) = loop {
             left -= 1;
-            let began = Instant::now();
+            let started_at = Instant::now();
             match self.open_session(connector, &peer).await {
                 Ok((session, true)) if left > 0 && is_closed(&session) => {}
                 // A pooled HTTP/2 connection without a free stream, or about to close, has not seen the request.
                 Err(error) if left > 0 && error.etype == ErrorType::H2Error => {}
                 Ok((session, false)) => {
                     if !self.for_checks {
-                        member.metrics.observe_connect(began.elapsed());
+                        member.metrics.overall.connect.observe(started_at.elapsed());
                     }
                     break (session, false);
                 }
-                Ok(kept) => break kept,
+                Ok(reused) => break reused,
                 Err(error) => return Err(pingora_errors::connect_rejection(&error)),
             }
         };
-        let two = matches!(session, HttpSession::H2(_));
-        if member.upstream.http == UpstreamHttpVersion::Two && !two {
-            let what = "The agent does not speak HTTP/2 (`http: 2` of the upstream).";
-            return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(what));
+        let is_h2 = matches!(session, HttpSession::H2(_));
+        if member.upstream.http == UpstreamHttpVersion::Two && !is_h2 {
+            let detail = "The agent does not speak HTTP/2 (`http: 2` of the upstream).";
+            return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(detail));
         }
-        let shared = two.then(|| Box::new((Arc::clone(&connector.0), peer)));
-        Ok((PooledConnection { session, material_id: material.id, h2_release: shared }, kept))
+        let h2_release = is_h2.then(|| Box::new(H2Release { connector: Arc::clone(&connector.0), peer }));
+        Ok(DialedConnection {
+            connection: PooledConnection { session, material_id: material.id, h2_release },
+            is_reused,
+        })
     }
 
     async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
@@ -125,12 +138,12 @@ impl AgentDialer {
         connector: &Connector,
         member: &UpstreamEntry,
         target: &UpstreamEndpoint,
-        mut line: PooledConnection,
+        mut connection: PooledConnection,
     ) {
         let material = self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default();
         // A connection made with other TLS material must not be reused. HTTP/2 streams return by themselves.
-        if material.id == line.material_id && line.h2_release.is_none() {
-            let session = std::mem::replace(&mut line.session, HttpSession::Custom(()));
+        if material.id == connection.material_id && connection.h2_release.is_none() {
+            let session = std::mem::replace(&mut connection.session, HttpSession::Custom(()));
             // A peer is large and the same each time, so it is not kept during a run.
             let peer = self.http_peer(member, target, &material);
             connector.0.release_http_session(session, &peer, Some(POOL_IDLE)).await;
@@ -170,12 +183,12 @@ impl AgentDialer {
 /// Returns whether the agent has closed a pooled connection. pingora checks, too, but only what the runtime has noticed
 /// so far, which is late on a busy machine: the run would be sent into a closed connection, and could not be retried.
 fn is_closed(session: &HttpSession) -> bool {
-    let look = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+    let peek = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
     match session {
         // No data is due: whatever can be read, data or an end, makes it unusable.
-        HttpSession::H1(session) => !matches!(look(session.id()), Err(Errno::EAGAIN)),
+        HttpSession::H1(session) => !matches!(peek(session.id()), Err(Errno::EAGAIN)),
         HttpSession::H2(session) => {
-            let closed = session.conn.is_closed() || !matches!(look(session.fd()), Ok(1..) | Err(Errno::EAGAIN));
+            let closed = session.conn.is_closed() || !matches!(peek(session.fd()), Ok(1..) | Err(Errno::EAGAIN));
             if closed {
                 session.conn.mark_shutdown();
             }
@@ -200,10 +213,10 @@ impl Drop for PooledConnection {
     /// be kept for ever once idle.
     fn drop(&mut self) {
         use futures_util::FutureExt;
-        if let Some(shared) = self.h2_release.take()
+        if let Some(release) = self.h2_release.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            let (connector, peer) = *shared;
+            let H2Release { connector, peer } = *release;
             let session = std::mem::replace(&mut self.session, HttpSession::Custom(()));
             // HTTP/2 releases without waiting.
             let _ = connector.release_http_session(session, &peer, Some(POOL_IDLE_H2)).now_or_never();

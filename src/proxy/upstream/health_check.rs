@@ -5,6 +5,7 @@ use super::dialer::{AgentDialer, Connector};
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::{UpstreamEntry, UpstreamSet};
 use crate::config::HealthCheckConfig;
+use crate::error::Rejection;
 use crate::telemetry::internal_event;
 use async_trait::async_trait;
 use http::header;
@@ -13,7 +14,9 @@ use pingora_core::{BError, Error, ErrorType};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// Most bytes that are read of a check's response.
@@ -30,26 +33,51 @@ pub(super) struct UpstreamHealthCheck {
     pub(crate) cause: Mutex<String>,
 }
 
+/// The failure of one check.
+enum ProbeError {
+    Connect(Rejection),
+    Exchange(BError),
+    Status { status: u16, path: String },
+    Timeout(Duration),
+}
+
+impl From<BError> for ProbeError {
+    fn from(error: BError) -> Self {
+        ProbeError::Exchange(error)
+    }
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Connect(rejection) => {
+                f.write_str(rejection.cause.as_deref().unwrap_or_else(|| rejection.message()))
+            }
+            ProbeError::Exchange(error) => f.write_str(error.to_string().trim()),
+            ProbeError::Status { status, path } => write!(f, "it answered {status} to GET {path}"),
+            ProbeError::Timeout(limit) => write!(f, "no answer within {limit:?}"),
+        }
+    }
+}
+
 impl UpstreamHealthCheck {
-    async fn probe(&self, member: &UpstreamEntry, target: &UpstreamEndpoint) -> Result<(), String> {
+    async fn probe(&self, member: &UpstreamEntry, target: &UpstreamEndpoint) -> Result<(), ProbeError> {
         let opened = self.dialer.connect(&self.connector, member, target).await;
-        let (mut line, _) =
-            opened.map_err(|rejection| rejection.cause.clone().unwrap_or(rejection.message().into()))?;
+        let mut connection = opened.map_err(ProbeError::Connect)?.connection;
         let Some(path) = &self.config.path else { return Ok(()) };
-        let told = |error: BError| error.to_string().trim().to_owned();
-        let session = line.session_mut();
-        let head = probe_head(member, path).map_err(told)?;
-        session.write_request_header(Box::new(head)).await.map_err(told)?;
-        session.finish_request_body().await.map_err(told)?;
-        session.read_response_header().await.map_err(told)?;
+        let session = connection.session_mut();
+        let head = probe_head(member, path)?;
+        session.write_request_header(Box::new(head)).await?;
+        session.finish_request_body().await?;
+        session.read_response_header().await?;
         let status = session.response_header().map(|head| head.status.as_u16()).unwrap_or_default();
         if !(200..300).contains(&status) {
-            return Err(format!("it answered {status} to GET {path}"));
+            return Err(ProbeError::Status { status, path: path.clone() });
         }
         // A response is read to its end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
         while left > 0 {
-            match session.read_response_body().await.map_err(told)? {
+            match session.read_response_body().await? {
                 Some(piece) => left = left.saturating_sub(piece.len()),
                 None => break,
             }
@@ -62,8 +90,9 @@ impl UpstreamHealthCheck {
 impl HealthCheck for UpstreamHealthCheck {
     async fn check(&self, backend: &Backend) -> pingora_core::Result<()> {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return Ok(()) };
-        let asked = timeout(self.config.timeout, self.probe(self.upstream_set.entry(target), target)).await;
-        asked.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.config.timeout))).map_err(|cause| {
+        let probed = timeout(self.config.timeout, self.probe(self.upstream_set.entry(target), target)).await;
+        probed.unwrap_or(Err(ProbeError::Timeout(self.config.timeout))).map_err(|error| {
+            let cause = error.to_string();
             self.cause.lock().clone_from(&cause);
             Error::explain(ErrorType::Custom("UpstreamUnhealthy"), cause)
         })
@@ -72,10 +101,15 @@ impl HealthCheck for UpstreamHealthCheck {
     async fn health_status_change(&self, backend: &Backend, healthy: bool) {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return };
         target.set_healthy(healthy);
-        let (route, upstream) = (&*self.upstream_set.route, &*self.upstream_set.entry(target).label);
         let cause = self.cause.lock().clone();
-        internal_event::AddressHealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }
-            .emit();
+        internal_event::AddressHealthChanged {
+            route: &self.upstream_set.route,
+            upstream: &self.upstream_set.entry(target).label,
+            address: &target.address,
+            healthy,
+            cause: &cause,
+        }
+        .emit();
         self.upstream_set.update_metrics();
     }
 

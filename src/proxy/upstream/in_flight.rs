@@ -30,10 +30,10 @@ impl InFlightGuard {
         target: &Arc<UpstreamEndpoint>,
         ejection: EjectionConfig,
         since: Instant,
-        patience: Duration,
+        timeout: Duration,
     ) -> Self {
         target.begin_run(Instant::now());
-        let state = InFlightState::Open { since, timeout: patience };
+        let state = InFlightState::Open { since, timeout };
         InFlightGuard { upstream_set: Arc::clone(upstream_set), endpoint: Arc::clone(target), ejection, state }
     }
 
@@ -59,7 +59,7 @@ impl InFlightGuard {
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
         if blameless {
-            self.metrics().inc_outcome(outcome);
+            self.metrics().overall.requests.get(outcome).inc();
             self.endpoint.on_unknown(Instant::now());
             self.state = InFlightState::Reported;
             return;
@@ -70,12 +70,13 @@ impl InFlightGuard {
 
     fn report(&mut self, outcome: UpstreamOutcome, failed: Option<&str>) {
         self.state = InFlightState::Reported;
-        self.metrics().inc_outcome(outcome);
+        self.metrics().overall.requests.get(outcome).inc();
         let change = match failed {
             Some(_) => self.endpoint.on_failure(&self.ejection, Instant::now()),
             None => self.endpoint.on_success(),
         };
-        let (route, upstream) = (&*self.upstream_set.route, &*self.upstream_set.entry(&self.endpoint).label);
+        let route = &*self.upstream_set.route;
+        let upstream = &*self.upstream_set.entry(&self.endpoint).label;
         let address = &self.endpoint.address;
         match change {
             OutlierChange::None => return,
@@ -95,13 +96,13 @@ impl InFlightGuard {
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        if let InFlightState::Open { since, timeout: patience } = self.state {
+        if let InFlightState::Open { since, timeout } = self.state {
             // A wait that lasted the whole timeout is the agent's failure. The run's clock started a moment earlier, so
             // the last tenth counts as the end.
-            if since.elapsed() >= patience.mul_f32(0.9) {
+            if since.elapsed() >= timeout.mul_f32(0.9) {
                 self.report(UpstreamOutcome::TimedOut, Some("no answer in time"));
             } else {
-                self.metrics().inc_outcome(UpstreamOutcome::Abandoned);
+                self.metrics().overall.requests.get(UpstreamOutcome::Abandoned).inc();
                 self.endpoint.on_unknown(Instant::now());
             }
         }

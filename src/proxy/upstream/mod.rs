@@ -28,7 +28,7 @@ pub(crate) use dialer::Connector;
 pub(super) use session::{AgentOperation, EndpointRef, Session, UpstreamRequest, request_head};
 
 use self::balancer::WeightedBalancer;
-use self::dialer::AgentDialer;
+use self::dialer::{AgentDialer, DialedConnection};
 use self::health_check::UpstreamHealthCheck;
 use self::in_flight::InFlightGuard;
 use self::session::ExchangeError;
@@ -39,7 +39,7 @@ use crate::config::{
     EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
 };
 use crate::error::{Rejection, RejectionKind};
-use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use crate::telemetry::{Metrics, UpstreamSetMetrics, internal_event};
 use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
 use std::future::pending;
@@ -67,9 +67,9 @@ pub(crate) struct Cluster {
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,
-    none_fit: NoHealthyUpstreamCounter,
+    none_healthy: UpstreamSetMetrics,
     /// whether the log has a line about it since the last healthy endpoint
-    none_fit_logged: AtomicBool,
+    none_healthy_logged: AtomicBool,
 }
 
 /// What a cluster is built from: equal settings reuse the cluster.
@@ -111,32 +111,29 @@ impl Cluster {
     /// A file of `upstream_tls` cannot be used.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
-        let roster = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
-        let open = || settings.tls.as_ref().map(|files| ClusterTls::open(&roster.route, files)).transpose();
-        let tls = open()?.map(Arc::new);
-        let dial = |checks| AgentDialer { tls: tls.clone(), timeouts: settings.timeouts, for_checks: checks };
-        let mut backends = Backends::new(Box::new(UpstreamDiscovery(Arc::clone(&roster))));
+        let upstream_set = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
+        let tls = match &settings.tls {
+            Some(files) => Some(Arc::new(ClusterTls::open(&upstream_set.route, files)?)),
+            None => None,
+        };
+        let mut backends = Backends::new(Box::new(UpstreamDiscovery(Arc::clone(&upstream_set))));
         if let Some(health) = &settings.health {
-            let (roster, connector) = (Arc::clone(&roster), Arc::clone(connector));
-            let checks = UpstreamHealthCheck {
-                upstream_set: roster,
-                connector,
-                dialer: dial(true),
+            backends.set_health_check(Box::new(UpstreamHealthCheck {
+                upstream_set: Arc::clone(&upstream_set),
+                connector: Arc::clone(connector),
+                dialer: AgentDialer { tls: tls.clone(), timeouts: settings.timeouts, for_checks: true },
                 config: health.clone(),
                 cause: Mutex::default(),
-            };
-            backends.set_health_check(Box::new(checks));
+            }));
         }
-        let (dial, none_fit) = (dial(false), metrics.no_healthy_upstream(&route.name));
-        let (turns, desperate) = (WeightedBalancer::default(), AtomicBool::new(false));
         Ok(Cluster {
-            settings,
-            upstream_set: roster,
+            upstream_set,
             backends,
-            balancer: turns,
-            dialer: dial,
-            none_fit,
-            none_fit_logged: desperate,
+            balancer: WeightedBalancer::default(),
+            dialer: AgentDialer { tls, timeouts: settings.timeouts, for_checks: false },
+            none_healthy: metrics.upstream_set(&route.name),
+            none_healthy_logged: AtomicBool::new(false),
+            settings,
         })
     }
 
@@ -216,7 +213,9 @@ impl Cluster {
         connector: &Connector,
         request: &UpstreamRequest<'_>,
     ) -> Result<Box<Session>, Rejection> {
-        let (since, mut tried, mut last) = (Instant::now(), Vec::new(), None);
+        let since = Instant::now();
+        let mut tried = Vec::new();
+        let mut last = None;
         while tried.len() < ATTEMPTS
             && let Some(target) = self.choose(&tried)
         {
@@ -236,10 +235,10 @@ impl Cluster {
     pub(super) async fn send_to(
         &self,
         connector: &Connector,
-        at: &EndpointRef,
+        endpoint: &EndpointRef,
         request: &UpstreamRequest<'_>,
     ) -> Result<Box<Session>, Rejection> {
-        self.exchange(connector, &at.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
+        self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
     }
 
     /// Sends a request to one endpoint, again while stale pooled connections are the cause and a retry is safe.
@@ -254,24 +253,25 @@ impl Cluster {
         let mut left = MAX_STALE;
         loop {
             left -= 1;
-            let mut lease = InFlightGuard::new(
+            let mut in_flight = InFlightGuard::new(
                 &self.upstream_set,
                 target,
                 self.settings.ejection,
                 since,
                 self.settings.timeouts.first_byte,
             );
-            let mut call = request.start_span(&member.upstream, &member.label);
-            let (line, kept) = match self.dialer.connect(connector, member, target).await {
-                Ok(opened) => opened,
+            let mut span = request.start_span(&member.upstream, &member.label);
+            let DialedConnection { connection, is_reused } = match self.dialer.connect(connector, member, target).await
+            {
+                Ok(dialed) => dialed,
                 Err(rejection) => {
-                    call.record_failure(&rejection);
-                    lease.on_failure(&rejection, false);
+                    span.record_failure(&rejection);
+                    in_flight.on_failure(&rejection, false);
                     return Err(ExchangeError::Unprocessed(rejection));
                 }
             };
             // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
-            let mut session = Box::new(Session { connection: line, in_flight: lease, span: call });
+            let mut session = Box::new(Session { connection, in_flight, span });
             let Err(why) = session.send(&member.upstream, request).await else {
                 let status = session.response_head().map(|head| head.status);
                 if let Some(status) = status {
@@ -282,13 +282,13 @@ impl Cluster {
             };
             let rejection = why.rejection();
             session.span.record_failure(rejection);
-            let closed = kept && rejection.kind == RejectionKind::UpstreamReset;
-            let again = match why {
-                ExchangeError::Unprocessed(_) => kept,
-                ExchangeError::MaybeProcessed(_) => closed && request.operation.is_repeatable(),
+            let is_stale = is_reused && rejection.kind == RejectionKind::UpstreamReset;
+            let retry = match why {
+                ExchangeError::Unprocessed(_) => is_reused,
+                ExchangeError::MaybeProcessed(_) => is_stale && request.operation.is_repeatable(),
             };
-            session.in_flight.on_failure(rejection, kept && (closed || again));
-            if !again || left == 0 {
+            session.in_flight.on_failure(rejection, is_reused && (is_stale || retry));
+            if !retry || left == 0 {
                 return Err(why);
             }
         }
@@ -296,29 +296,30 @@ impl Cluster {
 
     /// Returns the connection to the pool after a clean end; dropping the session closes it.
     pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        let Session { connection: line, in_flight: lease, span: mut call } = *session;
-        call.finish();
-        let target = lease.endpoint();
-        self.dialer.release(connector, self.upstream_set.entry(target), target, line).await;
+        let Session { connection, in_flight, mut span } = *session;
+        span.finish();
+        let target = in_flight.endpoint();
+        self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
     }
 
     /// Chooses an untried endpoint, if possible a healthy one.
     fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
-        let (now, backends) = (Instant::now(), self.backends.get_backend());
-        let all = || backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>());
-        let fresh = |target: &&Arc<UpstreamEndpoint>| !tried.iter().any(|other| Arc::ptr_eq(other, target));
-        let fit: Vec<_> = all().filter(fresh).filter(|target| target.can_take_run(now)).collect();
-        if !fit.is_empty() {
-            self.none_fit_logged.store(false, Ordering::Relaxed);
-            return self.balancer.choose(&fit).cloned();
+        let now = Instant::now();
+        let backends = self.backends.get_backend();
+        let mut endpoints: Vec<_> =
+            backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>()).collect();
+        endpoints.retain(|endpoint| !tried.iter().any(|other| Arc::ptr_eq(other, endpoint)));
+        let healthy: Vec<_> = endpoints.iter().copied().filter(|endpoint| endpoint.can_take_run(now)).collect();
+        if !healthy.is_empty() {
+            self.none_healthy_logged.store(false, Ordering::Relaxed);
+            return self.balancer.choose(&healthy).cloned();
         }
-        let rest: Vec<_> = all().filter(fresh).collect();
-        if tried.is_empty() && !rest.is_empty() {
-            self.none_fit.inc();
-            if !self.none_fit_logged.swap(true, Ordering::Relaxed) {
+        if tried.is_empty() && !endpoints.is_empty() {
+            self.none_healthy.no_healthy.inc();
+            if !self.none_healthy_logged.swap(true, Ordering::Relaxed) {
                 internal_event::NoHealthyUpstream { route: &self.upstream_set.route }.emit();
             }
         }
-        self.balancer.choose(&rest).cloned()
+        self.balancer.choose(&endpoints).cloned()
     }
 }

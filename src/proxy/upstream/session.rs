@@ -127,8 +127,7 @@ impl Session {
         upstream: &UpstreamConfig,
         request: &UpstreamRequest<'_>,
     ) -> Result<(), ExchangeError> {
-        let head = request_head(upstream, request, &self.span);
-        let head = head.map_err(|error| {
+        let head = request_head(upstream, request, &self.span).map_err(|error| {
             ExchangeError::MaybeProcessed(Rejection::from(RejectionKind::Internal).with_cause(error))
         })?;
         let inner = self.connection.session_mut();
@@ -175,10 +174,10 @@ impl Session {
                 }
             })?;
             // With HTTP/2, earlier heads are not visible and the last is read once.
-            let shown = matches!(inner, HttpSession::H1(_));
+            let is_h1 = matches!(inner, HttpSession::H1(_));
             match inner.response_header().map(|head| head.status) {
                 Some(status)
-                    if shown && status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS => {}
+                    if is_h1 && status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS => {}
                 _ => return Ok(()),
             }
         }
@@ -217,7 +216,7 @@ impl Session {
 pub(in crate::proxy) fn request_head(
     upstream: &UpstreamConfig,
     request: &UpstreamRequest<'_>,
-    call: &UpstreamSpan,
+    span: &UpstreamSpan,
 ) -> Result<RequestHeader, BError> {
     let (method, path) = request.method_and_path(upstream);
     // For some agents "`*/*` or `application/*` admits" protobuf, so the type is explicit [specs §4.4].
@@ -243,7 +242,7 @@ pub(in crate::proxy) fn request_head(
     head.insert_header(header::ACCEPT_ENCODING, "identity")?;
     head.insert_header(header::USER_AGENT, USER_AGENT)?;
     head.insert_header(REQUEST_ID, request.request_id)?;
-    let (traceparent, tracestate) = call.propagation_headers();
+    let (traceparent, tracestate) = span.propagation_headers();
     for (name, value) in [(TRACEPARENT, traceparent.as_ref()), (TRACESTATE, tracestate)] {
         if let Some(value) = value {
             head.insert_header(name, value)?;

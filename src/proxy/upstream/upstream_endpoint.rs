@@ -172,7 +172,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ejects_a_target_after_consecutive_failures() {
-        let (target, now) = (target(), Instant::now());
+        let target = target();
+        let now = Instant::now();
         for _ in 0..2 {
             assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
             assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
@@ -190,7 +191,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn probes_with_one_run_and_doubles_the_ejection_time() {
-        let (target, mut now) = (target(), Instant::now());
+        let target = target();
+        let mut now = Instant::now();
         for _ in 0..3 {
             target.on_failure(&RULE, now);
         }
@@ -219,7 +221,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failed_health_checks_make_a_target_unfit() {
-        let (target, now) = (target(), Instant::now());
+        let target = target();
+        let now = Instant::now();
         target.set_healthy(false);
         assert!(!target.can_take_run(now) && !target.is_available());
         target.set_healthy(true);

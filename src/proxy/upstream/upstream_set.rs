@@ -10,6 +10,8 @@ use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::io;
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,11 +39,12 @@ pub(super) struct UpstreamDiscovery(pub(crate) Arc<UpstreamSet>);
 
 impl UpstreamSet {
     pub(super) fn new(route: &str, upstreams: &[UpstreamConfig], metrics: &Metrics) -> Self {
-        let member = |upstream: &UpstreamConfig| {
+        let mut entries = Vec::new();
+        for upstream in upstreams {
             let label = upstream.label();
-            UpstreamEntry { upstream: upstream.clone(), metrics: metrics.upstream(route, &label), label: label.into() }
-        };
-        let entries: Vec<_> = upstreams.iter().map(member).collect();
+            let metrics = metrics.upstream(route, &label);
+            entries.push(UpstreamEntry { upstream: upstream.clone(), metrics, label: label.into() });
+        }
         let endpoints = Mutex::new(entries.iter().map(|_| Vec::new()).collect());
         UpstreamSet { route: route.into(), entries, endpoints }
     }
@@ -57,13 +60,14 @@ impl UpstreamSet {
 
     pub(super) fn update_metrics(&self) {
         for (member, targets) in self.entries.iter().zip(self.endpoints().iter()) {
-            member.metrics.set_up(targets.iter().any(|target| target.is_available()));
+            member.metrics.on_route.up.set(targets.iter().any(|target| target.is_available()).into());
         }
     }
 
     /// Returns for each upstream whether it receives runs, and its state as text.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
-        let line = |(member, targets): (&UpstreamEntry, &Vec<Arc<UpstreamEndpoint>>)| {
+        let endpoints = self.endpoints();
+        let reports = self.entries.iter().zip(endpoints.iter()).map(|(member, targets)| {
             let fit = targets.iter().filter(|target| target.is_available()).count();
             let unhealthy = targets.iter().filter(|target| !target.is_healthy()).count();
             let runs: usize = targets.iter().map(|target| target.in_flight()).sum();
@@ -71,12 +75,12 @@ impl UpstreamSet {
                 (0, _) => "not resolved".to_owned(),
                 (all, fit) if fit == all => "ok".to_owned(),
                 (all, fit) => {
-                    format!("{fit} of {all} addresses, {unhealthy} unhealthy, {} left out", all - fit - unhealthy)
+                    format!("{fit} of {all} addresses, {unhealthy} unhealthy, {} ejected", all - fit - unhealthy)
                 }
             };
             (fit > 0, format!("upstream {} of {} {state}, {runs} run(s)", member.label, self.route))
-        };
-        self.entries.iter().zip(self.endpoints().iter()).map(line).collect()
+        });
+        reports.collect()
     }
 
     /// Resolves all names. A name that fails keeps its endpoints and does not affect the others.
@@ -98,11 +102,11 @@ impl UpstreamSet {
             // An unchanged address keeps its runs and its outlier state.
             let weight = member.upstream.weight.get();
             let before = std::mem::take(&mut known[index]);
-            let target = |address: SocketAddr| {
-                let same = before.iter().find(|target| target.address == address);
-                same.cloned().unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(index, address, weight)))
-            };
-            known[index] = found.into_iter().map(target).collect();
+            for address in found {
+                let same = before.iter().find(|endpoint| endpoint.address == address).cloned();
+                let endpoint = same.unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(index, address, weight)));
+                known[index].push(endpoint);
+            }
         }
         drop(known);
         self.update_metrics();
@@ -113,19 +117,37 @@ impl UpstreamSet {
     }
 }
 
+enum ResolveError {
+    Timeout,
+    Io(io::Error),
+    NoAddress,
+}
+
+impl From<io::Error> for ResolveError {
+    fn from(error: io::Error) -> Self {
+        ResolveError::Io(error)
+    }
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResolveError::Timeout => write!(f, "no answer within {} s", RESOLVE_TIMEOUT.as_secs()),
+            ResolveError::Io(error) => error.fmt(f),
+            ResolveError::NoAddress => f.write_str("the name has no address"),
+        }
+    }
+}
+
 /// Returns the addresses of an upstream, at least one.
-async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, String> {
+async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, ResolveError> {
     match &upstream.address {
         UpstreamAddress::Host { host, port, .. } => {
             let found = timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((host.as_str(), *port))).await;
-            let found = found.map_err(|_| format!("no answer within {} s", RESOLVE_TIMEOUT.as_secs()))?;
-            let found: BTreeSet<_> = found.map_err(|error| error.to_string())?.map(SocketAddr::Inet).collect();
-            if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) }
+            let found: BTreeSet<_> = found.map_err(|_| ResolveError::Timeout)??.map(SocketAddr::Inet).collect();
+            if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
         }
-        UpstreamAddress::Socket(path) => {
-            let address = UnixAddress::from_pathname(path).map_err(|error| error.to_string())?;
-            Ok([SocketAddr::Unix(address)].into())
-        }
+        UpstreamAddress::Socket(path) => Ok([SocketAddr::Unix(UnixAddress::from_pathname(path)?)].into()),
     }
 }
 

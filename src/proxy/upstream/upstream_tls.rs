@@ -1,175 +1,127 @@
-//! What TLS connections to the agents of a route are made with, kept fresh while files change.
+//! Certificates and keys for TLS connections to a route's agents, kept up to date while their files change.
 //!
-//! The files are read together and taken together: a certificate whose key has not been replaced yet is not half a
-//! change. They are compared by content, because a mounted Secret changes by a link to another folder.
+//! The files are read and replaced together, since a certificate and its key only fit each other.
 
-use crate::config::{UpstreamClientCert, UpstreamTlsConfig, load};
+use crate::config::{UpstreamClientCert, UpstreamTlsConfig};
+use crate::net::file_watcher::Watched;
+use crate::net::tls;
 use crate::telemetry::internal_event;
-use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::tls::CaType;
 use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// How often the files are looked at.
-const POLL: Duration = Duration::from_secs(2);
-
-/// How long changed files have to stay as they are: those that are being written are not taken in the middle.
-const SETTLE: Duration = Duration::from_millis(100);
-
-/// Certificates and keys for connections that are made now.
+/// TLS material for new connections of a route.
 pub(super) struct ClusterTls {
     route: Arc<str>,
-    files: UpstreamTlsConfig,
-    material: Mutex<Arc<ClusterTlsMaterial>>,
-    /// what was found in the files last, usable or not: nothing is said twice
-    last_contents: Mutex<TlsFileContents>,
+    server_name: Option<String>,
+    material: Watched<Arc<ClusterTlsMaterial>>,
 }
 
-/// What the files meant at one time.
+/// The content of the files at one time.
 #[derive(Default)]
 pub(super) struct ClusterTlsMaterial {
-    /// tells connections that were made with it from others; zero where nothing is configured
+    /// distinguishes connections made with different material; zero if nothing is configured
     pub(crate) id: u64,
     pub(crate) ca: Option<Arc<CaType>>,
     pub(crate) identity: Option<Arc<CertKey>>,
 }
 
-/// What stands in each file, or why it cannot be read, with its name.
-type TlsFileContents = Vec<Result<Vec<u8>, String>>;
-
 impl ClusterTls {
-    /// Reads the files for the first time.
-    ///
-    /// # Errors
-    /// Which of them cannot be used, and why.
     pub(super) fn open(route: &Arc<str>, files: &UpstreamTlsConfig) -> Result<Self, String> {
-        let contents = read_all(files);
-        let material = load_material(files, &contents)?;
-        let (route, files) = (Arc::clone(route), files.clone());
-        Ok(ClusterTls { route, files, material: Mutex::new(Arc::new(material)), last_contents: Mutex::new(contents) })
+        let parsed_files = files.clone();
+        let material = Watched::open_all(file_paths(files), move |contents| load_material(&parsed_files, contents));
+        Ok(ClusterTls {
+            route: Arc::clone(route),
+            server_name: files.server_name.clone(),
+            material: material.map_err(|error| error.to_string())?,
+        })
     }
 
-    /// The name that certificates have to be for, where it is not the host.
+    /// Returns the name that the agents' certificates must have, if it is not their host.
     pub(super) fn server_name(&self) -> Option<&str> {
-        self.files.server_name.as_deref()
+        self.server_name.as_deref()
     }
 
-    /// What connections are made with now.
     pub(super) fn material(&self) -> Arc<ClusterTlsMaterial> {
-        Arc::clone(&lock(&self.material))
+        Arc::clone(&self.material.get())
     }
 
-    /// Looks at the files from time to time: never returns.
+    /// Polls the files: never returns.
     pub(super) async fn watch(&self) {
-        loop {
-            tokio::time::sleep(POLL).await;
-            self.reload_if_changed().await;
-        }
-    }
-
-    async fn reload_if_changed(&self) {
-        let first = self.read_files().await;
-        if first == *lock(&self.last_contents) {
-            return;
-        }
-        tokio::time::sleep(SETTLE).await;
-        if self.read_files().await != first {
-            return;
-        }
         let route = &self.route;
-        match load_material(&self.files, &first) {
-            Ok(material) => {
-                *lock(&self.material) = Arc::new(material);
-                internal_event::UpstreamTlsReloaded { route }.emit();
-            }
-            Err(cause) => internal_event::UpstreamTlsReloadFailed { route, cause: &cause }.emit(),
-        }
-        *lock(&self.last_contents) = first;
-    }
-
-    async fn read_files(&self) -> TlsFileContents {
-        let files = self.files.clone();
-        // A disk or a network that hangs must not hold up whatever else is watched.
-        let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
-        read.unwrap_or_else(|error| vec![Err(error.to_string())])
+        self.material
+            .watch(|_, result| match result {
+                Ok(()) => internal_event::UpstreamTlsReloaded { route }.emit(),
+                Err(cause) => internal_event::UpstreamTlsReloadFailed { route, cause: &cause }.emit(),
+            })
+            .await;
     }
 }
 
-fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock()
+/// Returns the files in the order in which [`load_material`] reads them.
+fn file_paths(files: &UpstreamTlsConfig) -> Vec<PathBuf> {
+    let identity = files.identity.iter().flat_map(|UpstreamClientCert { cert, key }| [cert, key]);
+    files.ca.iter().chain(identity).cloned().collect()
 }
 
-/// The files in the order in which [`understand`] takes them.
-fn file_paths(files: &UpstreamTlsConfig) -> Vec<&Path> {
-    let UpstreamClientCert { cert, key } = match &files.identity {
-        Some(identity) => identity,
-        None => return files.ca.iter().map(AsRef::as_ref).collect(),
-    };
-    files.ca.iter().chain([cert, key]).map(AsRef::as_ref).collect()
-}
-
-fn read_all(files: &UpstreamTlsConfig) -> TlsFileContents {
-    let each = |path: &Path| load::read_regular_file(path).map_err(|why| format!("{}: {why}", path.display()));
-    file_paths(files).into_iter().map(each).collect()
-}
-
-fn load_material(files: &UpstreamTlsConfig, contents: &TlsFileContents) -> Result<ClusterTlsMaterial, String> {
+fn load_material(files: &UpstreamTlsConfig, contents: &[Vec<u8>]) -> Result<Arc<ClusterTlsMaterial>, String> {
     static LAST_ID: AtomicU64 = AtomicU64::new(0);
-    let contents: Vec<&[u8]> =
-        contents.iter().map(|content| content.as_deref().map_err(String::clone)).collect::<Result<_, _>>()?;
-    let mut contents = contents.into_iter().zip(file_paths(files));
-    let mut next = || contents.next().ok_or("a file is missing".to_owned());
+    let mut contents = contents.iter();
+    let mut next = |path| contents.next().map(|content| TlsFile { path, content }).ok_or("a file is missing");
     let ca = match &files.ca {
-        Some(_) => Some(parse_authorities(next()?)?),
+        Some(path) => Some(parse_authorities(next(path)?)?),
         None => None,
     };
     let identity = match &files.identity {
-        Some(_) => Some(parse_identity(next()?, next()?)?),
+        Some(UpstreamClientCert { cert, key }) => Some(parse_identity(next(cert)?, next(key)?)?),
         None => None,
     };
-    Ok(ClusterTlsMaterial { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, ca, identity })
+    Ok(Arc::new(ClusterTlsMaterial { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, ca, identity }))
 }
 
-/// The certificates of a file; pingora takes for granted that it can read them.
-fn parse_certificates((content, path): (&[u8], &Path)) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |what: &str| format!("{}: {what}", path.display());
-    let all = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
-    let all = all.map_err(|error| wrong(&format!("is no PEM: {error}")))?;
-    if all.is_empty() {
-        return Err(wrong("holds no certificate in PEM"));
-    }
-    if all.iter().any(|one| X509Certificate::from_der(one).is_err()) {
-        return Err(wrong("holds a certificate that cannot be read"));
-    }
-    Ok(all)
+#[derive(Clone, Copy)]
+struct TlsFile<'a> {
+    path: &'a Path,
+    content: &'a [u8],
 }
 
-fn parse_authorities(file: (&[u8], &Path)) -> Result<Arc<CaType>, String> {
-    let all = parse_certificates(file)?;
+impl TlsFile<'_> {
+    fn error(self, cause: impl fmt::Display) -> String {
+        format!("{}: {cause}", self.path.display())
+    }
+
+    /// Reads certificates that pingora can read, which it does not check itself.
+    fn certificates(self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let all = tls::parse_certificates(self.content).map_err(|error| self.error(error))?;
+        if all.iter().any(|one| X509Certificate::from_der(one).is_err()) {
+            return Err(self.error("a certificate in this file cannot be read"));
+        }
+        Ok(all)
+    }
+}
+
+fn parse_authorities(file: TlsFile<'_>) -> Result<Arc<CaType>, String> {
+    let all = file.certificates()?;
     let mut store = RootCertStore::empty();
     for one in &all {
-        store.add(one.clone()).map_err(|error| format!("{}: {error}", file.1.display()))?;
+        store.add(one.clone()).map_err(|error| file.error(error))?;
     }
     Ok(all.into_iter().map(|one| WrappedX509::new(one.to_vec(), parse_x509)).collect())
 }
 
-/// A certificate and its key, which have to fit.
-fn parse_identity(cert: (&[u8], &Path), key: (&[u8], &Path)) -> Result<Arc<CertKey>, String> {
-    let (chain, path) = (parse_certificates(cert)?, key.1.display());
-    // The reader's own words may repeat what stands in the file.
-    let key = PrivateKeyDer::from_pem_slice(key.0).map_err(|_| format!("{path}: holds no private key in PEM"))?;
-    let pair = CertKey::new(chain.iter().map(|one| one.to_vec()).collect(), key.secret_der().to_vec());
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let fits = builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, key);
-    fits.map_err(|error| format!("{path}: cannot be used with {}: {error}", cert.1.display()))?;
+/// Reads a certificate and its key, and checks that they belong together.
+fn parse_identity(cert: TlsFile<'_>, key: TlsFile<'_>) -> Result<Arc<CertKey>, String> {
+    let chain = cert.certificates()?;
+    let private = tls::parse_private_key(key.content).map_err(|error| key.error(error))?;
+    let pair = CertKey::new(chain.iter().map(|one| one.to_vec()).collect(), private.secret_der().to_vec());
+    let builder = tls::client_config().map_err(|error| error.to_string())?;
+    let config = builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, private);
+    config.map_err(|error| key.error(format_args!("cannot be used with {}: {error}", cert.path.display())))?;
     Ok(Arc::new(pair))
 }

@@ -226,7 +226,7 @@ impl RunFollower {
         ready: oneshot::Sender<Result<(), ReplicationUnavailable>>,
         cut: BoxFuture<'static, ()>,
     ) {
-        self.shared.metrics.inc_followed();
+        self.shared.metrics.followed.inc();
         let token = self.token.as_str();
         internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: &self.owner, recap_until: self.last_read }
             .emit();
@@ -247,7 +247,7 @@ impl RunFollower {
             followed.remove(&run);
         }
         drop(followed);
-        shared.metrics.dec_followed();
+        shared.metrics.followed.dec();
     }
 
     async fn follow_loop(&mut self, ready: oneshot::Sender<Result<(), ReplicationUnavailable>>) -> FollowEnd {

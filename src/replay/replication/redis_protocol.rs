@@ -155,7 +155,7 @@ impl RedisKeys {
     }
 
     pub(crate) fn run(&self, run: &ReplayKey) -> String {
-        format!("{}run:{{{}}}", self.0, to_hex(run))
+        format!("{}run:{{{}}}", self.0, hex::encode(run))
     }
 
     pub(crate) fn frames(&self, run: &ReplayKey, token: RunToken) -> String {
@@ -163,7 +163,7 @@ impl RedisKeys {
     }
 
     pub(crate) fn last(&self, thread: &ReplayKey) -> String {
-        format!("{}last:{}", self.0, to_hex(thread))
+        format!("{}last:{}", self.0, hex::encode(thread))
     }
 
     pub(crate) fn process(&self, process: &str) -> String {
@@ -198,25 +198,16 @@ impl<'a> ReplicaMessage<'a> {
 impl fmt::Display for ReplicaMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplicaMessage::Updated(run) => write!(f, "news {}", to_hex(run)),
-            ReplicaMessage::Stop(run) => write!(f, "stop {}", to_hex(run)),
-            ReplicaMessage::Following(run, process) => write!(f, "listening {} {process}", to_hex(run)),
+            ReplicaMessage::Updated(run) => write!(f, "news {}", hex::encode(run)),
+            ReplicaMessage::Stop(run) => write!(f, "stop {}", hex::encode(run)),
+            ReplicaMessage::Following(run, process) => write!(f, "listening {} {process}", hex::encode(run)),
         }
     }
 }
 
-pub(super) fn to_hex(key: &ReplayKey) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 pub(super) fn parse_key(text: &str) -> Option<ReplayKey> {
     let mut key = ReplayKey::default();
-    if text.len() != 2 * key.len() || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut key).ok()?;
     Some(key)
 }
 
@@ -238,7 +229,7 @@ mod tests {
         {
             assert_eq!(ReplicaMessage::parse(message.to_string().as_bytes()), Some(message));
         }
-        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", to_hex(&key))] {
+        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", hex::encode(&key))] {
             assert_eq!(ReplicaMessage::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -1,61 +1,27 @@
 //! What happens to that which the guard decides with: files, the Redis of the replicas, keys of issuers.
 
 use super::sanitize;
-use std::path::Path;
+use crate::net::redis_client::RedisLinkChange;
+use std::path::{Path, PathBuf};
 
-/// A file of keys or secrets changed; what it says now is in use.
-pub(crate) struct SecretFileReloaded<'a> {
-    /// the file
-    pub(crate) path: &'a Path,
-}
-
-impl SecretFileReloaded<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::info!(path = %self.path.display(), "file read again");
+/// Logs that files of keys or secrets (at least one) were read again, or why their last good content stays in use.
+pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), String>) {
+    match result {
+        Ok(()) => paths.iter().for_each(|path| tracing::info!(path = %path.display(), "file read again")),
+        Err(cause) => {
+            let path = paths.first().map_or(Path::new(""), PathBuf::as_path);
+            let cause = sanitize(&cause);
+            tracing::error!(path = %path.display(), cause, "file cannot be used; the last good content stays");
+        }
     }
 }
 
-/// A file of keys or secrets is gone or broken; what it said before stays in use. Said once for each such change.
-pub(crate) struct SecretFileReloadFailed<'a> {
-    /// the file
-    pub(crate) path: &'a Path,
-    /// what is wrong with it, without its content
-    pub(crate) cause: &'a str,
-}
-
-impl SecretFileReloadFailed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::error!(path = %self.path.display(), cause = sanitize(self.cause), "file cannot be used; the last good content stays");
-    }
-}
-
-/// The Redis that replicas share does not answer; what is done without it is configured.
-pub(crate) struct RedisConnectionLost<'a> {
-    /// its URL, without a password
-    pub(crate) redis: &'a str,
-    /// why
-    pub(crate) cause: String,
-}
-
-impl RedisConnectionLost<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::warn!(redis = self.redis, cause = sanitize(&self.cause), "redis does not answer");
-    }
-}
-
-/// The Redis that replicas share answers, for the first time or again.
-pub(crate) struct RedisConnected<'a> {
-    /// its URL, without a password
-    pub(crate) redis: &'a str,
-}
-
-impl RedisConnected<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::info!(redis = self.redis, "redis answers");
+/// Logs that the Redis of the replicas answers, for the first time or again, or that it does not. `redis` is its URL
+/// without the password.
+pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
+    match change {
+        RedisLinkChange::Connected => tracing::info!(redis, "redis answers"),
+        RedisLinkChange::Lost { cause } => tracing::warn!(redis, cause = sanitize(&cause), "redis does not answer"),
     }
 }
 

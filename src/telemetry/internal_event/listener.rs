@@ -32,8 +32,10 @@ pub(crate) struct CertificateReloaded<'a> {
 impl CertificateReloaded<'_> {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &ListenerMetrics) {
-        metrics.inc_reload(CertificateReload::Applied);
-        metrics.set_not_after(self.not_after);
+        if let Some(tls) = &metrics.tls {
+            tls.reloads.get(CertificateReload::Applied).inc();
+            tls.not_after.set(self.not_after);
+        }
         tracing::info!(listener = self.listener, not_after = self.not_after, "certificate read again");
     }
 }
@@ -50,7 +52,9 @@ pub(crate) struct CertificateReloadFailed<'a> {
 impl CertificateReloadFailed<'_> {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &ListenerMetrics) {
-        metrics.inc_reload(CertificateReload::Refused);
+        if let Some(tls) = &metrics.tls {
+            tls.reloads.get(CertificateReload::Refused).inc();
+        }
         let cause = sanitize(self.cause);
         tracing::error!(listener = self.listener, cause, "certificate cannot be used; the last good one stays");
     }
@@ -84,7 +88,7 @@ pub(crate) struct ConnectionRejected<'a> {
 impl ConnectionRejected<'_> {
     /// Counts it. Logged for who looks for it alone: strangers can make as many of them as they like.
     pub(crate) fn emit(self, metrics: &ListenerMetrics) {
-        metrics.inc_rejected(self.reason);
+        metrics.connections.rejected.get(self.reason).inc();
         let ConnectionRejected { listener, reason: why, cause } = self;
         tracing::debug!(listener, reason = why.label(), cause = cause.map(sanitize), "connection turned away");
     }
@@ -103,7 +107,7 @@ pub(crate) struct AcceptFailed<'a> {
 impl AcceptFailed<'_> {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &ListenerMetrics) {
-        metrics.inc_accept_failure();
+        metrics.connections.accept_failures.inc();
         if !self.already_logged {
             tracing::error!(listener = self.listener, error = %self.error, "no connection can be accepted; trying again");
         }

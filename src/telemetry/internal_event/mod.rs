@@ -11,8 +11,7 @@ mod upstream;
 
 pub(crate) use collector::{CollectorRecovered, CollectorUnavailable};
 pub(crate) use guard::{
-    IssuerKeysFetchFailed, IssuerKeysFetched, IssuerKeysIgnored, RedisConnected, RedisConnectionLost,
-    SecretFileReloadFailed, SecretFileReloaded,
+    IssuerKeysFetchFailed, IssuerKeysFetched, IssuerKeysIgnored, report_redis_link, report_watched_files,
 };
 pub(crate) use listener::{
     AcceptFailed, AcceptRecovered, CertificateExpired, CertificateReloadFailed, CertificateReloaded,

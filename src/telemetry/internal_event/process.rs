@@ -20,7 +20,7 @@ pub(crate) struct ShutdownStarted {
 impl ShutdownStarted {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &Metrics) {
-        metrics.set_draining(true);
+        metrics.process().draining.set(1);
         tracing::info!(grace_ms = millis(self.grace), successor = self.successor, "leaving");
     }
 }
@@ -117,7 +117,7 @@ pub(crate) struct ConfigRejected<'a> {
 impl ConfigRejected<'_> {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &Metrics) {
-        metrics.set_config_rejected();
+        metrics.process().last_reload_ok.set(0);
         let problems: String = self.problems.chars().take(MAX_PROBLEM_CHARS).collect();
         tracing::error!(problems, "configuration refused; the last good one stays in use");
     }

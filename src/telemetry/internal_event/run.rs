@@ -59,7 +59,7 @@ impl RequestRejected<'_> {
             trace.finish_rejected(&self);
         }
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
-        metrics.inc_rejection(rejection.kind);
+        metrics.rejections.get(rejection.kind).inc();
         tracing::info!(
             route,
             method = method.label(),

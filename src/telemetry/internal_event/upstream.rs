@@ -22,7 +22,7 @@ pub(crate) struct AddressEjected<'a> {
 impl AddressEjected<'_> {
     /// Logs and counts it.
     pub(crate) fn emit(self, metrics: &UpstreamMetrics) {
-        metrics.inc_ejection();
+        metrics.on_route.ejections.inc();
         let AddressEjected { route, upstream, address, duration, cause } = self;
         let for_ms = super::millis(duration);
         tracing::warn!(route, upstream, %address, for_ms, cause = sanitize(cause), "upstream left out");

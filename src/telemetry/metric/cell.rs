@@ -1,4 +1,4 @@
-//! What a series is in memory: numbers that many threads count with and a scrape reads, without a lock.
+//! A series in memory: numbers that many threads update and a scrape reads, without a lock.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use prometheus::proto;
@@ -7,28 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The value of a series. Clones are the same.
-pub(super) trait MetricCell: Clone + fmt::Debug + Send + Sync + 'static {
-    /// what it is
+/// The value of a series. Clones share it.
+pub(crate) trait MetricCell: Clone + fmt::Debug + Send + Sync + 'static {
     const KIND: MetricKind;
 
-    /// One that nothing was counted with.
     fn new(metric: &MetricSpec) -> Self;
 
-    /// Its value now.
     fn read(&self) -> proto::Metric;
 }
 
-/// Only grows.
 #[derive(Clone, Debug)]
-pub(super) struct Counter(Arc<AtomicU64>);
+pub(crate) struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    pub(super) fn inc(&self) {
+    pub(crate) fn inc(&self) {
         self.inc_by(1);
     }
 
-    pub(super) fn inc_by(&self, count: u64) {
+    pub(crate) fn inc_by(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -53,20 +49,23 @@ impl MetricCell for Counter {
     }
 }
 
-/// How something is now.
 #[derive(Clone, Debug)]
-pub(super) struct Gauge(Arc<AtomicI64>);
+pub(crate) struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    pub(super) fn set(&self, value: i64) {
+    pub(crate) fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    pub(super) fn inc(&self) {
+    pub(crate) fn set_count(&self, count: usize) {
+        self.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn inc(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn dec(&self) {
+    pub(crate) fn dec(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -86,22 +85,21 @@ impl MetricCell for Gauge {
     }
 }
 
-/// How long things took.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram(Arc<HistogramInner>);
+pub(crate) struct Histogram(Arc<HistogramInner>);
 
 #[derive(Debug)]
 struct HistogramInner {
     /// upper bounds, in seconds
     bounds: &'static [f64],
-    /// how many were within each bound and not within the one before, and last how many were in none
+    /// values within each bound but not within the one before; the last one counts those beyond every bound
     counts: Box<[AtomicU64]>,
-    /// all together, in ns: whole numbers add up without a loop, and last for centuries
+    /// in ns: integers are added without a loop, and last for centuries
     sum: AtomicU64,
 }
 
 impl Histogram {
-    pub(super) fn observe(&self, took: Duration) {
+    pub(crate) fn observe(&self, took: Duration) {
         let HistogramInner { bounds, counts, sum } = &*self.0;
         let seconds = took.as_secs_f64();
         counts[bounds.partition_point(|bound| *bound < seconds)].fetch_add(1, Ordering::Relaxed);
@@ -120,7 +118,7 @@ impl MetricCell for Histogram {
     fn read(&self) -> proto::Metric {
         let HistogramInner { bounds, counts, sum } = &*self.0;
         let mut count = 0;
-        // The count is made of what the buckets held when they were read, so that the last bucket is never above it.
+        // The count is the sum of the buckets as read here, so that the last bucket never exceeds it.
         let mut within = counts.iter().map(|own| {
             count += own.load(Ordering::Relaxed);
             count

@@ -1,8 +1,8 @@
 //! All series of one metric, by the values of their labels.
 //!
-//! The library's own vectors know a series by a hash of its values with nothing between them, so that a route `a` with the
-//! label `bc` would be counted as a route `ab` with the label `c`; and each of their series keeps the name, the help and the
-//! labels of its metric for itself.
+//! The vectors of the `prometheus` crate identify a series by a hash of its values without separators: a route `a` with the
+//! label `bc` would be counted as a route `ab` with the label `c`. Each of their series also keeps its own copy of the name,
+//! the help and the labels of its metric. So the families are our own; registry and text format are the crate's.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use super::cell::MetricCell;
@@ -14,27 +14,30 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What stands behind each value in a key: no text in UTF-8 has it.
+/// Ends each value in a key: it does not occur in UTF-8.
 const VALUE_TERMINATOR: u8 = 0xff;
 
-/// A metric and its series. Clones are the same.
+/// A metric and its series. Clones share them.
 #[derive(Debug)]
-pub(super) struct Family<M>(Arc<FamilyInner<M>>);
+pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
 
 #[derive(Debug)]
 struct FamilyInner<M> {
     metric: MetricSpec,
     desc: Desc,
-    /// the labels by their names, as the exposition has them: their places in the row
+    /// indices into the labels of the row, sorted by name as the exposition requires
     label_order: Vec<usize>,
-    /// by the values of their labels in the order of the row, each with [`END`]
+    /// by the values of their labels in the order of the row; see [`encode_key`]
     cells: Mutex<BTreeMap<Box<[u8]>, M>>,
 }
 
-/// What can be taken away of a metric, whatever it counts.
+/// A family of any type of cell, whose series can be removed.
 pub(super) trait ForgetSeries: Send + Sync + std::fmt::Debug {
-    /// Takes away every series whose label has this value; it is the first one of its row.
-    fn forget(&self, label: &str, value: &str);
+    /// Returns the name of the first label of the row.
+    fn first_label(&self) -> Option<&'static str>;
+
+    /// Removes every series whose first label has this value.
+    fn forget(&self, value: &str);
 }
 
 impl<M> Clone for Family<M> {
@@ -45,7 +48,7 @@ impl<M> Clone for Family<M> {
 
 impl<M: MetricCell> Family<M> {
     /// # Errors
-    /// When another metric has its name, or it has none that Prometheus takes; a test sees to it that this is not so.
+    /// When another metric has its name, or Prometheus does not allow the name; a test checks both.
     pub(super) fn register(metric: MetricSpec, registry: &Registry) -> prometheus::Result<Self> {
         let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
         let mut order: Vec<_> = (0..names.len()).collect();
@@ -56,19 +59,18 @@ impl<M: MetricCell> Family<M> {
         Ok(family)
     }
 
-    /// The series of these values, in the order of the row. It exists from now on.
+    /// Returns the series of these values, in the order of the row. It exists from now on.
     pub(super) fn with_label_values(&self, values: &[&str]) -> M {
         debug_assert_eq!(values.len(), self.0.metric.labels.len(), "{}", self.0.metric.name);
         let mut all = self.lock_cells();
         all.entry(encode_key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
     }
 
-    /// Takes one away, if it is there. Who counts with it counts for nobody.
+    /// Removes a series, if it exists. Handles that still count with it are no longer exposed.
     pub(super) fn remove(&self, values: &[&str]) {
         self.lock_cells().remove(&encode_key(values));
     }
 
-    /// Takes all away.
     pub(super) fn clear(&self) {
         self.lock_cells().clear();
     }
@@ -79,15 +81,19 @@ impl<M: MetricCell> Family<M> {
 }
 
 impl<M: MetricCell> ForgetSeries for Family<M> {
-    fn forget(&self, label: &str, value: &str) {
-        debug_assert_eq!(self.0.metric.labels.first().map(|first| first.name), Some(label), "{}", self.0.metric.name);
-        // They stand side by side. A look at all of them, for each of a thousand routes that go at once, takes seconds.
-        let first = encode_key(&[value]);
-        let mut all = self.lock_cells();
-        let from_first = all.range::<[u8], _>((Bound::Included(&*first), Bound::Unbounded));
-        let gone: Vec<_> = from_first.map(|(key, _)| key).take_while(|key| key.starts_with(&first)).cloned().collect();
-        for key in gone {
-            all.remove(&key);
+    fn first_label(&self) -> Option<&'static str> {
+        self.0.metric.labels.first().map(|label| label.name)
+    }
+
+    fn forget(&self, value: &str) {
+        // They are adjacent in the map. A scan of all series, for each of a thousand routes removed at once, takes seconds.
+        let prefix = encode_key(&[value]);
+        let mut cells = self.lock_cells();
+        let from_prefix = cells.range::<[u8], _>((Bound::Included(&*prefix), Bound::Unbounded));
+        let keys: Vec<_> =
+            from_prefix.map(|(key, _)| key).take_while(|key| key.starts_with(&prefix)).cloned().collect();
+        for key in keys {
+            cells.remove(&key);
         }
     }
 }
@@ -171,7 +177,8 @@ mod tests {
         for labels in [["a", "x"], ["a", "y"], ["b", "a"], ["ab", "x"]] {
             family.with_label_values(&labels).inc();
         }
-        family.forget("route", "a");
+        assert_eq!(family.first_label(), Some("route"));
+        family.forget("a");
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
         let series: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(series, [r#"t{kind="a",route="b"} 1"#, r#"t{kind="x",route="ab"} 1"#]);

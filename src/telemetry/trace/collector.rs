@@ -2,6 +2,7 @@
 
 use super::exporter_client::ExporterClient;
 use super::span_queue::{BatchConfig, SpanQueue};
+use crate::net::url::{HttpUrl, HttpUrlError};
 use crate::telemetry::Metrics;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, Key, KeyValue};
@@ -90,9 +91,14 @@ fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String>
     }
     // Without a collector nobody pays for one; OpenTelemetry would look for it at localhost:4318.
     let Some((name, endpoint)) = first_set(variable, ENDPOINTS) else { return Ok(false) };
-    let why = super::exporter_client::parse_address(&endpoint).err();
-    if let Some(why) = why {
-        return Err(format!("{name} {why}; write a URL such as http://collector:4318"));
+    if let Err(error) = HttpUrl::parse(&endpoint) {
+        let hint = match error {
+            HttpUrlError::UserInfo => "put credentials into OTEL_EXPORTER_OTLP_HEADERS",
+            HttpUrlError::Malformed | HttpUrlError::NotAbsolute | HttpUrlError::Scheme => {
+                "write a URL such as http://collector:4318"
+            }
+        };
+        return Err(format!("{name} {error}; {hint}"));
     }
     if let Some((name, protocol)) = first_set(variable, PROTOCOLS)
         && protocol != "http/protobuf"
@@ -200,8 +206,11 @@ mod tests {
     fn names_the_invalid_variable() {
         let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
         for (variables, said) in [
-            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT is no http"),
-            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:secret@h:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT holds"),
+            (
+                vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")],
+                "OTEL_EXPORTER_OTLP_ENDPOINT is not an absolute URL",
+            ),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:secret@h:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT contains"),
             (vec![here, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`"),
             (vec![here, ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")], "OTEL_EXPORTER_OTLP_COMPRESSION is `gzip`"),
             (vec![here, ("OTEL_TRACES_EXPORTER", "zipkin")], "OTEL_TRACES_EXPORTER is `zipkin`"),

@@ -89,7 +89,7 @@ impl SpanProcessor for SpanQueue {
         let mut state = self.0.lock_state();
         if state.pending.len() >= pace.max_queue_size {
             drop(state);
-            metrics.inc_dropped(SpanLoss::QueueFull, 1);
+            metrics.dropped.get(SpanLoss::QueueFull).inc();
             return;
         }
         state.pending.push(span);
@@ -165,13 +165,13 @@ impl BatchSender {
             let taken = self.runtime.block_on(self.exporter.export(batch));
             match taken {
                 Ok(()) => {
-                    self.inner.metrics.inc_exported(count);
+                    self.inner.metrics.exported.inc_by(count);
                     if std::mem::take(&mut self.unavailable) {
                         internal_event::CollectorRecovered.emit();
                     }
                 }
                 Err(error) => {
-                    self.inner.metrics.inc_dropped(SpanLoss::ExportFailed, count);
+                    self.inner.metrics.dropped.get(SpanLoss::ExportFailed).inc_by(count);
                     if !std::mem::replace(&mut self.unavailable, true) {
                         let cause = self.client.take_failure().unwrap_or_else(|| error.to_string());
                         internal_event::CollectorUnavailable { cause }.emit();

@@ -1,58 +1,56 @@
-//! Output blocks that are neither text nor thinking: activities on the other side (`translation.md` §3).
+//! Output blocks other than text and thinking: activities in canonical AG-UI (`translation.md` §3).
 //!
 //! ```text
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
 //! ```
-//! `n` counts the blocks of `M` without an id. A block that is no plain `{type, data: {…}}` has all its members in the
-//! content, and a note says so. A block whose type is the last part of another activity's stays a block.
+//! `n` counts the blocks of `M` without an id. A block other than a plain `{type, data: {…}}` becomes content with all
+//! its members, which a note records. A block whose type is the last part of another activity's stays a block.
 
 use super::{BlockWriter, DeltaContent, build_delta, carry_members, check_thinking_text, has_text_member, parse_delta};
 use crate::codec::json;
 use crate::dialect::{Dialect, block, collaboration};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::{carry, placeholder};
 use std::collections::HashMap;
 
-/// Note: the content is the whole block, its type apart.
+/// Note: the content is the whole block without its type.
 const WHOLE_BLOCK: &str = "$block";
 
-/// How many blocks without an id each message had so far.
+/// Counts the blocks without an id in each message.
 #[derive(Debug, Default)]
 pub(in crate::translate) struct BlockCounts(HashMap<Box<str>, u32>);
 
-/// A block, taken apart.
+/// A parsed block.
 pub(in crate::translate) struct OutputBlock<'a> {
-    /// its type
     pub(crate) kind: Json<'a>,
     /// its other members
     pub(crate) members: Members<'a>,
-    /// members of the delta beside it
+    /// siblings of the block in the delta
     pub(crate) delta_members: Members<'a>,
 }
 
-/// What a block is called and says as an activity.
+/// The id, type and content of a block as an activity.
 pub(in crate::translate) struct BlockActivity {
     pub(crate) id: Json<'static>,
     pub(crate) activity_type: Json<'static>,
     pub(crate) content: Json<'static>,
-    /// whether the content is the whole block
     is_whole_block: bool,
 }
 
-/// Whether a block of this type is an activity.
+/// Returns true if a block of this type is an activity.
 #[must_use]
 pub(in crate::translate) fn is_activity_block(kind: &Json<'_>) -> bool {
     let others = [block::TEXT, block::THINKING, collaboration::NAME];
     kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
-/// Whether reading makes nothing of content with these members but the event itself.
+/// Returns true if reading converts content with these members to nothing but the event itself.
 #[must_use]
 pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
-    let said = get(members, Field::Delta);
-    match parse_delta(said) {
-        DeltaContent::Plain => said.is_none_or(|delta| delta.json_type() != JsonType::String),
+    let delta = get(members, Field::Delta);
+    match parse_delta(delta) {
+        DeltaContent::Plain => delta.is_none_or(|delta| delta.json_type() != JsonType::String),
         DeltaContent::Block { kind, output, .. } if kind.is_str(block::TEXT) => {
             !has_text_member(&output, block::CONTENT)
         }
@@ -64,7 +62,7 @@ pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
 }
 
 impl BlockCounts {
-    /// What a block of `message` is as an activity; `own` are the members of the event beside it.
+    /// Converts a block of `message` to an activity; `own` are the other members of the event.
     #[must_use]
     pub(crate) fn to_activity(
         &self,
@@ -91,7 +89,7 @@ impl BlockCounts {
         }
     }
 
-    /// Takes a block into account.
+    /// Counts a block.
     pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
         if block_id(own).is_none() {
             let count = self.0.entry(message_key(message)).or_default();
@@ -99,7 +97,7 @@ impl BlockCounts {
         }
     }
 
-    /// The activity that a block is, and what has to be carried with it. `own` are the members of the event beside it.
+    /// Converts a block to an activity and adds the members to carry to `own`, the other members of the event.
     pub(crate) fn read(
         &mut self,
         message: Json<'static>,
@@ -107,19 +105,19 @@ impl BlockCounts {
         own: &mut Members<'_>,
         dialect: &Dialect,
     ) -> BlockActivity {
-        let shown = self.to_activity(&message, &one, own, dialect);
+        let activity = self.to_activity(&message, &one, own, dialect);
         self.count_block(&message, own);
         carry_members(own, &[block::LAYOUT], &one.delta_members, super::DELTA);
         own.push((MemberKey::Known(Field::MessageId), message));
-        if shown.is_whole_block {
+        if activity.is_whole_block {
             own.push((carry::extension_key(WHOLE_BLOCK), Json::from_trusted("true")));
         }
-        shown
+        activity
     }
 }
 
 impl BlockActivity {
-    /// The event that says it.
+    /// Builds the event of the activity.
     pub(crate) fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &Dialect) -> Event<'a> {
         event.kind = EventType::ActivitySnapshot;
         event.set(Field::MessageId, self.id);
@@ -131,10 +129,10 @@ impl BlockActivity {
 }
 
 impl BlockWriter {
-    /// An activity that reads back as it is when it is written as the block that it was.
+    /// Writes an activity as the block that it was, if the result reads back unchanged.
     ///
     /// # Errors
-    /// The event, when it is none.
+    /// Returns the event if it does not.
     pub(crate) fn try_block<'a>(
         &mut self,
         event: Event<'a>,
@@ -146,12 +144,12 @@ impl BlockWriter {
     fn match_block<'a>(&mut self, event: &Event<'a>, dialect: &Dialect) -> Option<OutgoingEvent<'a>> {
         let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
         let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
-        let mut said = crate::translate::collaboration::split_members(event, dialect, &[]);
-        let message = remove(&mut said.extensions, Field::MessageId)?;
+        let mut outgoing = crate::translate::collaboration::split_members(event, dialect, &[]);
+        let message = remove(&mut outgoing.extensions, Field::MessageId)?;
         if !self.open_messages.iter().any(|(own, _)| own.is_same(&message)) {
             return None;
         }
-        let output = match carry::take(&mut said.extensions, WHOLE_BLOCK) {
+        let output = match carry::take(&mut outgoing.extensions, WHOLE_BLOCK) {
             Some(_) => json::parse_members(content)?,
             None => vec![(carry::extension_key(block::DATA), content.as_borrowed())],
         };
@@ -159,27 +157,27 @@ impl BlockWriter {
             return None;
         }
         let one = OutputBlock { kind, members: output, delta_members: Members::new() };
-        let shown = self.blocks.to_activity(&message, &one, &said.extensions, dialect);
-        let noted = crate::translate::collaboration::carried_member(event, dialect, WHOLE_BLOCK);
-        if event.get(Field::MessageId) != Some(&shown.id)
-            || *content != shown.content
-            || noted != shown.is_whole_block.then(|| Json::from_trusted("true"))
+        let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
+        let note = crate::translate::collaboration::carried_member(event, dialect, WHOLE_BLOCK);
+        if event.get(Field::MessageId) != Some(&activity.id)
+            || *content != activity.content
+            || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
         {
             return None;
         }
-        self.blocks.count_block(&message, &said.extensions);
+        self.blocks.count_block(&message, &outgoing.extensions);
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));
         });
-        let delta = build_delta(&mut said.extensions, &output);
-        said.members.push((MemberKey::Known(Field::MessageId), message));
-        said.members.push((MemberKey::Known(Field::Delta), delta));
-        Some(said)
+        let delta = build_delta(&mut outgoing.extensions, &output);
+        outgoing.members.push((MemberKey::Known(Field::MessageId), message));
+        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
+        Some(outgoing)
     }
 
-    /// An activity as a block that shows it, noted, and whether it needs a message of its own: a client may look at the
-    /// last message alone (seed §4.1), so a block goes into the one that is open.
+    /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
+    /// display only the last message (seed §4.1), so a block goes into the open one.
     #[must_use]
     pub(crate) fn render_block<'a>(
         &self,
@@ -198,25 +196,24 @@ impl BlockWriter {
         let open = self.open_messages.last().map(|(message, _)| message.clone());
         let message = open.clone().unwrap_or_else(|| id.clone());
         let members = vec![(MemberKey::Known(Field::MessageId), message), (MemberKey::Known(Field::Delta), delta)];
-        let shown = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
-        (placeholder::write_placeholder(event, members, shown), open.is_none().then_some(id))
+        let carried = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
+        (placeholder::write_placeholder(event, members, carried), open.is_none().then_some(id))
     }
 }
 
-/// The type of the block that an activity of this type was.
+/// Returns the type of the block from which an activity of this type came.
 fn block_type(activity_type: &Json<'_>, dialect: &Dialect) -> Option<Json<'static>> {
     let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect.name)?.strip_prefix('.')?;
     Some(Json::from_trusted(format!("\"{inner}")))
 }
 
-/// The id of a block: a text that is not empty, or a number.
+/// Returns the id of a block: a string that is not empty, or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
-    let named = |(key, _): &&(MemberKey<'a>, Json<'a>)| carry::is_named(key, block::BLOCK_ID);
-    let (_, id) = own.iter().find(named)?;
+    let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }
 
-/// Ids are the same however their characters are escaped.
+/// Ids are equal however their characters are escaped.
 fn message_key(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }

@@ -1,14 +1,14 @@
-//! Reading: output blocks become text, and reasoning for the thinking that may come before it. One message `M`:
+//! Reading: output blocks become text, and thinking before the text becomes reasoning. One message `M`:
 //! ```text
-//!   start ──▶ Held ── thinking ──▶ Noted, a reasoning span M:reasoning:n open or closed
-//!              │                     │
-//!              │ text, another       │ text, another output, the end
-//!              │ output, the end,    │
-//!              │ any other event     ▼
-//!              └─────────────────▶ Said (TEXT_MESSAGE_START has left)
+//!   start ──▶ Deferred ── thinking ──▶ CarriedBySpan, M:reasoning:n open or closed
+//!                │                        │
+//!                │ text, another          │ text, another output, the end
+//!                │ output, the end,       │
+//!                │ any other event        ▼
+//!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
 //! ```
-//! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
-//! it: the span notes the start, so that the way back knows where it stood.
+//! The start is deferred so that initial thinking precedes the message in the client's conversation. Only thinking may
+//! overtake it: the span carries the start in a note, so that writing can restore its position.
 
 use super::{
     BlockCounts, DeltaContent, OUTPUT, OutputBlock, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text,
@@ -16,22 +16,22 @@ use super::{
 };
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, block};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove};
 use crate::translate::event_parts::IncomingEvent;
 use crate::translate::event_repair::{EventLoss, EventRepair};
 use crate::translate::{EventSink, carry};
 
-/// A piece of content that is no string and no block.
+/// Reports a piece of content that is neither a string nor a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::translate) struct UnreadableContent;
 
-/// The reading side: messages that are open.
+/// Tracks the open messages while reading.
 #[derive(Debug, Default)]
 pub(in crate::translate) struct BlockReader {
     open_messages: Vec<OpenMessage>,
-    /// whether the first text of the run came as a block
+    /// true if the first text of the run arrived as a block
     uses_blocks: Option<bool>,
-    /// how many reasoning spans a closed message had, for ids that stay unique when it is opened again
+    /// number of reasoning spans in a closed message, so that ids stay unique if it is opened again
     closed_spans: Vec<(Json<'static>, u32)>,
     blocks: BlockCounts,
 }
@@ -47,16 +47,15 @@ struct OpenMessage {
 
 #[derive(Debug)]
 enum StartState {
-    /// nobody has heard of it
+    /// not sent yet
     Deferred(Event<'static>),
-    /// a reasoning span holds the note of it
+    /// not sent, but noted in a reasoning span
     CarriedBySpan(Event<'static>),
-    /// it has left
     Sent,
 }
 
 impl BlockReader {
-    /// BUSINESS_DATA_START and the like.
+    /// Reads a message start, such as BUSINESS_DATA_START.
     pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
@@ -87,35 +86,35 @@ impl BlockReader {
         self.open_messages.len() - 1
     }
 
-    /// One piece of content.
+    fn find_or_open(&mut self, event: &Event<'_>, sink: &mut impl EventSink) -> usize {
+        let nameless = Json::from_trusted("\"\"");
+        if let Some(at) = self.position(event.get(Field::MessageId).unwrap_or(&nameless)) {
+            return at;
+        }
+        sink.report().count_repair(EventRepair::OpenerSupplied);
+        let id = message_id(&event.members);
+        let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
+        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
+    }
+
+    /// Reads one piece of content.
     ///
     /// # Errors
-    /// When it is nothing that a block or a text says: the message is open then, and the piece has to travel whole.
+    /// Fails if it is neither text nor a block: the message is open then, and the piece has to be carried whole.
     pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
         of: &Dialect,
         sink: &mut impl EventSink,
     ) -> Result<(), UnreadableContent> {
-        let dialect = of.name;
-        let nameless = Json::from_trusted("\"\"");
-        let at = match self.position(parts.event.get(Field::MessageId).unwrap_or(&nameless)) {
-            Some(at) => at,
-            None => {
-                sink.report().count_repair(EventRepair::OpenerSupplied);
-                let id = message_id(&parts.event.members);
-                let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-                self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
-            }
-        };
-        let message = &mut self.open_messages[at];
+        let at = self.find_or_open(&parts.event, sink);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
-            message.send_start(sink);
+            self.open_messages[at].send_start(sink);
             if *self.uses_blocks.get_or_insert(false) {
                 own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
             }
-            carry::pack(&mut event, dialect, own);
+            carry::pack(&mut event, of.name, own);
             sink.emit(event);
             return Ok(());
         }
@@ -124,48 +123,40 @@ impl BlockReader {
             DeltaContent::Block { kind, mut output, rest }
                 if kind.is_str(block::TEXT) && has_text_member(&output, block::CONTENT) =>
             {
-                message.send_start(sink);
+                self.open_messages[at].send_start(sink);
                 let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
-                let strings = !*self.uses_blocks.get_or_insert(true);
-                if strings && output.is_empty() {
+                let is_string_run = !*self.uses_blocks.get_or_insert(true);
+                if is_string_run && output.is_empty() {
                     own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
                 }
                 carry_delta(&mut own, rest, output);
                 event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
-                carry::pack(&mut event, dialect, own);
+                carry::pack(&mut event, of.name, own);
                 sink.emit(event);
             }
             DeltaContent::Block { kind, mut output, rest }
                 if kind.is_str(block::THINKING) && check_thinking_text(&output).is_some() =>
             {
                 let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
-                let mut data = json::parse_members(&data).unwrap_or_default();
-                let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
-                let ends =
-                    data.iter().any(|(key, value)| carry::is_named(key, block::THINKING) && value.as_str() == "false");
                 carry_delta(&mut own, rest, output);
-                carry_thinking_data(&mut own, &data);
-                message.send_thinking(event, own, text, dialect, sink);
-                if ends {
-                    message.stop_thinking(sink);
-                }
+                self.open_messages[at].read_thinking(event, own, &data, of.name, sink);
             }
             DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
-                message.send_start(sink);
+                self.open_messages[at].send_start(sink);
                 let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
-                let shown =
-                    self.blocks.read(message, OutputBlock { kind, members: output, delta_members: rest }, &mut own, of);
-                sink.emit(shown.into_event(event, own, of));
+                let block = OutputBlock { kind, members: output, delta_members: rest };
+                let activity = self.blocks.read(message, block, &mut own, of);
+                sink.emit(activity.into_event(event, own, of));
             }
             DeltaContent::Plain | DeltaContent::Block { .. } => {
-                message.send_start(sink);
+                self.open_messages[at].send_start(sink);
                 return Err(UnreadableContent);
             }
         }
         Ok(())
     }
 
-    /// BUSINESS_DATA_END and the like.
+    /// Reads a message end, such as BUSINESS_DATA_END.
     pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open_messages.remove(at);
@@ -177,16 +168,16 @@ impl BlockReader {
         sink.emit(event);
     }
 
-    /// An end that says the role of its start again says nothing: writing adds it back.
+    /// Drops a role at the end that repeats the start's: writing adds it back.
     pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
         let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
-        let said = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
-        if said.is_some() && said.as_ref() == get(&parts.extensions, Field::Role) {
+        let role = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
+        if role.is_some() && role.as_ref() == get(&parts.extensions, Field::Role) {
             remove(&mut parts.extensions, Field::Role);
         }
     }
 
-    /// Says every start that an event would overtake, unless it is an event of the message `but` itself.
+    /// Sends every deferred start before another event, except that of the message `but`, to which the event belongs.
     pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut impl EventSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
@@ -195,7 +186,7 @@ impl BlockReader {
         }
     }
 
-    /// Says every start that is still held; the run guard closes the messages.
+    /// Sends the remaining deferred starts; the run guard closes the messages.
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         for mut message in self.open_messages.drain(..) {
             message.send_start(sink);
@@ -210,6 +201,25 @@ impl OpenMessage {
             std::mem::replace(&mut self.start, StartState::Sent)
         {
             sink.emit(start);
+        }
+    }
+
+    /// Reads the `data` of a thinking block.
+    fn read_thinking(
+        &mut self,
+        event: Event<'_>,
+        mut own: Members<'_>,
+        data: &Json<'_>,
+        dialect: &str,
+        sink: &mut impl EventSink,
+    ) {
+        let mut data = json::parse_members(data).unwrap_or_default();
+        let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
+        let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
+        carry_thinking_data(&mut own, &data);
+        self.send_thinking(event, own, text, dialect, sink);
+        if ends {
+            self.stop_thinking(sink);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writing: text and reasoning events become output blocks, or the strings that a route asks for.
+//! Writing: text and reasoning events become output blocks, or strings if the route requests them.
 
 use super::{BlockCounts, DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
 use crate::codec::json;
@@ -7,22 +7,22 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 use crate::translate::carry;
 use crate::translate::event_parts::OutgoingEvent;
 
-/// The writing side: messages that are open over there.
+/// Tracks the open messages while writing.
 #[derive(Debug, Default)]
 pub(in crate::translate) struct BlockWriter {
     /// id and role
     pub(super) open_messages: Vec<(Json<'static>, Json<'static>)>,
-    /// those of the open messages that have said something
+    /// the open messages with content
     nonempty_messages: Vec<Json<'static>>,
-    /// reasoning that the dialect itself said inside a message: id of the reasoning, id of the message
+    /// reasoning from the dialect itself inside a message: id of the reasoning, id of the message
     native_reasoning: Vec<(Json<'static>, Json<'static>)>,
-    /// when each rendered reasoning message began, ms
+    /// start of each rendered reasoning message, ms
     rendered_since: Vec<(Json<'static>, i64)>,
     pub(super) blocks: BlockCounts,
 }
 
 impl BlockWriter {
-    /// Notes the start of a message; `false` when it is open already because thinking opened it.
+    /// Records the start of a message; returns `false` if thinking has opened it before.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) -> bool {
         let id = message_id(&parts.members);
         let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
@@ -34,7 +34,7 @@ impl BlockWriter {
         fresh
     }
 
-    /// Puts the text of one piece of content into the form that the route asks for, or that it came in.
+    /// Writes the text of one piece of content in the form that the route requests, or in its original one.
     pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
         let blocks = parts
             .extensions
@@ -55,7 +55,7 @@ impl BlockWriter {
         parts.members.push((MemberKey::Known(Field::Delta), delta));
     }
 
-    /// Takes note of a piece of content that is written.
+    /// Records that the message has content.
     pub(crate) fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
         if let Some(id) = get(&parts.members, Field::MessageId)
             && !self.nonempty_messages.iter().any(|own| own.is_same(id))
@@ -64,15 +64,15 @@ impl BlockWriter {
         }
     }
 
-    /// Whether a message is about to end with nothing in it. The component that the seed prints (§4.1) takes the content
-    /// apart as blocks when the message ends, and fails on one that has none.
+    /// Returns true if `end` would close an empty message. The component printed in the seed (§4.1) parses the content
+    /// as blocks when the message ends, and fails without any.
     pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
         self.open_messages.iter().any(|(own, _)| own.is_same(&id))
             && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
     }
 
-    /// Adds the role to the end of a message, as its start said it.
+    /// Adds the role from the start to the end of a message.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.retain(|own| !own.is_same(&id));
@@ -85,14 +85,14 @@ impl BlockWriter {
         }
     }
 
-    /// Whether the dialect itself said this reasoning: the message it stands in, and the start that has to be written
-    /// first.
+    /// Recognises reasoning from the dialect itself and records its message. Returns the message start to write before
+    /// it, if any.
     pub(crate) fn adopt_native(
         &mut self,
         reasoning: &Json<'_>,
         own: &mut Members<'static>,
     ) -> Option<Option<Event<'static>>> {
-        // Only what reading names so came from over there.
+        // Only the reader creates such an id.
         let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
         remove(own, Field::MessageId);
         let open = self.open_messages.iter().any(|(id, _)| id.is_same(&message));
@@ -104,17 +104,18 @@ impl BlockWriter {
         }))
     }
 
-    /// The message that native reasoning stands in.
+    /// Returns the message that contains this native reasoning.
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
 
-    /// The span of native reasoning has ended.
+    /// Removes a finished span of native reasoning.
     pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
         self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
     }
 
-    /// A thinking block. `own` gives what the dialect said about it; without that it is rendered from scratch.
+    /// Builds a thinking block. `own` contains the members that the dialect itself sent; without them it is rendered
+    /// from scratch.
     pub(crate) fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
         let rest = carry::take(own, DATA).map(Json::into_owned);
         let data = json::build_object(|object| {
@@ -135,7 +136,7 @@ impl BlockWriter {
         build_delta(own, &output)
     }
 
-    /// The members of a rendered thinking block: how long it took so far, and whether it goes on.
+    /// Returns the members of a rendered thinking block: elapsed time, and whether it continues.
     pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
         let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
             Some(at) => at,
@@ -158,7 +159,7 @@ impl BlockWriter {
     }
 }
 
-/// Whether reasoning of this id is a span that reading found in a message of that id.
+/// Returns true if this reasoning id denotes a span that the reader found in the message.
 fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
     let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
         return false;

@@ -1,6 +1,6 @@
-//! Messages that are streamed as output blocks: what a block says, and how what AG-UI has no word for is kept.
+//! Messages streamed as output blocks: parsing and building blocks, and carrying the members that AG-UI does not have.
 //!
-//! `reading` turns blocks into text and reasoning events, `writing` turns these back.
+//! `block_reader` turns blocks into text and reasoning events, `block_writer` turns these back.
 
 mod block_activity;
 mod block_reader;
@@ -15,26 +15,24 @@ use crate::codec::json;
 use crate::dialect::block;
 use crate::event::{Json, JsonType, Member, MemberKey, Members};
 
-/// Note on a reasoning span: the start of the message that it stands before, as the dialect said it.
+/// Note on a reasoning span: the original start of the message that follows it.
 const START: &str = "$start";
-/// Notes on a block: members that have no name of their own among the carried ones.
+/// Notes on a block: members without a name of their own among the carried ones.
 const DELTA: &str = "$delta";
 const OUTPUT: &str = "$output";
 const DATA: &str = "$data";
-/// Note on a text that came as a string, in a run whose first came as a block.
+/// Note on a text that arrived as a string in a run whose first text arrived as a block.
 const TEXT: &str = "$text";
 
 const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
-/// What a delta is.
 pub(super) enum DeltaContent<'a> {
-    /// a plain string, or nothing that can be told apart
+    /// a plain string, or an unknown form
     Plain,
     /// an output block: its type, the block's members, the delta's other members
     Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
 }
 
-/// Tells what a delta is.
 pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
     let block = || {
         let mut rest = json::parse_members(value?)?;
@@ -44,7 +42,7 @@ pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
     block().unwrap_or(DeltaContent::Plain)
 }
 
-/// The text that a delta says: the string itself, or that of a text or thinking block.
+/// Returns the text of a text or thinking block.
 pub(super) fn block_text<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
     match parse_delta(Some(value)) {
         DeltaContent::Plain => None,
@@ -65,7 +63,8 @@ fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries what a block says besides its text: `layout` by its name, and when there is more, all of it under a note.
+/// Carries the members of a block other than its text: `layout` by its name, and all of them under a note if there are
+/// more.
 fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
@@ -77,8 +76,8 @@ fn carry_thinking_data(own: &mut Members<'_>, data: &Members<'_>) {
     carry_members(own, &THINKING_MEMBERS, data, DATA);
 }
 
-/// Carries `members` by their own names while they are all among `names` and the event itself says none of these; all under
-/// `note` otherwise, so that writing knows which stood where.
+/// Carries `members` by their own names if all are in `names` and the event has none of these; otherwise all under
+/// `note`, so that writing can tell them apart.
 fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
     let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());
@@ -91,7 +90,7 @@ fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Member
     }
 }
 
-/// The delta around a block, with what was carried beside it.
+/// Builds the delta around a block, with its carried siblings.
 fn build_delta(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
     let rest = carry::take(own, DELTA).map(Json::into_owned);
     let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };

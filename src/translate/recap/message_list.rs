@@ -1,4 +1,4 @@
-//! The messages that a client has, as the run's frames make them (`specs/ag-ui-1.0.md` §3.4).
+//! The client's list of messages, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
 
 use super::message_metadata;
 use super::open_items::{RecapItem, RecapItemKind, RecapItems};
@@ -13,33 +13,33 @@ use crate::event::{
 };
 use crate::translate::{aliases, carry, message, tool_result_id};
 
-/// Role of what a tool gave.
+/// Role of a tool result.
 const TOOL: &str = "tool";
 
-/// What the real client keeps of activities when a snapshot comes that has some: those that an earlier run made are not in
-/// the requests of their client, so nobody here knows them ("activityHistory" of `@ag-ui/client` 1.0.0; specs §3.4).
+/// Makes the real client keep its activities when a snapshot contains some: those of an earlier run are not in the
+/// client's requests, so the gateway does not know them ("activityHistory" of `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
-/// The member that says so, and the one in it.
+/// The metadata member with the activity history, and its member with the types.
 const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
-/// The client's list.
+/// Rebuilds the client's list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageList {
     entries: Vec<RecapMessage>,
-    /// whether the agent said which messages there are
+    /// true after a snapshot from the agent
     is_replaced: bool,
 }
 
-/// The list as a snapshot says it.
+/// The list as the content of a snapshot.
 pub(super) struct ListSnapshot {
     pub(crate) messages: Json<'static>,
-    /// whether there are activities in it, all of which the run made itself
+    /// true if it contains activities, all of which the run itself made
     pub(crate) shares_activities: bool,
 }
 
 impl MessageList {
-    /// What the conversation held before the run.
+    /// Starts with the conversation before the run.
     pub(crate) fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -55,7 +55,7 @@ impl MessageList {
         self.entries.iter().rposition(|entry| entry.id.is_same(id))
     }
 
-    /// The first that is called so, as the real client finds it.
+    /// Finds the first message of this id, as the real client does.
     fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
         self.entries.iter_mut().find(|entry| entry.id.is_same(id))
     }
@@ -67,7 +67,7 @@ impl MessageList {
         })
     }
 
-    /// Whether something open is still in the list; a snapshot of the agent's may have taken it out.
+    /// Returns true if an open item is still in the list; a snapshot from the agent may have removed it.
     pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
             RecapItemKind::Span => true,
@@ -91,7 +91,7 @@ impl MessageList {
         }
     }
 
-    /// The start of something makes its message, if there is none of its id.
+    /// Adds a message for a started item, unless its id exists.
     pub(crate) fn open_item(&mut self, what: RecapItemKind, event: &Event<'_>, side: PeerDialect) {
         match what {
             RecapItemKind::Span => {}
@@ -101,9 +101,12 @@ impl MessageList {
                 if self.position(&id).is_some() {
                     return;
                 }
-                let said = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
-                let role =
-                    if what == RecapItemKind::Reasoning { REASONING } else { aliases::canonical_role(side, &said) };
+                let role_name = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
+                let role = if what == RecapItemKind::Reasoning {
+                    REASONING
+                } else {
+                    aliases::canonical_role(side, &role_name)
+                };
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());
                 entry.rest = pick_members(event, &[Field::Name, Field::SubagentRunId]);
@@ -151,13 +154,13 @@ impl MessageList {
         entry.calls.get_or_insert_default().push(call);
     }
 
-    /// What was open has ended: what it said is its message's.
+    /// Moves the content of a finished item into its message.
     pub(crate) fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
         let mut metadata = None;
         let mut text = String::new();
-        for (said, more) in open.text_frames().map(|kept| kept.added_text(side)) {
-            text.push_str(&said);
-            metadata = merge_metadata(metadata, message_metadata(more, side));
+        for (added, added_metadata) in open.text_frames().map(|kept| kept.added_text(side)) {
+            text.push_str(&added);
+            metadata = merge_metadata(metadata, message_metadata(added_metadata, side));
         }
         match open.kind {
             RecapItemKind::Span => {}
@@ -189,13 +192,13 @@ impl MessageList {
     /// messages), else appended."
     pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        // As reading has it: an empty id is none where results have no messages of their own.
+        // As in the reader: where results have no messages of their own, an empty id counts as absent.
         let named = |id: &&Json<'_>| side.dialect.carry_location == CarryLocation::Native || !id.is_str("");
         let id =
             event.get(Field::MessageId).filter(named).cloned().map_or_else(|| tool_result_id(&call), Json::into_owned);
         let mut entry = RecapMessage::new(id, TOOL);
         entry.has_closed_content = true;
-        // A message holds a text or parts, whatever the event may hold.
+        // A message contains a text or parts, whatever the event contains.
         let parts = side.dialect.carry_location == CarryLocation::Native;
         entry.content = match event.get(Field::Content) {
             None => MessageContent::None,
@@ -209,12 +212,14 @@ impl MessageList {
             .iter()
             .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.is_same(&call)));
         entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
-        let behind = |owner: usize| owner + 1 + self.entries[owner + 1..].iter().take_while(|e| e.role == TOOL).count();
-        let at = owner.map_or(self.entries.len(), behind);
+        let at = match owner {
+            Some(owner) => owner + 1 + self.entries[owner + 1..].iter().take_while(|entry| entry.role == TOOL).count(),
+            None => self.entries.len(),
+        };
         self.entries.insert(at, entry);
     }
 
-    /// An activity as a whole.
+    /// Applies an activity snapshot.
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
@@ -223,7 +228,7 @@ impl MessageList {
         entry.has_closed_content = true;
         entry.content = event
             .get(Field::Content)
-            .map_or(MessageContent::None, |shown| MessageContent::Value(shown.clone().into_owned()));
+            .map_or(MessageContent::None, |content| MessageContent::Value(content.clone().into_owned()));
         entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
         match self.entries.iter_mut().find(|own| own.id.is_same(&entry.id)) {
             None => {
@@ -246,21 +251,21 @@ impl MessageList {
         }
     }
 
-    /// A change of an activity.
+    /// Applies an activity delta.
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
-        let shown = match &entry.content {
-            MessageContent::Value(shown) if entry.changes.is_empty() => Some(JsonTree::new(shown)),
+        let tree = match &entry.content {
+            MessageContent::Value(content) if entry.changes.is_empty() => Some(JsonTree::new(content)),
             _ => None,
         };
-        let patched = shown.zip(event.get(Field::Patch)).and_then(|(mut shown, patch)| {
-            shown.apply(patch).ok()?;
-            Some(shown.to_json())
+        let patched = tree.zip(event.get(Field::Patch)).and_then(|(mut tree, patch)| {
+            tree.apply(patch).ok()?;
+            Some(tree.to_json())
         });
         match patched {
-            Some(shown) => {
-                entry.content = MessageContent::Value(shown);
+            Some(tree) => {
+                entry.content = MessageContent::Value(tree);
                 let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
                 entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                 for (key, value) in pick_members(event, &[Field::ActivityType]) {
@@ -271,12 +276,12 @@ impl MessageList {
         }
     }
 
-    /// The changes of activities since they were said as a whole.
+    /// Returns the deltas of activities that could not be applied.
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
 
-    /// An encrypted value, which is told to a message or to a call.
+    /// Adds an encrypted value to its message or call.
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
         let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());
@@ -292,71 +297,73 @@ impl MessageList {
     /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped, except local
     /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
     ///
-    /// Gives the ids of those that stay as they were.
+    /// Returns the ids of the messages that stay unchanged.
     pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
         let Some(list) = event.get(Field::Messages) else { return Vec::new() };
         let mut new: Vec<Option<RecapMessage>> =
             parse_messages(list).into_iter().map(|message| Some(RecapMessage::from_members(message, side))).collect();
         let has = |role: &str| new.iter().flatten().any(|entry| entry.role == role);
-        let (activity, reasoning) = (has(ACTIVITY), has(REASONING));
+        let has_activity = has(ACTIVITY);
+        let has_reasoning = has(REASONING);
         let owned = owned_activities(event);
-        let stays = |entry: &RecapMessage| match &*entry.role {
+        let is_kept = |entry: &RecapMessage| match &*entry.role {
             ACTIVITY => match &owned {
-                ActivityOwnership::Unspecified => !activity,
+                ActivityOwnership::Unspecified => !has_activity,
                 ActivityOwnership::All => false,
                 ActivityOwnership::Types(types) => {
                     let own = get(&entry.rest, Field::ActivityType);
                     !types.iter().any(|one| own.is_some_and(|own| own.is_same(one)))
                 }
             },
-            REASONING => !reasoning,
+            REASONING => !has_reasoning,
             _ => false,
         };
-        let (mut entries, mut same_as_before) = (Vec::with_capacity(new.len()), Vec::new());
+        let mut entries = Vec::with_capacity(new.len());
+        let mut unchanged = Vec::new();
         for entry in std::mem::take(&mut self.entries) {
-            let same = |one: &mut Option<RecapMessage>| one.as_ref().is_some_and(|one| one.id.is_same(&entry.id));
-            match new.iter_mut().rev().find_map(|one| if same(one) { one.take() } else { None }) {
-                Some(told) => entries.push(told),
-                None if stays(&entry) => {
-                    same_as_before.push(entry.id.clone());
+            match new.iter_mut().rev().find_map(|one| one.take_if(|one| one.id.is_same(&entry.id))) {
+                Some(replacement) => entries.push(replacement),
+                None if is_kept(&entry) => {
+                    unchanged.push(entry.id.clone());
                     entries.push(entry);
                 }
                 None => {}
             }
         }
         entries.extend(new.into_iter().flatten());
-        (self.entries, self.is_replaced) = (entries, true);
-        same_as_before
+        self.entries = entries;
+        self.is_replaced = true;
+        unchanged
     }
 
-    /// The list without what is open. What is made again by what opens that is left out, unless something stands behind it.
+    /// Builds the list without open items. A message that consists of open items only is omitted, because their openers
+    /// create it again, unless a closed message follows it.
     pub(crate) fn snapshot(&self, side: PeerDialect, opens: &RecapItems) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
-        // Chunks are said behind everything that was started: what they make holds its place before that.
+        // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
         let rest = &self.entries[settled..];
         let in_chunks =
             |entry: &RecapMessage| opens.has_chunks_of(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
         let count = settled + rest[..started].iter().rposition(in_chunks).map_or(0, |at| at + 1);
-        let told = &self.entries[..count];
-        let messages: Vec<_> = told.iter().map(|entry| entry.to_json(side)).collect();
-        let shares_activities = !self.is_replaced && told.iter().any(|entry| entry.role == ACTIVITY);
+        let listed = &self.entries[..count];
+        let messages: Vec<_> = listed.iter().map(|entry| entry.to_json(side)).collect();
+        let shares_activities = !self.is_replaced && listed.iter().any(|entry| entry.role == ACTIVITY);
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         self.entries.iter().map(RecapMessage::byte_size).sum()
     }
 }
 
-/// Whose omission from a snapshot means that they are gone.
+/// The activities that a snapshot deletes by omitting them.
 enum ActivityOwnership {
-    /// nothing is said about it
+    /// the snapshot does not define it
     Unspecified,
     /// all activities
     All,
-    /// those of these types
     Types(Vec<Json<'static>>),
 }
 
@@ -382,14 +389,16 @@ fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
     }
 }
 
-/// The messages of a JSON array.
+/// Parses the messages of a JSON array.
 fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
     let elements = json::parse_elements(list).unwrap_or_default();
     elements.iter().filter_map(|element| json::parse_message(element).map(into_owned_members)).collect()
 }
 
-/// These members of an event, as far as it has them.
+/// Copies these members of an event, if present.
 fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
-    let said = |field: &Field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned()));
-    fields.iter().filter_map(said).collect()
+    fields
+        .iter()
+        .filter_map(|field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned())))
+        .collect()
 }

@@ -1,24 +1,26 @@
-//! The recap of a run: what a client that joins late has to hear so that it goes on with the run's next frames.
+//! The recap of a run: the frames that a late client needs before the run's next frames.
 //!
 //! ```text
 //!   frames 1 … n as the client got them ─▶ fold ─▶ prelude ─▶ frames n+1 … as they are
 //!
-//!   prelude   RUN_STARTED  as it was
-//!             MESSAGES_SNAPSHOT  the messages of the input, and those that the run made and finished      (`list`)
-//!             STATE_SNAPSHOT  with the changes since                                                      (`state`)
-//!             CUSTOM, RAW, steps, subagents …  what no snapshot tells, again in its order                 (`again`)
-//!             START, what was said  of everything that is open, and of calls without a result             (`open`)
-//!             the terminal event  as it was
+//!   prelude   RUN_STARTED  verbatim
+//!             MESSAGES_SNAPSHOT  the messages of the input, and the finished ones of the run          (`messages`)
+//!             STATE_SNAPSHOT  with the changes since                                                  (`state`)
+//!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, again in their order       (`verbatim`)
+//!             START and the content so far  of all open items, and of calls without a result          (`open_items`)
+//!             the terminal event  verbatim
 //! ```
-//! The fold reads the words of the client's own dialect, not canonical events: a client of another dialect has other messages
-//! than one of AG-UI (a HAI client has blocks, a client before 1.0 has messages that were taken apart), and what it heard is
-//! what it has to hear again. So frames come back as they were, but for pieces of one text, which become one piece.
+//! The fold reads the client's own dialect, not canonical events: the messages of a client in another dialect differ
+//! from those of AG-UI (a HAI client has blocks, a client before 1.0 has split messages), and it needs the frames that
+//! it would have received. So frames are repeated verbatim, except that pieces of one text are joined.
 //!
-//! What is open is not in the snapshot with what it has said since, because a client appends to a message that is opened again
-//! (`specs/ag-ui-1.0.md` §3.3); where something stands behind it, it holds its place there. A call whose result has not come is
-//! said as events even when it has ended: a client takes for pending what it saw start, and runs a tool when its call ends.
+//! Open items are not in the snapshot with their content so far, because a client appends to a message that is opened
+//! again (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, they keep their position there. A call without a
+//! result is repeated as events even after its end: a client treats a call as pending if it received the start, and
+//! runs a tool when its call ends.
 //!
-//! A dialect that says its messages whole (`Shape::Answer`), and with more than a message can hold, hears all of them again.
+//! A dialect with whole messages (`EventShape::EndWithMessage`), which express more than a list of messages can,
+//! receives all of them again.
 
 mod message_list;
 mod open_items;
@@ -38,7 +40,7 @@ use open_items::{RecapItem, RecapItemKind, RecapItems};
 use recap_frame::{RecapFrame, push_merged};
 use recap_state::RecapState;
 
-/// What a run has said so far, folded from the frames that its client got.
+/// The state of a run, folded from the frames sent to its client.
 ///
 /// ```
 /// use diglot::{dialect::{self, Side}, translate::{Ids, recap::Recap}};
@@ -53,9 +55,9 @@ use recap_state::RecapState;
 #[derive(Clone, Debug)]
 pub struct Recap {
     client: PeerDialect,
-    /// members that every event of the dialect says
+    /// members of every event of the dialect
     common_members: Vec<(Field, Json<'static>)>,
-    /// whether the dialect says messages whole: then no snapshot tells them
+    /// true if the dialect sends whole messages: then no snapshot replaces them
     whole_messages: bool,
     start: Option<RecapFrame>,
     messages: MessageList,
@@ -67,8 +69,8 @@ pub struct Recap {
 }
 
 impl Recap {
-    /// Nothing was said yet to `client` in the run of these ids. `messages` are those of its input, canonical and a JSON array
-    /// ([`super::request::Translated::messages`]); without them the conversation begins with the run.
+    /// Creates the recap of a run without frames. `messages` are those of its input, canonical and a JSON array
+    /// ([`messages`](crate::translate::request)); without them the conversation begins with the run.
     #[must_use]
     pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
         let stamp = |field: &Field| match field {
@@ -79,7 +81,7 @@ impl Recap {
         Recap {
             client,
             common_members: client.dialect.common_fields.iter().filter_map(stamp).collect(),
-            whole_messages: client.dialect.row_with_shape(EventShape::EndWithMessage).is_some(),
+            whole_messages: client.dialect.has_whole_messages(),
             start: None,
             messages: MessageList::from_input(client, messages),
             state: RecapState::default(),
@@ -90,9 +92,9 @@ impl Recap {
         }
     }
 
-    /// Takes whole SSE frames as the client got them, ids and comments included, in order.
+    /// Folds complete SSE frames as sent to the client, ids and comments included, in order.
     pub fn push(&mut self, frames: &[u8]) {
-        // They were written here, so they are within the limits that were in force.
+        // The gateway wrote these frames, so they are within the limits that were in force.
         let mut decoder = SseDecoder::new(SseLimits { line: usize::MAX, frame: usize::MAX });
         let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
@@ -100,7 +102,7 @@ impl Recap {
         }
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
         let kept = self.start.iter().chain(&self.verbatim).chain(&self.terminal);
@@ -108,22 +110,23 @@ impl Recap {
         size_of::<Self>() + kept + self.state.byte_size() + self.messages.byte_size() + self.open_items.byte_size()
     }
 
-    /// Writes the frames from which a client goes on with the run's next ones, at `now` ms since the epoch. The last of them has
-    /// the `id`, and no other has one: who is cut off before it has no cursor, and asks for all of this again.
+    /// Writes the frames after which a client continues with the run's next ones, at `now` ms since the epoch. Only the
+    /// last one has the `id`: a client disconnected before it has no cursor, and requests all of this again.
     ///
-    /// Writes nothing before the run has begun: whoever joins then hears all of it.
+    /// Writes nothing before the run has begun: a client that joins then receives all of it.
     pub fn prelude(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = PreludeWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
                 self.open_items.iter().partition(|open| self.messages.contains(open));
-            // What a snapshot of the agent's took away while it was open: it is opened, and taken away again.
+            // A snapshot from the agent removed these while they were open: open them, and let the snapshot remove them
+            // again.
             lost.iter().for_each(|open| writer.write(open.opener()));
             self.write_snapshot(now, &mut writer);
             self.state.frames(self.client).for_each(|kept| writer.write(&kept));
             self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
-            // Chunks are last, because whatever their speaker says closes them.
+            // Chunks come last, because any other event of their lane closes them.
             let (chunks, started): (Vec<&RecapItem>, Vec<&RecapItem>) =
                 open.into_iter().partition(|open| open.is_chunk());
             started.into_iter().chain(chunks).flat_map(RecapItem::frames).for_each(|kept| writer.write(kept));
@@ -137,30 +140,30 @@ impl Recap {
         }
     }
 
-    /// The conversation, in the dialect's word for it.
+    /// Writes the conversation in the dialect's own event.
     fn write_snapshot(&self, now: i64, writer: &mut PreludeWriter<'_>) {
         let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
         else {
             return;
         };
         let snake = self.client.member_case == crate::dialect::MemberCase::Snake;
-        let said = self.messages.snapshot(self.client, &self.open_items);
+        let snapshot = self.messages.snapshot(self.client, &self.open_items);
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             self.common_members.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
-            object.member(row.field_name(Field::Messages, snake), said.messages.as_str());
+            object.member(row.field_name(Field::Messages, snake), snapshot.messages.as_str());
             object.member(
                 row.field_name(Field::Timestamp, snake),
                 super::aliases::timestamp_in_unit(self.client, now).as_str(),
             );
-            if self.client.dialect.is_canonical() && said.shares_activities {
+            if self.client.dialect.is_canonical() && snapshot.shares_activities {
                 object.member(Field::Metadata.camel(), message_list::SHARED_ACTIVITIES);
             }
         });
         writer.write(&RecapFrame::verbatim(row.wire, data.as_str()));
     }
 
-    /// One frame's data.
+    /// Folds the data of one frame.
     fn fold_frame(&mut self, data: &str) {
         let Ok(object) = json::parse_object(data) else { return };
         let Some(wire) = object.kind.as_ref().and_then(Json::text) else { return };
@@ -175,8 +178,8 @@ impl Recap {
         match event.kind {
             EventType::RunStarted => {
                 for (field, value) in &mut self.common_members {
-                    if let Some(said) = event.get(*field) {
-                        *value = said.clone().into_owned();
+                    if let Some(sent) = event.get(*field) {
+                        *value = sent.clone().into_owned();
                     }
                 }
                 self.messages.append_input(event.get(Field::Input), self.client);
@@ -189,14 +192,14 @@ impl Recap {
                 push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client))
             }
             EventType::MessagesSnapshot => {
-                let untold = self.messages.replace(&event, self.client);
-                self.open_items.drop_content(&self.messages, &untold);
+                let unchanged = self.messages.replace(&event, self.client);
+                self.open_items.drop_content(&self.messages, &unchanged);
             }
             _ => self.fold_message(row, &event, data),
         }
     }
 
-    /// An event as far as its lane goes: to a client that knows no subagents there is one speaker.
+    /// Reduces an event to what determines its lane: a client without subagents has a single lane.
     fn lane_event<'a>(&self, event: &Event<'a>) -> Event<'a> {
         let mut event = event.clone();
         if self.client.dialect.is_versioned() && self.client.peer_version < PeerVersion::V0_0_59 {
@@ -205,7 +208,7 @@ impl Recap {
         event
     }
 
-    /// Whether a snapshot of messages can tell what an event of this row says.
+    /// Returns true if a snapshot of messages can express an event of this row.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
         let nameless = matches!(
             row.shape,
@@ -228,9 +231,9 @@ impl Recap {
             )
     }
 
-    /// An event that makes a message, or goes on with one.
+    /// Folds an event that starts or continues a message.
     fn fold_message(&mut self, row: &'static EventRow, event: &Event<'_>, data: &str) {
-        let spoken = self.lane_event(event);
+        let in_lane = self.lane_event(event);
         let Recap { client: side, messages: list, open_items: opens, lanes, .. } = self;
         let kept = || RecapFrame::from_event(row, event, data, *side);
         match event.kind {
@@ -249,19 +252,19 @@ impl Recap {
             | EventType::ReasoningMessageEnd
             | EventType::ReasoningEnd
             | EventType::ToolCallEnd => {
-                // A call is left to be said until its result comes; to a peer with versions one call would be two.
+                // A call stays open until its result arrives; a peer with versions would then receive one call as two.
                 let waits = event.kind == EventType::ToolCallEnd && !side.dialect.is_versioned();
                 opens.end_item(event, kept(), waits, list, *side);
             }
             EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk => {
-                if let Some(stream) = find_stream(&spoken, lanes) {
-                    let (what, id) = (RecapItemKind::from_chunk(stream.kind), stream.id.clone());
-                    let named = event.clone().with(stream.kind.id_field(), id);
+                if let Some(stream) = find_stream(&in_lane, lanes) {
+                    let what = RecapItemKind::from_chunk(stream.kind);
+                    let named = event.clone().with(stream.kind.id_field(), stream.id.clone());
                     if !opens.is_chunked(what, &stream.id) {
                         list.open_item(what, &named, *side);
                     }
                     lanes.mark_used(stream);
-                    // Another stream of its lane ends with this one.
+                    // This ends another stream of the same lane.
                     opens.close_chunks(lanes, list, *side);
                     opens.add_chunk(what, &named, RecapFrame::from_event(row, &named, data, *side), list, *side);
                 }
@@ -281,23 +284,23 @@ impl Recap {
     }
 }
 
-/// The chunk stream that a chunk is a piece of.
+/// Finds the chunk stream of a chunk.
 fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     let piece = ChunkStreamKind::from_event(event.kind)?;
     let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-    let said = event.get(piece.id_field()).cloned().map(Json::into_owned);
-    let mut open = lanes.open_streams(piece).filter(|stream| match &said {
+    let id = event.get(piece.id_field()).cloned().map(Json::into_owned);
+    let mut open = lanes.open_streams(piece).filter(|stream| match &id {
         Some(id) => stream.id.is_same(id),
         None => owner.is_none() || stream.owner == owner,
     });
-    match (open.next_back().cloned(), said) {
+    match (open.next_back().cloned(), id) {
         (Some(stream), _) => Some(stream),
         (None, Some(id)) => Some(ChunkStream { kind: piece, id, owner, fixed_fields: Vec::new() }),
         (None, None) => None,
     }
 }
 
-/// Writes frames, and knows where the last one begins.
+/// Writes frames and records the start of the last one.
 struct PreludeWriter<'o> {
     side: PeerDialect,
     out: &'o mut Vec<u8>,
@@ -315,8 +318,8 @@ impl PreludeWriter<'_> {
     }
 }
 
-/// What a message of this side has of the metadata of an event that made it. What is carried for a dialect without versions is
-/// about the event, and would be read as if it were about the message.
+/// Selects the metadata for a message from that of its event. The part carried for a dialect without versions belongs
+/// to the event, and would be read as the message's own.
 fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
     match side.dialect.carry_location {

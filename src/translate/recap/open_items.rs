@@ -1,11 +1,11 @@
-//! What is open, with the frames that said it.
+//! The open items, with the frames that make them up.
 //!
 //! ```text
 //!   START ─▶ Open ── END ──▶ (folded into its message)
 //!              │               ▲
 //!              │ END of a call │ its result, or another start
 //!              └─▶ Ended ──────┘
-//!   chunk ─▶ Chunk ── whatever closes its lane ──▶ as END does
+//!   chunk ─▶ Chunk ── its lane is closed ──▶ as after END
 //! ```
 
 use super::message_list::MessageList;
@@ -15,52 +15,47 @@ use crate::dialect::PeerDialect;
 use crate::event::lane::{ChunkLanes, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json, Members, get, remove};
 
-/// What can be open and makes a message, or stands around one.
+/// The kinds of open items: messages, and spans around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecapItemKind {
-    /// a text
     Text,
-    /// a message of reasoning
     Reasoning,
-    /// what stands around that
+    /// the span around reasoning messages
     Span,
-    /// a call of a tool
     Call,
 }
 
-/// Something open.
 #[derive(Clone, Debug)]
 pub(super) struct RecapItem {
     pub(crate) kind: RecapItemKind,
     pub(crate) id: Json<'static>,
-    /// the start, or the first chunk with all that came since
+    /// the start, or the first chunk joined with all later ones
     opener: RecapFrame,
     content: Vec<RecapFrame>,
-    /// encrypted values, which are told to a message and are no piece of it
+    /// encrypted values, which accompany a message without being part of it
     encrypted: Vec<RecapFrame>,
     stage: ItemStage,
 }
 
-/// Where it stands.
+/// The progress of an item.
 #[derive(Clone, Debug)]
 enum ItemStage {
-    /// its end has not come; of a call, whether its result has
+    /// before its end; `answered` once a call's result has arrived
     Open { answered: bool },
-    /// the end of a call that has no result yet
+    /// the end of a call without a result
     Ended(RecapFrame),
-    /// chunks that go on; of a call, whether its result has come
+    /// chunks that may continue; `answered` once a call's result has arrived
     Chunk { answered: bool },
 }
 
-/// All that is open.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
-    /// in the order of opening
+    /// in opening order
     items: Vec<RecapItem>,
 }
 
 impl RecapItemKind {
-    /// What an event of this kind is about.
+    /// Returns the kind that an event of type `kind` starts, continues or ends.
     pub(crate) const fn from_event(kind: EventType) -> Option<RecapItemKind> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
@@ -75,7 +70,7 @@ impl RecapItemKind {
         })
     }
 
-    /// What a chunk is a piece of.
+    /// Returns the kind that a chunk continues.
     pub(crate) const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
         match piece {
             ChunkStreamKind::Text => RecapItemKind::Text,
@@ -93,7 +88,7 @@ impl RecapItemKind {
         }
     }
 
-    /// Its id, as an event says it.
+    /// Returns the item's id in an event.
     pub(crate) fn event_id(self, event: &Event<'_>) -> Json<'static> {
         let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
         event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
@@ -101,17 +96,16 @@ impl RecapItemKind {
 }
 
 impl RecapItem {
-    /// The frame that opens it.
     pub(crate) fn opener(&self) -> &RecapFrame {
         &self.opener
     }
 
-    /// Whether it goes on in chunks.
+    /// Returns true if the item consists of chunks.
     pub(crate) fn is_chunk(&self) -> bool {
         matches!(self.stage, ItemStage::Chunk { .. })
     }
 
-    /// Everything that was said of it.
+    /// Returns all frames of the item.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
         let end = match &self.stage {
             ItemStage::Ended(end) => Some(end),
@@ -120,24 +114,24 @@ impl RecapItem {
         std::iter::once(&self.opener).chain(&self.content).chain(&self.encrypted).chain(end)
     }
 
-    /// The same without what is no piece of it.
+    /// Returns the frames with the item's own text.
     pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
         std::iter::once(&self.opener).chain(&self.content)
     }
 }
 
 impl RecapItems {
-    /// All of them, in the order of opening.
+    /// Iterates in opening order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RecapItem> {
         self.items.iter()
     }
 
-    /// Most events are about what was opened last.
+    /// Searches from the end: most events concern the item opened last.
     fn position(&self, what: RecapItemKind, id: &Json<'_>) -> Option<usize> {
         self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
     }
 
-    /// Something is started.
+    /// Opens an item.
     pub(crate) fn open_item(
         &mut self,
         what: RecapItemKind,
@@ -149,7 +143,7 @@ impl RecapItems {
         let id = what.event_id(event);
         match self.position(what, &id) {
             Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
-            // It is open already: no client takes that, so nothing that was told can depend on it.
+            // It is open already: no client accepts that, so nothing it received can depend on it.
             Some(_) => return,
             None => {}
         }
@@ -160,7 +154,7 @@ impl RecapItems {
         self.items.push(RecapItem { kind: what, id, opener, content: Vec::new(), encrypted: Vec::new(), stage });
     }
 
-    /// A piece of something that was started.
+    /// Adds a piece of content.
     pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
         let open = RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)));
         if let Some(at) = open {
@@ -168,7 +162,7 @@ impl RecapItems {
         }
     }
 
-    /// Something that was started ends. `waits`: a call is said again until its result has come.
+    /// Ends an item. With `waits`, a call is repeated until its result has arrived.
     pub(crate) fn end_item(
         &mut self,
         event: &Event<'_>,
@@ -191,7 +185,7 @@ impl RecapItems {
         }
     }
 
-    /// The result of a call has come.
+    /// Records that the result of a call has arrived.
     pub(crate) fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
         let Some(at) = id.and_then(|id| self.position(RecapItemKind::Call, id)) else { return };
         match &mut self.items[at].stage {
@@ -200,12 +194,12 @@ impl RecapItems {
         }
     }
 
-    /// Whether chunks of it go on.
+    /// Returns true if the item consists of chunks that may continue.
     pub(crate) fn is_chunked(&self, what: RecapItemKind, id: &Json<'_>) -> bool {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
 
-    /// A chunk, the first of its stream or one more.
+    /// Adds a chunk, the first of its stream or a further one.
     pub(crate) fn add_chunk(
         &mut self,
         what: RecapItemKind,
@@ -224,7 +218,7 @@ impl RecapItems {
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
-    /// Whether a message, or one of the calls in it, is made by chunks that go on.
+    /// Returns true if chunks that may continue make up a message or one of its calls.
     pub(crate) fn has_chunks_of<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
         self.is_chunked(RecapItemKind::Text, id)
             || self.is_chunked(RecapItemKind::Reasoning, id)
@@ -236,8 +230,8 @@ impl RecapItems {
         let mut at = 0;
         while at < self.items.len() {
             let open = &self.items[at];
-            let goes_on = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
-            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(goes_on) {
+            let continues = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
+            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(continues) {
                 at += 1;
                 continue;
             }
@@ -247,7 +241,9 @@ impl RecapItems {
             match started.flatten() {
                 Some((start, args, end)) => {
                     let open = &mut self.items[at];
-                    (open.opener, open.content, open.stage) = (start, vec![args], ItemStage::Ended(end));
+                    open.opener = start;
+                    open.content = vec![args];
+                    open.stage = ItemStage::Ended(end);
                     at += 1;
                 }
                 None => self.fold_item(at, list, side),
@@ -255,7 +251,7 @@ impl RecapItems {
         }
     }
 
-    /// A value that is told to something open.
+    /// Adds an encrypted value to an open item.
     pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
@@ -267,8 +263,8 @@ impl RecapItems {
         }
     }
 
-    /// A snapshot of the agent's tells what messages hold now: what was said before is in there, or is gone, but for messages
-    /// that it does not speak of.
+    /// Applies a snapshot from the agent: it contains or drops the earlier content, except that of messages which it
+    /// does not cover.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
         let stays =
@@ -287,14 +283,14 @@ impl RecapItems {
         list.close_item(&open, side);
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
         frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
     }
 }
 
-/// A call that came in chunks as start, arguments and end: chunks alone would not say that it has ended.
+/// Expands a call that arrived in chunks to start, arguments and end: chunks alone would not express its end.
 fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, RecapFrame, RecapFrame)> {
     let data = open.opener.data();
     let mut members = json::parse_object(&data).ok()?.members;
@@ -316,6 +312,7 @@ fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, Recap
     };
     let mut args = named();
     args.push((crate::event::MemberKey::Known(Field::Delta), delta));
-    let (args, end) = (frame(EventType::ToolCallArgs, args)?, frame(EventType::ToolCallEnd, named())?);
+    let args = frame(EventType::ToolCallArgs, args)?;
+    let end = frame(EventType::ToolCallEnd, named())?;
     Some((frame(EventType::ToolCallStart, members.clone())?, args, end))
 }

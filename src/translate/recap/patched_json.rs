@@ -1,8 +1,10 @@
-//! JSON Patch (RFC 6902), applied to a document whose values stay the text they were.
+//! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
-//! The document is taken apart as far as patches reach into it and no further, so digits, escapes and order survive. What is
-//! applied is what every client applies in the same way; a patch with anything else in it (`test`, a path that is not there, a
-//! name that some clients refuse) is left to the client, who may leave it out, too.
+//! The document is parsed only as deep as patches reach into it, so digits, escapes and order survive. Only operations
+//! that every client applies in the same way are applied; a patch with anything else in it (`test`, a missing path, a
+//! name that some clients refuse) is left to the client, which may skip it, too. `translate/json_patch.rs` is no twin
+//! of this: it checks and repairs the form of patches in transit, and never sees a document. The pointer rule is shared
+//! ([`is_pointer`]).
 
 use crate::codec::json;
 use crate::event::schema::is_pointer;
@@ -14,31 +16,28 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// Names that `fast-json-patch`, which the real client has, refuses in a path.
+/// Names that `fast-json-patch`, which the real client uses, refuses in a path.
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
-/// A JSON value.
+/// A JSON value, parsed on demand.
 #[derive(Clone, Debug)]
 pub(super) enum JsonTree {
-    /// nobody has looked into it
+    /// not parsed yet
     Text(Box<str>),
-    /// its elements
     Array(Vec<JsonTree>),
-    /// its members
     Object(Vec<(Box<str>, JsonTree)>),
 }
 
-/// The patch was not applied, and nothing has changed.
+/// Reports that the patch was not applied and the document is unchanged.
 #[derive(Clone, Debug)]
 pub(super) struct PatchNotApplied;
 
 impl JsonTree {
-    /// A document.
     pub(crate) fn new(value: &Json<'_>) -> Self {
         JsonTree::Text(value.as_str().into())
     }
 
-    /// Applies a patch, all of it or nothing.
+    /// Applies all operations of a patch, or none.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
         if let [operation] = operations.as_slice() {
@@ -50,7 +49,6 @@ impl JsonTree {
         Ok(())
     }
 
-    /// The document.
     pub(crate) fn to_json(&self) -> Json<'static> {
         let mut out = String::new();
         self.write(&mut out);
@@ -81,7 +79,7 @@ impl JsonTree {
         }
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let inner = match self {
             JsonTree::Text(text) => text.len(),
@@ -93,7 +91,7 @@ impl JsonTree {
         size_of::<Self>() + inner
     }
 
-    /// One operation. Changes nothing where it gives nothing.
+    /// Applies one operation. Returns `None` and changes nothing if it does not apply.
     fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
@@ -113,7 +111,7 @@ impl JsonTree {
             }
             "move" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
-                // It would have to be there and be gone.
+                // The target would have to exist inside the value that is being removed.
                 if path.0.starts_with(&from.0) {
                     return None;
                 }
@@ -127,7 +125,7 @@ impl JsonTree {
         }
     }
 
-    /// Takes the outermost level apart.
+    /// Parses the outermost level.
     fn expand_level(&mut self) -> Option<()> {
         let JsonTree::Text(text) = self else { return Some(()) };
         let opened = match text.as_bytes().first()? {
@@ -142,7 +140,7 @@ impl JsonTree {
         Some(())
     }
 
-    /// The value at a path.
+    /// Returns the value at a path.
     fn value_at(&mut self, path: &[String]) -> Option<&mut JsonTree> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
         self.expand_level()?;
@@ -222,7 +220,7 @@ fn parse_index(token: &str) -> Option<usize> {
     token.parse().ok().filter(|_| plain)
 }
 
-/// Reads the members of an object, however many; a name that stands twice has its last value.
+/// Reads the members of an object, however many; a duplicate name has its last value.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
@@ -253,7 +251,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 mod tests {
     use super::*;
 
-    /// Document, patch, and what is left of it; nothing where it is the client's.
+    /// Document, patch, and the result; `None` if the patch is left to the client.
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]
@@ -276,7 +274,7 @@ mod tests {
             (r#"{"a":1}"#, r#"[{"op":"copy","from":"/a","path":"/b"}]"#, Some(r#"{"a":1,"b":1}"#)),
             (r#"{"a":1}"#, r#"[{"op":"replace","path":"","value":[1.10]}]"#, Some("[1.10]")),
             (r#"{"a/b":{"~":1}}"#, r#"[{"op":"replace","path":"/a~1b/~0","value":2}]"#, Some(r#"{"a/b":{"~":2}}"#)),
-            // What nobody touches keeps its text.
+            // Untouched values keep their text.
             (r#"{"n":1.10,"big":12345678901234567890,"s":"\ud800","x":0}"#, r#"[{"op":"replace","path":"/x","value":1e400}]"#,
                 Some(r#"{"n":1.10,"big":12345678901234567890,"s":"\ud800","x":1e400}"#)),
             (r#"{"a":1,"a":2}"#, r#"[{"op":"add","path":"/b","value":3}]"#, Some(r#"{"a":2,"b":3}"#)),

@@ -1,53 +1,51 @@
-//! One frame that has to be said again: as it was, or a piece of text that takes in the pieces behind it.
+//! A frame to repeat: verbatim, or several pieces of one text joined.
 
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, PeerDialect, block};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
-use crate::translate::{aliases, buffered_calls, carry};
+use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
-/// What an entry of a list costs beside its text.
+/// Overhead of a list entry in bytes, without its text.
 pub(super) const ENTRY_OVERHEAD: usize = 96;
 
-/// A frame.
 #[derive(Clone, Debug)]
 pub(super) enum RecapFrame {
-    /// as it was: its type and its data
+    /// type and data
     Verbatim(Box<str>, Box<str>),
-    /// a piece of text
+    /// pieces of text, joined
     Text(Box<MergedText>),
 }
 
-/// JSON before and behind a text.
+/// JSON before and after a text.
 type TextAffixes = (Box<str>, Box<str>);
 
-/// Pieces of one text that say the same but for the text.
+/// Pieces of one text that differ only in their text.
 #[derive(Clone, Debug)]
 pub(super) struct MergedText {
     row: &'static EventRow,
     /// the object up to the delta: `{"type":…,"messageId":…,"delta":`
     prefix: Box<str>,
-    /// what stands before and behind the text, where the delta is a block that holds it
+    /// the JSON around the text if the delta is a block
     block: Option<TextAffixes>,
-    /// the text, as the inside of a JSON string
+    /// the text, as the content of a JSON string
     text: String,
-    /// when the first piece was said
+    /// that of the first piece
     timestamp: Option<Json<'static>>,
-    /// what all pieces said
+    /// the metadata of all pieces
     metadata: Option<Json<'static>>,
     spelling: MemberCase,
-    /// whether the metadata of two pieces is one, as it is to the real client
+    /// true if the metadata of two pieces is merged, as the real client does
     merges_metadata: bool,
 }
 
 impl RecapFrame {
-    /// A frame as it was.
     pub(crate) fn verbatim(wire: &str, data: &str) -> Self {
         RecapFrame::Verbatim(wire.into(), data.into())
     }
 
-    /// The frame of an event.
+    /// Creates the frame of an event.
     pub(crate) fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
         match MergedText::from_event(row, event, side) {
             Some(text) => RecapFrame::Text(Box::new(text)),
@@ -55,7 +53,7 @@ impl RecapFrame {
         }
     }
 
-    /// The value of `type`.
+    /// Returns the value of `type`.
     pub(crate) fn wire(&self) -> &str {
         match self {
             RecapFrame::Verbatim(wire, _) => wire,
@@ -63,7 +61,7 @@ impl RecapFrame {
         }
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub(crate) fn data(&self) -> Cow<'_, str> {
         match self {
             RecapFrame::Verbatim(_, data) => Cow::Borrowed(data),
@@ -71,7 +69,7 @@ impl RecapFrame {
         }
     }
 
-    /// What it costs to hold it, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         ENTRY_OVERHEAD
             + match self {
@@ -80,7 +78,7 @@ impl RecapFrame {
             }
     }
 
-    /// Takes in the piece that comes next, if the two are pieces of one text; gives it back where they are not.
+    /// Appends the next frame if both are pieces of one text; returns it otherwise.
     fn try_merge(&mut self, next: RecapFrame) -> Option<RecapFrame> {
         match (self, next) {
             (RecapFrame::Text(text), RecapFrame::Text(next)) => text.try_merge(next).map(RecapFrame::Text),
@@ -88,7 +86,7 @@ impl RecapFrame {
         }
     }
 
-    /// The same for a chunk, which need not say again what the first one of its stream said.
+    /// Appends the next chunk, which need not repeat the members of the first one.
     pub(crate) fn merge_chunk(&mut self, next: RecapFrame) {
         if let (RecapFrame::Text(text), RecapFrame::Text(next)) = (self, next) {
             text.text.push_str(&next.text);
@@ -96,41 +94,40 @@ impl RecapFrame {
         }
     }
 
-    /// What the frame adds to the text of its message, as the inside of a JSON string, and its metadata.
+    /// Returns the frame's contribution to the text of its message, as the content of a JSON string, and its metadata.
     pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
-                let said = match text.block_delta() {
+                let added = match text.block_delta() {
                     None => Cow::Borrowed(text.text.as_str()),
                     Some(block) => Cow::Owned(string_inner(&Json::string(&block)).to_owned()),
                 };
-                (said, text.metadata.clone())
+                (added, text.metadata.clone())
             }
             RecapFrame::Verbatim(wire, data) => {
                 let mut members = json::parse_object(data).map(|object| object.members).unwrap_or_default();
                 let row = side.dialect.row_for_wire(wire).map(|(_, row)| row);
                 row.into_iter().for_each(|row| aliases::read_field_names(row.field_aliases, &mut members));
-                let said = match row {
-                    Some(row) if row.shape == EventShape::StartWithArgs => {
-                        carry::take(&mut members, buffered_calls::ARGS_MEMBER)
-                    }
-                    // Others may have a member of that name, which says nothing there.
-                    Some(row) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
+                let own_member = row.and_then(|row| row.shape.own_shape()?.text_member);
+                let added = match (own_member, row) {
+                    (Some(name), _) => carry::take(&mut members, name),
+                    // In other events a member of that name has another meaning.
+                    (None, Some(row)) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
                     _ => None,
                 };
-                let said = said.as_ref().map_or_else(String::new, to_string_inner);
-                (Cow::Owned(said), get(&members, Field::Metadata).cloned().map(Json::into_owned))
+                let added = added.as_ref().map_or_else(String::new, to_string_inner);
+                (Cow::Owned(added), get(&members, Field::Metadata).cloned().map(Json::into_owned))
             }
         }
     }
 }
 
-/// Whether an event of this kind adds to a text that was started.
+/// Returns true if an event of this type appends to a started text.
 const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Puts a frame behind others, into the last one where that takes it in.
+/// Appends a frame, joined with the last one where possible.
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
         Some(last) => last.try_merge(next),
@@ -139,13 +136,13 @@ pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     frames.extend(next);
 }
 
-/// The inside of a JSON string.
+/// Returns the content of a JSON string.
 pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     let text = string.as_str();
     if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
 }
 
-/// What a value adds to a text: itself, or its JSON text where it is no string. The inside of a JSON string.
+/// Converts a value to the content of a JSON string: a string itself, another value as its JSON text.
 pub(super) fn to_string_inner(value: &Json<'_>) -> String {
     match value.json_type() {
         JsonType::String => string_inner(value).to_owned(),
@@ -154,7 +151,7 @@ pub(super) fn to_string_inner(value: &Json<'_>) -> String {
     }
 }
 
-/// One metadata object of two: "merges per key, last write wins, no recursion" (specs §3.4).
+/// Merges two metadata objects: "merges per key, last write wins, no recursion" (specs §3.4).
 pub(super) fn merge_metadata(old: Option<Json<'static>>, new: Option<Json<'static>>) -> Option<Json<'static>> {
     let (Some(before), Some(after)) = (&old, &new) else { return new.or(old) };
     let (Some(mut all), Some(more)) = (json::parse_members(before), json::parse_members(after)) else { return new };
@@ -179,11 +176,12 @@ impl MergedText {
         };
         let snake = side.member_case == MemberCase::Snake;
         let mut members = event.members.clone();
-        // What the producer said in its own words is about one piece alone.
+        // The producer's own event describes a single piece.
         let mut taken = [Field::Timestamp, Field::Metadata, Field::RawEvent, Field::Delta]
             .map(|field| remove(&mut members, field).map(Json::into_owned))
             .into_iter();
-        let (timestamp, metadata) = (taken.next().flatten(), taken.next().flatten());
+        let timestamp = taken.next().flatten();
+        let metadata = taken.next().flatten();
         let head = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             for (key, value) in &members {
@@ -218,7 +216,7 @@ impl MergedText {
         None
     }
 
-    /// The delta, where it is a block.
+    /// Returns the delta if it is a block.
     fn block_delta(&self) -> Option<String> {
         self.block.as_ref().map(|(before, behind)| format!("{before}\"{}\"{behind}", self.text))
     }
@@ -243,19 +241,19 @@ impl MergedText {
     }
 }
 
-/// What stands around the text of a text block, and the inside of that text.
+/// Splits a text block into the JSON around its text, and the content of that text.
 fn split_text_block<'d>(delta: &'d Json<'_>) -> Option<(TextAffixes, &'d str)> {
     let whole = delta.as_str();
     let output = find_member(whole, block::OUTPUT)?;
     let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
     let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
-    // The content is a piece of the very text that it was found in.
+    // The content is a slice of `whole`.
     let at = content.as_ptr() as usize - whole.as_ptr() as usize;
     let around = (whole[..at].into(), whole[at + content.len()..].into());
     Some((around, &content[1..content.len() - 1]))
 }
 
-/// The value of a member, as a piece of the object's text.
+/// Returns the value of a member as a slice of the object's text.
 fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     let members = json::parse_open_object(object).ok()?;
     let members = json::members_with_type(members);

@@ -1,4 +1,4 @@
-//! One message that a client has, with its tool calls: told by a snapshot or an input, or made by events.
+//! One message of a client with its tool calls: from a snapshot, from the input, or made by events.
 
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inner};
 use crate::codec::json;
@@ -6,7 +6,6 @@ use crate::dialect::{MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, into_owned_members, remove};
 use crate::translate::{aliases, carry};
 
-/// A message.
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
     pub(crate) id: Json<'static>,
@@ -15,42 +14,40 @@ pub(super) struct RecapMessage {
     pub(crate) content: MessageContent,
     pub(crate) calls: Option<Vec<RecapCall>>,
     pub(crate) metadata: Option<Json<'static>>,
-    /// every other member
+    /// all other members
     pub(crate) rest: Members<'static>,
-    /// changes of an activity, since it was said as a whole
+    /// deltas of an activity that could not be applied
     pub(crate) changes: Vec<RecapFrame>,
-    /// Whether it holds anything but what is open now. What does not is made again by what opens that.
+    /// true if it has content besides open items. Otherwise their openers create it again.
     pub(crate) has_closed_content: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum MessageContent {
-    /// the message has none
     None,
-    /// the inside of a JSON string
+    /// the content of a JSON string
     Text(String),
-    /// parts, or whatever an activity shows
+    /// parts, or the content of an activity
     Value(Json<'static>),
 }
 
-/// A tool call of a message.
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
     pub(crate) id: Json<'static>,
-    /// As a message said it, until an event is about it. What is below says nothing until then.
+    /// The call as a message contained it, until an event changes it. The other fields are empty until then.
     pub(crate) original: Option<Json<'static>>,
     pub(crate) name: Json<'static>,
-    /// the inside of a JSON string
+    /// the content of a JSON string
     pub(crate) args: String,
-    /// every other member
+    /// all other members
     pub(crate) rest: Members<'static>,
-    /// whether it holds anything but what is open now
+    /// true if it has content besides open items
     pub(crate) has_closed_content: bool,
-    /// whether its start names the message it is in
+    /// true if its start names its message
     pub(crate) names_message: bool,
 }
 
-/// The value itself where it is a string, and its JSON text where it is none.
+/// Returns a string unchanged, and another value as its JSON text.
 pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     match value.json_type() {
         JsonType::String => value.clone().into_owned(),
@@ -59,7 +56,7 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
 }
 
 impl MessageContent {
-    /// What a member of a message or an event holds.
+    /// Converts a member of a message or an event.
     pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
             JsonType::String => MessageContent::Text(string_inner(value).to_owned()),
@@ -69,7 +66,7 @@ impl MessageContent {
 }
 
 impl RecapMessage {
-    /// A message that holds nothing yet.
+    /// Creates an empty message.
     pub(crate) fn new(id: Json<'static>, role: &str) -> Self {
         RecapMessage {
             id,
@@ -83,15 +80,15 @@ impl RecapMessage {
         }
     }
 
-    /// A message as the side says it.
+    /// Reads a message of the client's dialect.
     pub(crate) fn from_members(message: Members<'_>, side: PeerDialect) -> Self {
         let mut members = into_owned_members(message);
         aliases::read_field_names(side.dialect.field_aliases, &mut members);
         let mut take = |field| remove(&mut members, field);
         let id = take(Field::Id).unwrap_or_else(|| Json::string(""));
-        let said = take(Field::Role);
-        let said = said.as_ref().and_then(Json::text).unwrap_or_default();
-        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &said));
+        let role = take(Field::Role);
+        let role = role.as_ref().and_then(Json::text).unwrap_or_default();
+        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &role));
         entry.has_closed_content = true;
         entry.content =
             take(Field::Content).map_or(MessageContent::None, |content| MessageContent::from_value(&content));
@@ -105,7 +102,7 @@ impl RecapMessage {
         entry
     }
 
-    /// The message as the side says it.
+    /// Writes the message in the client's dialect.
     pub(crate) fn to_json(&self, side: PeerDialect) -> Json<'static> {
         let mut members: Members<'_> = vec![(MemberKey::Known(Field::Id), self.id.as_borrowed())];
         members.push((MemberKey::Known(Field::Role), Json::string(&self.role)));
@@ -117,14 +114,14 @@ impl RecapMessage {
             MessageContent::Value(value) => members.push((MemberKey::Known(Field::Content), value.as_borrowed())),
         }
         if let Some(calls) = &self.calls {
-            // The last ones are put there by their starts, where these name the message.
+            // Starts that name the message create the last calls again.
             let count = calls
                 .iter()
                 .rposition(|call| call.has_closed_content || !call.names_message)
                 .map_or(0, |last| last + 1);
             if count > 0 || calls.is_empty() {
-                let said: Vec<_> = calls[..count].iter().map(RecapCall::to_json).collect();
-                members.push((MemberKey::Known(Field::ToolCalls), json::to_array(&said)));
+                let closed: Vec<_> = calls[..count].iter().map(RecapCall::to_json).collect();
+                members.push((MemberKey::Known(Field::ToolCalls), json::to_array(&closed)));
             }
         }
         members.extend(self.rest.iter().map(|(key, value)| (key.clone(), value.as_borrowed())));
@@ -136,7 +133,7 @@ impl RecapMessage {
         json::build_object(|object| members.iter().for_each(|member| object.copy_member(member, snake)))
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let content = match &self.content {
             MessageContent::None => 0,
@@ -155,12 +152,12 @@ fn members_size(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum()
 }
 
-/// Members of a tool call, and of what it calls (specs §2).
+/// Members of a tool call, and of its function (specs §2).
 const FUNCTION: &str = "function";
 const ARGUMENTS: &str = "arguments";
 
 impl RecapCall {
-    /// A call as a message says it.
+    /// Reads a call from a message.
     pub(crate) fn from_message(call: &Json<'_>) -> Self {
         let members = json::parse_message(call).unwrap_or_default();
         let id = get(&members, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
@@ -176,7 +173,7 @@ impl RecapCall {
         }
     }
 
-    /// The call taken apart, for an event that is about it.
+    /// Parses the call, because an event changes it.
     pub(crate) fn expand(&mut self) -> &mut Self {
         if let Some(call) = self.original.take() {
             let mut rest = json::parse_message(&call).map(into_owned_members).unwrap_or_default();
@@ -191,7 +188,7 @@ impl RecapCall {
         self
     }
 
-    /// The call as a message says it.
+    /// Writes the call as part of a message.
     pub(crate) fn to_json(&self) -> Json<'static> {
         if let Some(call) = &self.original {
             return call.clone();
@@ -208,10 +205,10 @@ impl RecapCall {
         })
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
-        let told = self.original.as_ref().map_or(0, |call| call.as_str().len());
-        let made = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
-        size_of::<Self>() + self.id.as_str().len() + told + made
+        let original = self.original.as_ref().map_or(0, |call| call.as_str().len());
+        let parsed = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
+        size_of::<Self>() + self.id.as_str().len() + original + parsed
     }
 }

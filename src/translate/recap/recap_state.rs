@@ -1,7 +1,7 @@
 //! The state of a run: the last snapshot with the changes since.
 //!
-//! Changes are applied to the snapshot. Where the run has said none they are changes of the state that came with the request,
-//! which is not kept; those, and what cannot be applied (`patch`), are said again behind it, with all that follows.
+//! Changes are applied to the snapshot. Without a snapshot they apply to the state from the request, which is not kept;
+//! those, and changes that cannot be applied (`patched_json`), are repeated after the snapshot, with all later ones.
 
 use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
@@ -9,7 +9,6 @@ use crate::codec::json;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
 use crate::event::{Event, Field, MemberKey, Members, into_owned_members, remove};
 
-/// What a run has said of its state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapState {
     snapshot: Option<LastSnapshot>,
@@ -17,27 +16,26 @@ pub(super) struct RecapState {
     changes: Vec<RecapFrame>,
 }
 
-/// The last snapshot.
 #[derive(Clone, Debug)]
 struct LastSnapshot {
     row: &'static EventRow,
-    /// every other member that a client may hear again
+    /// all other members that a client may receive again
     rest: Members<'static>,
     document: JsonTree,
 }
 
 impl RecapState {
-    /// A snapshot: what was said before is over.
+    /// Replaces all earlier state.
     pub(crate) fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
         let mut rest = into_owned_members(event.members.clone());
-        // What the producer said in its own words is about another state as soon as this one changes.
+        // The producer's own event describes another state after the first change.
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
         self.snapshot = document.map(|document| LastSnapshot { row, rest, document: JsonTree::new(&document) });
         self.changes.clear();
     }
 
-    /// A change.
+    /// Applies a change, or keeps its frame.
     pub(crate) fn add_change(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let document = self.snapshot.as_mut().filter(|_| self.changes.is_empty());
         let patch = event.get(Field::Delta);
@@ -47,12 +45,12 @@ impl RecapState {
         }
     }
 
-    /// The frames that say all of it.
+    /// Returns the frames that restore the state.
     pub(crate) fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
         self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side)).chain(self.changes.iter().cloned())
     }
 
-    /// What is held, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let rest = |snapshot: &LastSnapshot| {
             snapshot.rest.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum::<usize>()

@@ -1,4 +1,4 @@
-//! What is checked once there are frames: each event through the stages of the client, and the stream as a whole.
+//! Checks each event through the stages of the client, and the stream as a whole.
 
 use super::frame::{self, ClientBlock, StandardSplitter};
 use super::value::{self, VerifyProblem};
@@ -16,28 +16,27 @@ use crate::translate::report::TranslationReport;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// What some producers say at the end.
+/// Some producers send this at the end.
 const DONE: &str = "[DONE]";
 
-/// What is checked once there are frames.
+/// Holds the state of all checks after framing.
 #[derive(Debug)]
 pub(super) struct EventChecks {
-    /// the gateway's reader, where the dialect is not canonical
+    /// the gateway's reader, for a dialect other than the canonical one
     reader: Option<EventReader>,
     reader_output: ReaderOutput,
     chunks: chunks::ChunkExpander,
     order: order::OrderCheck,
     producer: producer_checks::ProducerChecks,
-    /// the ids that the client made up for thinking: of the span, of the message
+    /// the ids that the client generated for thinking: of the span, of the message
     thinking: [Option<Json<'static>>; 2],
     minted_ids: u64,
     reported_line_endings: bool,
-    /// the line of the last frame
     last_line: u64,
     pub(crate) summary: VerifySummary,
 }
 
-/// What the reader says while it reads one frame.
+/// The reader's output for one frame.
 #[derive(Debug, Default)]
 struct ReaderOutput {
     events: Vec<Event<'static>>,
@@ -54,7 +53,7 @@ impl EventSink for ReaderOutput {
     }
 }
 
-/// Where findings of one event belong.
+/// The location for the findings of one event.
 struct FindingLocation<'p> {
     line: u64,
     event: u64,
@@ -64,7 +63,7 @@ struct FindingLocation<'p> {
 impl EventChecks {
     pub(crate) fn new(side: PeerDialect) -> Self {
         let dialect = side.dialect;
-        // What need not say its ids need not stand at all, as the run guard has it.
+        // A start whose ids are optional may be absent altogether, as in the run guard.
         let start = dialect.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
         let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
         EventChecks {
@@ -84,47 +83,48 @@ impl EventChecks {
         }
     }
 
-    /// A block of the client: its data is one event, or the producer used another separator.
+    /// Checks a block of the client: its data is one event, or the producer used another separator.
     pub(crate) fn check_block(&mut self, block: &ClientBlock, out: &mut Vec<Finding>) {
-        let carriage = block.text.contains('\r');
+        let has_carriage_return = block.text.contains('\r');
         let Some((data, line, count)) = frame::block_data(block) else {
             return;
         };
-        if serde_json::from_str::<&RawValue>(&data).is_err() && (count > 1 || carriage) {
-            let apart = split_block(block);
-            if apart.len() > 1 {
-                let what = if carriage { "carriage returns separate them" } else { "one line feed separates them" };
+        if serde_json::from_str::<&RawValue>(&data).is_err() && (count > 1 || has_carriage_return) {
+            let events = split_block(block);
+            if events.len() > 1 {
+                let separator =
+                    if has_carriage_return { "separated by carriage returns" } else { "separated by one line feed" };
                 self.report_stream_problem(
                     Rule::NotSeparated,
                     line,
-                    &format!("{} events in one frame: {what}", apart.len()),
+                    &format!("{} events in one frame: {separator}", events.len()),
                     out,
                 );
-                for (data, line) in apart {
+                for (data, line) in events {
                     self.check_frame(&data, line, out);
                 }
                 return;
             }
         }
-        if carriage && !self.reported_line_endings {
+        if has_carriage_return && !self.reported_line_endings {
             self.reported_line_endings = true;
             self.report_stream_problem(Rule::LineEndings, line, "lines end with a carriage return", out);
         }
         self.check_frame(&data, line, out);
-        // What is cut is no JSON, which was said.
+        // Truncated data is not JSON, which was reported.
         if !block.is_terminated && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
             self.report_stream_problem(Rule::Unterminated, line, "the input ends in the line of its last event", out);
         }
     }
 
-    /// The data of one frame.
+    /// Checks the data of one frame.
     pub(crate) fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
         self.summary.events += 1;
         self.last_line = line;
         let object = json::parse_open_object(data);
         let kind = object.as_ref().ok().and_then(|object| object.kind.as_ref()).and_then(Json::text);
         let kind = Cow::Owned(finding::sanitize(&kind.unwrap_or_default()));
-        let place = FindingLocation { line, event: self.summary.events, kind };
+        let location = FindingLocation { line, event: self.summary.events, kind };
         let mut problems = Vec::new();
         match object {
             Err(error) => problems.push(diagnose_unreadable(data, &error)),
@@ -135,10 +135,10 @@ impl EventChecks {
             Ok(_) if self.reader.is_some() => self.check_foreign(data, &mut problems),
             Ok(object) => self.check_native(object, &mut problems),
         }
-        self.report_problems(&place, problems, out);
+        self.report_problems(&location, problems, out);
     }
 
-    /// An event of the canonical dialect, named as it is named.
+    /// Checks an event of the canonical dialect by its own name.
     fn check_native(&mut self, object: json::JsonObject<'_>, problems: &mut Vec<VerifyProblem>) {
         let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
         match (EventType::from_wire(&wire), retired::find_by_wire(&wire)) {
@@ -156,7 +156,7 @@ impl EventChecks {
             (None, None) => problems.push(VerifyProblem {
                 rule: Rule::UnknownEvent,
                 path: String::new(),
-                found: "no event of AG-UI 1.0".to_owned(),
+                found: "AG-UI 1.0 has no such event".to_owned(),
             }),
         }
     }
@@ -164,20 +164,20 @@ impl EventChecks {
     /// "Translated with minted UUIDs … CONTENT/END without opener: minted id, run rejected" (§1.3).
     fn convert_retired<'a>(&mut self, retired: &retired::RetiredEvent, mut event: Event<'a>) -> Event<'a> {
         event.members.retain(|(key, _)| !matches!(key, MemberKey::Other(name) if name == "title"));
-        let held = &mut self.thinking[usize::from(retired.in_message)];
-        if retired.action == ItemAction::Open || held.is_none() {
+        let id_slot = &mut self.thinking[usize::from(retired.in_message)];
+        if retired.action == ItemAction::Open || id_slot.is_none() {
             self.minted_ids += 1;
-            // No producer writes such an id, as no producer guesses a UUID.
+            // No producer writes such an id, as none guesses a UUID.
             let minted = Json::string(&format!("\0thinking {}", self.minted_ids));
             event.set(Field::MessageId, minted.clone());
             if retired.action == ItemAction::Open {
-                *held = Some(minted);
+                *id_slot = Some(minted);
             }
-        } else if let Some(id) = held.clone() {
+        } else if let Some(id) = id_slot.clone() {
             event.set(Field::MessageId, id);
         }
         if retired.action == ItemAction::Close {
-            *held = None;
+            *id_slot = None;
         }
         if retired.kind == EventType::ReasoningMessageStart {
             event.set(Field::Role, Json::string(input::REASONING));
@@ -185,7 +185,7 @@ impl EventChecks {
         event
     }
 
-    /// A frame of another dialect, read as the gateway reads it.
+    /// Checks a frame of another dialect as the gateway reads it.
     fn check_foreign(&mut self, data: &str, problems: &mut Vec<VerifyProblem>) {
         let report = &mut self.reader_output.report;
         report.broken_rule = None;
@@ -199,17 +199,16 @@ impl EventChecks {
         if let Some(reader) = &mut self.reader {
             reader.read_frame(data, &mut self.reader_output);
         }
-        let mut say = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
+        let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {
-            say(Rule::ForeignEvent, "it travels whole".to_owned());
+            report(Rule::ForeignEvent, "it is carried as a whole".to_owned());
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
-            say(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
+            report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
         }
         self.check_read_events(problems);
     }
 
-    /// Checks what the reader said.
     fn check_read_events(&mut self, problems: &mut Vec<VerifyProblem>) {
         for event in std::mem::take(&mut self.reader_output.events) {
             self.check_canonical(event, problems);
@@ -218,37 +217,41 @@ impl EventChecks {
 
     fn check_canonical(&mut self, mut event: Event<'_>, problems: &mut Vec<VerifyProblem>) {
         value::check_event(&mut event, problems);
-        let EventChecks { chunks: unfolding, order, producer: promises, .. } = self;
-        unfolding.expand(&event, problems, &mut |event, problems| {
+        let EventChecks { chunks, order, producer, .. } = self;
+        chunks.expand(&event, problems, &mut |event, problems| {
             order.check(event, problems);
-            promises.check(event, problems);
+            producer.check(event, problems);
         });
     }
 
-    /// The input has ended.
+    /// Ends the input.
     pub(crate) fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
         let line = self.last_line;
         if let Some(reader) = &mut self.reader {
             reader.finish(&mut self.reader_output);
             let mut problems = Vec::new();
             self.check_read_events(&mut problems);
-            let place = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
-            self.report_problems(&place, problems, out);
+            let location = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
+            self.report_problems(&location, problems, out);
         }
         if broken {
             return;
         }
         if self.summary.events == 0 {
-            self.report_stream_problem(Rule::NoEvents, line, "no line of it is read", out);
+            self.report_stream_problem(Rule::NoEvents, line, "it contains none", out);
         } else if !self.order.is_over() {
-            self.report_stream_problem(Rule::Truncated, line, "the input ends without one", out);
+            self.report_stream_problem(Rule::Truncated, line, "the input ends first", out);
         }
     }
 
-    /// Reports what concerns no single event.
+    /// Reports a problem of the stream rather than of one event.
     pub(crate) fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
-        let place = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
-        self.report_problems(&place, vec![VerifyProblem { rule, path: String::new(), found: found.to_owned() }], out);
+        let location = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
+        self.report_problems(
+            &location,
+            vec![VerifyProblem { rule, path: String::new(), found: found.to_owned() }],
+            out,
+        );
     }
 
     fn report_problems(
@@ -271,12 +274,12 @@ impl EventChecks {
     }
 }
 
-/// The events of a block that the standard, or a single line feed, takes apart.
+/// Returns the events of a block, separated by the standard's rules or by single line feeds.
 fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
     let mut apart = Vec::new();
     let mut frames = StandardSplitter::from_line(block.line);
     let mut each = |data: &str, line| apart.push((data.to_owned(), line));
-    // A block is within the limits of the decoder, which are the client's own.
+    // A block is within the decoder's limits, which are the client's own.
     if frames.push(block.text.as_bytes(), &mut each).is_ok() {
         frames.finish(&mut each);
     }
@@ -290,10 +293,10 @@ fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
     if data.iter().all(|(text, _)| is_event(text)) { data } else { apart }
 }
 
-/// Why a text is no event.
+/// Finds the reason why a text is not an event.
 fn diagnose_unreadable(data: &str, error: &json::MalformedJson) -> VerifyProblem {
     let (rule, found) = match data.trim() {
-        "" => (Rule::EmptyData, "nothing".to_owned()),
+        "" => (Rule::EmptyData, "it is empty".to_owned()),
         DONE => (Rule::DoneMarker, DONE.to_owned()),
         text => match serde_json::from_str::<&RawValue>(text) {
             Err(_) => (Rule::NotJson, format!("{}: {error} of the data", finding::sanitize(text))),

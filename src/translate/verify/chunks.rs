@@ -1,7 +1,9 @@
-//! Chunks: unfolded to what they stand for, as `transformChunks` of the real client does (`specs/ag-ui-1.0.md` §3.2 "Chunks").
+//! Expands chunks to the events that they stand for, as `transformChunks` of the real client does (`specs/ag-ui-1.0.md`
+//! §3.2 "Chunks").
 //!
-//! [`Piece`] says what a chunk is a piece of. The guard keeps [`Lanes`](crate::event::lane::Lanes) to mend chunks; here they
-//! become the starts, contents and ends that [`Order`](super::order::Order) then judges.
+//! [`ChunkStreamKind`] and [`ClosedStreams`] are shared with the run guard. The guard keeps its own
+//! [`ChunkLanes`](crate::event::lane::ChunkLanes) to repair chunks; here they become the starts, contents and ends that
+//! [`OrderCheck`](super::order::OrderCheck) judges.
 
 use super::finding::sanitize;
 use super::rule::Rule;
@@ -12,24 +14,23 @@ use crate::event::{Event, Field, Json};
 /// The role of a text that names none.
 const ASSISTANT: &str = "assistant";
 
-/// An open chunk stream.
 #[derive(Debug)]
 struct OpenChunkStream {
-    /// who the lane belongs to; nobody for the agent itself
+    /// the subagent of the lane; `None` for the agent itself
     lane: Option<String>,
     chunk_kind: ChunkStreamKind,
     id: String,
-    /// what the first chunk settled, absence included
+    /// the values from the first chunk, absent ones included
     fixed_fields: Vec<(Field, Option<String>)>,
     owner: Option<String>,
 }
 
-/// The chunk streams that are open, one a lane at the most.
+/// The open chunk streams, at most one per lane.
 #[derive(Debug, Default)]
 pub(super) struct ChunkExpander(Vec<OpenChunkStream>);
 
 impl ChunkExpander {
-    /// Hands over what `event` stands for: the ends of the chunk streams that it closes, and itself or its parts.
+    /// Passes on the ends of the chunk streams that `event` closes, then the event or its parts.
     pub(crate) fn expand(
         &mut self,
         event: &Event<'_>,
@@ -87,14 +88,14 @@ impl ChunkExpander {
                 parts.extend(self.close_lane(lane.as_deref()));
                 let open = OpenChunkStream::from_first_chunk(event, piece, lane)?;
                 parts.push(open.start_event());
-                let said = (open.id.clone(), open.owner.clone());
+                let opened = (open.id.clone(), open.owner.clone());
                 self.0.push(open);
-                said
+                opened
             }
         };
-        let says = |field| event.get(field).is_some();
-        let alone = parts.is_empty() && says(Field::Metadata);
-        if says(Field::Delta) || says(Field::RawEvent) || alone {
+        let has = |field| event.get(field).is_some();
+        let alone = parts.is_empty() && has(Field::Metadata);
+        if has(Field::Delta) || has(Field::RawEvent) || alone {
             let delta = event.get(Field::Delta).cloned().map_or_else(|| Json::string(""), Json::into_owned);
             let content =
                 Event::new(piece.content_event()).with(piece.id_field(), Json::string(&id)).with(Field::Delta, delta);
@@ -103,7 +104,7 @@ impl ChunkExpander {
         Ok(())
     }
 
-    /// The lane that a chunk belongs to.
+    /// Finds the lane of a chunk.
     fn find_lane(
         &self,
         piece: ChunkStreamKind,
@@ -168,10 +169,10 @@ impl OpenChunkStream {
     /// "A value first appearing on a continuation conflicts with absent."
     fn check_continuation(&self, event: &Event<'_>) -> Result<(), VerifyProblem> {
         for (field, settled) in &self.fixed_fields {
-            if let Some(said) = event.owned_text(*field).filter(|said| Some(said) != settled.as_ref()) {
-                let before =
+            if let Some(own) = event.owned_text(*field).filter(|own| Some(own) != settled.as_ref()) {
+                let first =
                     settled.as_ref().map_or_else(|| "nothing".to_owned(), |text| format!("\"{}\"", sanitize(text)));
-                let found = format!("\"{}\", while the first chunk said {before}", sanitize(&said));
+                let found = format!("\"{}\", but the first chunk has {first}", sanitize(&own));
                 return Err(chunk_problem(Rule::ChunkConflict, *field, found));
             }
         }

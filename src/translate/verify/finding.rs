@@ -1,30 +1,30 @@
-//! What is reported, and how outside text stands in it.
+//! Findings, and the display of external text in them.
 
 use super::rule::Rule;
 use crate::event::{Json, JsonType};
 use std::fmt::Write as _;
 
-/// One rule that one event breaks.
+/// One violated rule at one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// which rule
     pub rule: Rule,
-    /// line of the input, from 1: the event's first `data:` line, or the last line for what concerns the whole stream
+    /// line of the input, from 1: the event's first `data:` line, or the last line for a finding about the whole stream
     pub(crate) line: u64,
-    /// number of the event, from 1; 0 for what concerns the whole stream
+    /// number of the event, from 1; 0 for a finding about the whole stream
     pub(crate) event: u64,
-    /// its `type` as it came, cut and without control characters; empty where it has none
+    /// its `type` as received, shortened and without control characters; empty if it has none
     pub(crate) kind: String,
     /// JSON Pointer to the member; empty for the event as a whole
     pub(crate) path: String,
-    /// what was found, in words
+    /// description of the problem
     pub(crate) found: String,
 }
 
-/// Characters of an outside text that a finding shows.
+/// Limits the characters of external text in a finding.
 const MAX_TEXT_CHARS: usize = 60;
 
-/// An outside text as a report may show it: cut, and with nothing that moves the cursor or turns the writing direction.
+/// Makes external text printable: shortened, and without characters that move the cursor or change the writing
+/// direction.
 pub(super) fn sanitize(text: &str) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -44,19 +44,19 @@ pub(super) fn sanitize(text: &str) -> String {
     out
 }
 
-/// A value in words.
+/// Describes a value.
 pub(super) fn describe(value: &Json<'_>) -> String {
     match value.json_type() {
         JsonType::Null => "null".to_owned(),
         JsonType::Bool => format!("the boolean {value}"),
         JsonType::Number => format!("the number {}", sanitize(value.as_str())),
-        JsonType::String => format!("the text {}", sanitize(value.as_str())),
+        JsonType::String => format!("the string {}", sanitize(value.as_str())),
         JsonType::Array => "an array".to_owned(),
         JsonType::Object => "an object".to_owned(),
     }
 }
 
-/// Appends one step to a JSON Pointer (RFC 6901), cut like every outside text.
+/// Appends one step to a JSON Pointer (RFC 6901), shortened like all external text.
 pub(super) fn push_pointer_token(path: &mut String, name: &str) {
     path.push('/');
     path.push_str(&sanitize(name).replace('~', "~0").replace('/', "~1"));

@@ -1,7 +1,7 @@
-//! Frames with the line on which their data begins: as the real client cuts them, or as the standard says.
+//! Frames with the line on which their data begins: split as by the real client, or by the standard.
 //!
-//! The client knows one separator, two line feeds, and takes lines that begin with `data:` (`specs/ag-ui-1.0.md` §4.2). The
-//! gateway reads every dialect by the standard ([`sse::Decoder`]), so that is how the other dialects are read here.
+//! The client knows one separator, two line feeds, and reads lines that begin with `data:` (`specs/ag-ui-1.0.md` §4.2).
+//! The gateway reads every dialect by the standard ([`SseDecoder`]), so other dialects are read that way here.
 
 use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;
@@ -12,32 +12,32 @@ const FRAME_LIMIT: u64 = 10 << 20;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 const SEPARATOR: &[u8] = b"\n\n";
 
-/// A frame as the client cuts it.
+/// A frame as the client splits it.
 #[derive(Debug)]
 pub(super) struct ClientBlock {
     /// everything between two separators
     pub(crate) text: String,
     /// the line on which it begins
     pub(crate) line: u64,
-    /// whether the separator stood behind it
+    /// false for the last block without its separator
     pub(crate) is_terminated: bool,
 }
 
-/// A frame is larger than the client takes; nothing behind it can be read.
+/// A frame exceeds the client's limit; the rest cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockTooLarge;
 
-/// The client's way to cut a stream.
+/// Splits a stream as the client does.
 #[derive(Debug)]
 pub(super) struct BlockSplitter {
-    /// the block that is not whole yet; never more bytes than a block of the limit can have, and one push
+    /// the unfinished block; at most the bytes of a block at the limit, and one push
     tail: Vec<u8>,
-    /// how much of it was searched, and how many code units that is
+    /// length of the searched part, and its size in code units
     searched: usize,
     units: u64,
     /// the line on which it begins
     line: u64,
-    /// a byte order mark may still come
+    /// true while a byte order mark may still arrive
     may_have_bom: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for BlockSplitter {
 }
 
 impl BlockSplitter {
-    /// Takes bytes and hands over the blocks that are whole.
+    /// Consumes bytes and passes on complete blocks.
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(ClientBlock)) -> Result<(), BlockTooLarge> {
         self.tail.extend_from_slice(bytes);
         if self.may_have_bom && self.tail.len() >= BOM.len() {
@@ -61,7 +61,7 @@ impl BlockSplitter {
             return Ok(());
         }
         let mut from = 0;
-        // A separator may lie across the end of what was searched.
+        // A separator may lie across the end of the searched part.
         while let Some(at) = memchr::memmem::find(&self.tail[self.searched.saturating_sub(1).max(from)..], SEPARATOR)
             .map(|at| at + self.searched.saturating_sub(1).max(from))
         {
@@ -69,7 +69,8 @@ impl BlockSplitter {
             let block = self.take_block(from, at, true);
             self.line += count_lines(&self.tail[from..at + SEPARATOR.len()]);
             from = at + SEPARATOR.len();
-            (self.searched, self.units) = (from, 0);
+            self.searched = from;
+            self.units = 0;
             each(block);
         }
         self.count_units(from.max(self.searched), self.tail.len())?;
@@ -78,22 +79,24 @@ impl BlockSplitter {
         Ok(())
     }
 
-    /// The input has ended: what is left is a block too.
+    /// Ends the input: the rest is a block too.
     pub(crate) fn finish(&mut self) -> Option<ClientBlock> {
         self.may_have_bom = false;
         let all = self.tail.len();
         (all > 0).then(|| self.take_block(0, all, false))
     }
 
-    /// Goes past what is held, without handing it over; gives the line behind it.
+    /// Discards the unfinished block; returns the line after it.
     pub(crate) fn skip_partial(&mut self) -> u64 {
         self.line += count_lines(&self.tail);
         self.tail.clear();
-        (self.searched, self.units, self.may_have_bom) = (0, 0, false);
+        self.searched = 0;
+        self.units = 0;
+        self.may_have_bom = false;
         self.line
     }
 
-    /// The line on which the block begins that is not whole yet.
+    /// Returns the line on which the unfinished block begins.
     pub(crate) fn current_line(&self) -> u64 {
         self.line
     }
@@ -106,7 +109,7 @@ impl BlockSplitter {
         }
     }
 
-    /// Counts the code units that these bytes are in UTF-16: one a character, two for those of four bytes.
+    /// Counts the UTF-16 code units of these bytes: one per character, two for those of four bytes.
     fn count_units(&mut self, from: usize, to: usize) -> Result<(), BlockTooLarge> {
         let bytes = self.tail.get(from..to).unwrap_or_default();
         let units = bytes.iter().map(|byte| u64::from(byte & 0xC0 != 0x80) + u64::from(*byte >= 0xF0)).sum::<u64>();
@@ -115,12 +118,12 @@ impl BlockSplitter {
     }
 }
 
-/// Line feeds in `bytes`.
 fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The data of a block as the client reads it, and the line of its first `data:` line. `None` where it has none.
+/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number. Returns
+/// `None` without such a line.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;
@@ -141,24 +144,24 @@ pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usiz
     first.map(|line| (joined, line, count))
 }
 
-/// The standard's way to cut a stream, line by line so that each frame has its line.
+/// Splits a stream by the standard, line by line, so that each frame has its line.
 #[derive(Debug)]
 pub(super) struct StandardSplitter {
     decoder: SseDecoder,
     line: u64,
-    /// the line of the first `data` of the frame that is not whole yet
+    /// the line of the first `data` of the unfinished frame
     data_line: Option<u64>,
-    /// how the line that is not whole yet begins
+    /// the beginning of the unfinished line
     line_prefix: Vec<u8>,
 }
 
 impl StandardSplitter {
-    /// A stream whose first line has this number.
+    /// Starts at the line with this number.
     pub(crate) fn from_line(line: u64) -> Self {
         StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
 
-    /// Takes bytes and hands over the data of the frames that are whole, with their lines.
+    /// Consumes bytes and passes on the data of complete frames, with their lines.
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
         // A carriage return alone ends a line as well, but no editor counts it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -185,14 +188,14 @@ impl StandardSplitter {
         Ok(())
     }
 
-    /// The input has ended: a frame without its empty line is one too.
+    /// Ends the input: a frame without its empty line counts too.
     pub(crate) fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
         while let SseStep::Frame(frame) = self.decoder.finish() {
             each(&frame.data, self.data_line.take().unwrap_or(self.line));
         }
     }
 
-    /// The line on which the stream stands.
+    /// Returns the current line.
     pub(crate) fn current_line(&self) -> u64 {
         self.line
     }

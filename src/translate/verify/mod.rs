@@ -1,13 +1,14 @@
-//! Verification: whether the real client would accept a recorded stream, and what else the specification forbids in it.
+//! Verification: predicts whether the real client would accept a recorded stream, and reports what else the
+//! specification forbids in it.
 //!
 //! ```text
 //!   bytes ─▶ frames ─▶ [reader of the dialect] ─▶ values ─▶ chunks unfolded ─▶ order     ─▶ findings
-//!            with lines                           (strip)                  └─▶ promises
+//!            with lines                           (strip)                  └─▶ producer checks
 //! ```
 //!
-//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in its order, so the verdict is the client's:
-//! a stream with a violation is rejected, one without is accepted. A stream of another dialect goes through the gateway's
-//! own reader first, and is held against the same rules as canonical events; what the reader had to mend is reported too.
+//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in its order, so the verdict is the
+//! client's: a stream with a violation is rejected, one without is accepted. A stream of another dialect first passes
+//! the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
 
 mod checks;
 mod chunks;
@@ -28,21 +29,21 @@ use crate::dialect::{AG_UI, Dialect, PeerDialect};
 use checks::EventChecks;
 use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
 
-/// What was counted of a stream.
+/// Counts the events and findings of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifySummary {
     /// frames with data, or lines of NDJSON
     pub(crate) events: u64,
     /// findings that make the real client reject the run
     pub(crate) violations: u64,
-    /// all others
+    /// all other findings
     pub(crate) warnings: u64,
-    /// the line and the rule of the first violation: from there on the client hears nothing
+    /// line and rule of the first violation, after which the client ignores the stream
     pub(crate) first_violation: Option<(u64, Rule)>,
 }
 
 impl VerifySummary {
-    /// Whether the real client accepts the stream.
+    /// Returns true if the real client accepts the stream.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.violations == 0
@@ -67,23 +68,23 @@ pub struct Verifier {
     checks: EventChecks,
 }
 
-/// How the input becomes frames.
+/// Splits the input into frames.
 #[derive(Debug)]
 enum InputSplitter {
-    /// as the real client cuts it
+    /// as the real client does
     Client(BlockSplitter),
-    /// as the standard says
+    /// by the standard
     Standard(Box<StandardSplitter>),
-    /// one event a line
+    /// one event per line
     Lines { line: u64 },
-    /// its first line is no event, so it is no NDJSON, and the client finds nothing in it
+    /// the first line is not an event, so the input is not NDJSON, and the client finds no event in it
     NotEvents { line: u64 },
-    /// nothing more can be read
+    /// the rest cannot be read
     Failed { line: u64 },
 }
 
 impl Verifier {
-    /// For a stream in this dialect, by the options with which it is read.
+    /// Creates a verifier for a stream in this dialect, read with its options.
     #[must_use]
     pub fn new(side: PeerDialect) -> Self {
         let splitter = if is_canonical(side.dialect) {
@@ -94,10 +95,10 @@ impl Verifier {
         Verifier { splitter, checks: EventChecks::new(side) }
     }
 
-    /// Takes bytes of an event stream as they came and appends what is found.
+    /// Verifies the next bytes of an event stream and appends the findings.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Finding>) {
-        let Verifier { splitter: cut, checks } = self;
-        let pushed = match cut {
+        let Verifier { splitter, checks } = self;
+        let pushed = match splitter {
             InputSplitter::Client(blocks) => blocks.push(bytes, &mut |block| checks.check_block(&block, out)),
             InputSplitter::Standard(frames) => {
                 frames.push(bytes, &mut |data, line| checks.check_frame(data, line, out))
@@ -109,7 +110,7 @@ impl Verifier {
         }
     }
 
-    /// A frame is too large, so that nothing behind it can be read.
+    /// Reports a frame that is too large: the rest cannot be read.
     pub(crate) fn report_too_large(&mut self, out: &mut Vec<Finding>) {
         if !matches!(self.splitter, InputSplitter::Failed { .. }) {
             let line = self.current_line();
@@ -118,7 +119,7 @@ impl Verifier {
         }
     }
 
-    /// Takes one message of protobuf as JSON. It counts as a line.
+    /// Verifies one protobuf message in its JSON form. It counts as a line.
     pub(crate) fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match self.splitter {
             InputSplitter::Lines { line } => line + 1,
@@ -128,7 +129,7 @@ impl Verifier {
         self.checks.check_frame(text, line, out);
     }
 
-    /// Takes one line of NDJSON, without its line end.
+    /// Verifies one line of NDJSON, without its line end.
     pub(crate) fn push_line(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match &mut self.splitter {
             InputSplitter::Client(blocks) => blocks.skip_partial(),
@@ -142,7 +143,7 @@ impl Verifier {
             _ if text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text) => {
                 InputSplitter::Lines { line }
             }
-            // A JSON document, say: the client ends the run without an event.
+            // For example a JSON document: the client ends the run without an event.
             _ => InputSplitter::NotEvents { line },
         };
         if matches!(self.splitter, InputSplitter::Lines { .. }) && !text.trim().is_empty() {
@@ -150,10 +151,10 @@ impl Verifier {
         }
     }
 
-    /// The input has ended: says what can be said only now.
+    /// Ends the input and appends the findings that depend on it.
     pub fn finish(&mut self, out: &mut Vec<Finding>) {
-        let Verifier { splitter: cut, checks } = self;
-        match cut {
+        let Verifier { splitter, checks } = self;
+        match splitter {
             InputSplitter::Client(blocks) => {
                 if let Some(block) = blocks.finish() {
                     checks.check_block(&block, out);
@@ -165,7 +166,7 @@ impl Verifier {
         self.checks.finish(matches!(self.splitter, InputSplitter::Failed { .. }), out);
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn summary(&self) -> &VerifySummary {
         &self.checks.summary
@@ -180,12 +181,12 @@ impl Verifier {
     }
 }
 
-/// Whether the real client itself reads the dialect.
+/// Returns true if the real client itself reads the dialect.
 fn is_canonical(dialect: &'static Dialect) -> bool {
     std::ptr::eq(dialect, &raw const AG_UI)
 }
 
-/// Whether a text is an object with a `type`.
+/// Returns true for an object with a `type`.
 fn is_event(text: &str) -> bool {
     json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }

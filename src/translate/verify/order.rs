@@ -1,9 +1,10 @@
-//! Order: which event may come when, and whose it is, check by check as `verifyEvents` of the real client makes them.
+//! Checks the order and the ownership of events as `verifyEvents` of the real client does.
 //!
-//! The run guard asks [`Run`](crate::event::run::Run) and [`Owners`](crate::event::owner::Owners) for the same rules, which
-//! are a little stricter, because what they refuse is mended. Here a refusal is a verdict, so nothing may be stricter than
-//! the client; the vocabulary ([`Item`], [`Move`]) is shared. After a violation the state goes on as if the event had been
-//! the one that was meant, so that one mistake is reported once.
+//! The run guard applies [`RunStateMachine`](crate::event::run::RunStateMachine) and
+//! [`ItemOwners`](crate::event::owner::ItemOwners) to the same rules. They stay separate machines: the guard's may be a
+//! little stricter, because it repairs what they refuse, and has to be fast; a refusal here is a verdict, so nothing
+//! may be stricter than the client, and after a violation the state continues as if the event had been correct, so that
+//! one mistake is reported once. The vocabulary ([`RunItem`], [`ItemAction`]) is shared.
 
 use super::finding::sanitize;
 use super::rule::Rule;
@@ -11,28 +12,30 @@ use super::value::VerifyProblem;
 use crate::codec::json;
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{Event, EventType, Field, Json, get, input};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How many open things a finding names.
+/// Limits the open items named in a finding.
 const MAX_NAMED_ITEMS: usize = 5;
 
-/// Who speaks; nobody for the agent itself.
+/// A subagent; `None` for the agent itself.
 type OwnerId = Option<String>;
 
-/// Where the stream stands.
+/// Identifies an open item: kind, id, and for a step its owner.
+type OrderItemKey = (RunItem, String, OwnerId);
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StreamPhase {
-    /// nothing came yet
+    /// no event yet
     #[default]
     Waiting,
     Active,
     Finished,
     Failed,
-    /// something came after the end, and that was said
+    /// an event followed the end, which was reported
     Stray,
 }
 
-/// What owners are kept for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum OwnerScope {
     Message,
@@ -41,40 +44,37 @@ enum OwnerScope {
     Reasoning,
 }
 
-/// One open thing.
 #[derive(Debug)]
 struct OpenedItem {
-    /// its place in the order of opening
+    /// position in opening order
     sequence: u64,
-    /// it was used without having been opened, which was said: nobody has to close it
+    /// true if it was used before being opened, which was reported: it need not be closed
     is_implicit: bool,
 }
 
-/// Watches over the order of one stream.
+/// Checks the order of one stream.
 #[derive(Debug, Default)]
 pub(super) struct OrderCheck {
-    /// the dialect may begin without a start
+    /// the dialect may omit the start
     start_optional: bool,
     phase: StreamPhase,
-    /// by what it is, its id, and for a step who started it
-    open: BTreeMap<(RunItem, String, OwnerId), OpenedItem>,
+    open: BTreeMap<OrderItemKey, OpenedItem>,
     opened_count: u64,
     ended: HashSet<String>,
     owners: HashMap<(OwnerScope, String), OwnerId>,
 }
 
 impl OrderCheck {
-    /// For a dialect that may begin without a start, or may not.
     pub(crate) fn new(start_optional: bool) -> Self {
         OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
-    /// Takes an event into account, whose values were checked, and says what is wrong with its coming now.
+    /// Applies an event with checked values and reports the violations of its position.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         if let Err((rule, found)) = self.advance_phase(event.kind) {
             problems.push(order_problem(rule, found));
         }
-        let said = match event.kind {
+        let outcome = match event.kind {
             EventType::RunStarted => {
                 let list = event.get(Field::Input).and_then(json::parse_members);
                 self.seed_owners(list.as_deref().and_then(|members| get(members, Field::Messages)), false);
@@ -96,12 +96,12 @@ impl OrderCheck {
                 None => Ok(()),
             },
         };
-        if let Err((rule, found)) = said {
+        if let Err((rule, found)) = outcome {
             problems.push(order_problem(rule, found));
         }
     }
 
-    /// Whether the terminal event of the last run came.
+    /// Returns true after the terminal event of the last run.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(self.phase, StreamPhase::Waiting | StreamPhase::Active)
     }
@@ -112,7 +112,7 @@ impl OrderCheck {
             (StreamPhase::Waiting, EventType::RunStarted) => self.phase = StreamPhase::Active,
             (StreamPhase::Active, EventType::RunStarted) => {
                 self.reset();
-                return Err((Rule::AlreadyActive, "the run before has not ended".to_owned()));
+                return Err((Rule::AlreadyActive, "the previous run has not ended".to_owned()));
             }
             (_, EventType::RunStarted) => self.reset(),
             (StreamPhase::Failed, EventType::RunError) => {
@@ -126,17 +126,17 @@ impl OrderCheck {
             (StreamPhase::Waiting, _) => {
                 self.phase = StreamPhase::Active;
                 if !self.start_optional {
-                    return Err((Rule::NotStarted, "no run was started".to_owned()));
+                    return Err((Rule::NotStarted, "no run has started".to_owned()));
                 }
             }
             (StreamPhase::Finished, _) => {
                 self.phase = StreamPhase::Stray;
-                let found = "the run has already finished (what follows is not checked for order)";
+                let found = "the run has already finished (the order of later events is not checked)";
                 return Err((Rule::AfterFinish, found.to_owned()));
             }
             (StreamPhase::Failed, _) => {
                 self.phase = StreamPhase::Stray;
-                let found = "the run has already errored (what follows is not checked for order)";
+                let found = "the run has already errored (the order of later events is not checked)";
                 return Err((Rule::AfterError, found.to_owned()));
             }
             (StreamPhase::Active | StreamPhase::Stray, _) => {}
@@ -184,40 +184,33 @@ impl OrderCheck {
             return Ok(());
         }
         let Some(id) = event.owned_text(field) else {
-            // Its value is wrong, which was said.
+            // Its value is wrong, which was reported.
             return Ok(());
         };
         let tag = owner_tag(event);
         let key = (item, id.clone(), tag.clone().filter(|_| item == RunItem::Step));
-        let what = || format!("the {} \"{}\"", item_noun(item), sanitize(&id));
+        let describe = || format!("the {} \"{}\"", item_noun(item), sanitize(&id));
         match (step, self.open.contains_key(&key)) {
-            (ItemAction::Open, true) => Err((Rule::AlreadyOpen, format!("{} is open", what()))),
+            (ItemAction::Open, true) => Err((Rule::AlreadyOpen, format!("{} is open", describe()))),
             (ItemAction::Open, false) => {
-                let said = self.check_open(item, &id, event);
+                let checked = self.check_open(item, &id, event);
                 self.insert_open(key, false);
-                said
+                checked
             }
             (ItemAction::Use, false) => {
                 self.insert_open(key, true);
-                Err((Rule::NotOpen, format!("{} is not open", what())))
+                Err((Rule::NotOpen, format!("{} is not open", describe())))
             }
             (ItemAction::Close, false) => {
-                let other = self.take_other_owners_step(item, &id);
-                match other {
-                    Some(owner) => {
-                        let found = format!(
-                            "{} was started by {}, not {}",
-                            what(),
-                            describe_owner(&owner),
-                            describe_owner(&tag)
-                        );
-                        Err((Rule::OtherOwner, found))
-                    }
-                    None => Err((Rule::NotOpen, format!("{} is not open", what()))),
-                }
+                let Some(owner) = self.take_other_owners_step(item, &id) else {
+                    return Err((Rule::NotOpen, format!("{} is not open", describe())));
+                };
+                let opener = describe_owner(&owner);
+                let closer = describe_owner(&tag);
+                Err((Rule::OtherOwner, format!("{} was started by {opener}, not {closer}", describe())))
             }
             (ItemAction::Use | ItemAction::Close, true) => {
-                let said = match owner_scope(item) {
+                let checked = match owner_scope(item) {
                     Some(space) => self.check_owner(space, &id, &tag),
                     None => Ok(()),
                 };
@@ -227,12 +220,12 @@ impl OrderCheck {
                         self.ended.insert(id);
                     }
                 }
-                said
+                checked
             }
         }
     }
 
-    /// Checks an opener, and notes whose the opened thing is.
+    /// Checks an opening event, and records the owner of the item.
     fn check_open(&mut self, item: RunItem, id: &str, event: &Event<'_>) -> Result<(), (Rule, String)> {
         let tag = owner_tag(event);
         match item {
@@ -242,7 +235,7 @@ impl OrderCheck {
             RunItem::ToolCall => self.check_call_owner(id, tag, event.owned_text(Field::ParentMessageId)),
             RunItem::Subagent => {
                 if self.ended.contains(id) {
-                    let found = format!("the subagent \"{}\" has ended in this run", sanitize(id));
+                    let found = format!("the subagent \"{}\" has already ended in this run", sanitize(id));
                     return Err((Rule::SubagentReused, found));
                 }
                 let parent = event.owned_text(Field::ParentSubagentRunId);
@@ -259,11 +252,11 @@ impl OrderCheck {
         }
     }
 
-    /// The first opener settles the owner, and every later one has to agree.
+    /// Sets the owner at the first opening; every later one has to match.
     fn settle_owner(&mut self, space: OwnerScope, id: &str, tag: OwnerId) -> Result<(), (Rule, String)> {
-        let said = self.check_owner(space, id, &tag);
+        let checked = self.check_owner(space, id, &tag);
         self.owners.entry((space, id.to_owned())).or_insert(tag);
-        said
+        checked
     }
 
     /// "A tool call belongs to the message that carries it."
@@ -328,7 +321,7 @@ impl OrderCheck {
         }
     }
 
-    /// Activities and results say whose they are, and are believed.
+    /// Activities and results name their owner each time, and the latest one counts.
     fn record_owner(&mut self, event: &Event<'_>) {
         let Some(id) = event.owned_text(Field::MessageId) else {
             return;
@@ -348,23 +341,23 @@ impl OrderCheck {
     fn seed_owners(&mut self, messages: Option<&Json<'_>>, authoritative: bool) {
         for message in messages.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_members(&message) else { continue };
-            let said = |field| get(&members, field).and_then(Json::text);
-            let space = match said(Field::Role).as_deref() {
+            let text = |field| get(&members, field).and_then(Json::text);
+            let space = match text(Field::Role).as_deref() {
                 Some(input::REASONING) => OwnerScope::Reasoning,
                 Some(input::ACTIVITY) => OwnerScope::Activity,
                 Some(role) if input::ROLES.contains(&role) => OwnerScope::Message,
                 // "An unknown role is taken out of the list."
                 _ => continue,
             };
-            let owner: OwnerId = said(Field::SubagentRunId).map(|text| text.into_owned());
-            let assistant = said(Field::Role).as_deref() == Some("assistant");
+            let owner: OwnerId = text(Field::SubagentRunId).map(Cow::into_owned);
+            let assistant = text(Field::Role).as_deref() == Some("assistant");
             let calls = get(&members, Field::ToolCalls).filter(|_| assistant).and_then(json::parse_elements);
             let calls = calls.unwrap_or_default().into_iter().filter_map(|call| {
                 let id =
                     json::parse_members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
                 Some((OwnerScope::ToolCall, id?))
             });
-            let own = said(Field::Id).map(|id| (space, id.into_owned()));
+            let own = text(Field::Id).map(|id| (space, id.into_owned()));
             for key in own.into_iter().chain(calls) {
                 if authoritative {
                     self.owners.insert(key, owner.clone());
@@ -375,17 +368,17 @@ impl OrderCheck {
         }
     }
 
-    fn insert_open(&mut self, key: (RunItem, String, OwnerId), forgiven: bool) {
+    fn insert_open(&mut self, key: OrderItemKey, is_implicit: bool) {
         self.opened_count += 1;
-        self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit: forgiven });
+        self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit });
     }
 
-    /// Who started this step, if somebody else did; the step is taken for finished.
+    /// Removes a step of this name that another owner started, and returns that owner.
     fn take_other_owners_step(&mut self, item: RunItem, id: &str) -> Option<OwnerId> {
         if item != RunItem::Step {
             return None;
         }
-        // Keys stand in order, and nobody comes before somebody.
+        // Keys are sorted, and `None` is the least.
         let from = (RunItem::Step, id.to_owned(), None);
         let found = self
             .open

@@ -1,4 +1,4 @@
-//! What the specification asks of a producer and no client enforces yet (`specs/ag-ui-1.0.md` §3.3, §4.3).
+//! Requirements on a producer that no client enforces yet (`specs/ag-ui-1.0.md` §3.3, §4.3).
 //!
 //! "Stored draft fixtures show that these are meant to become fatal: comply now."
 
@@ -6,52 +6,50 @@ use super::finding::sanitize;
 use super::rule::Rule;
 use super::value::VerifyProblem;
 use crate::codec::json;
-use crate::event::{Event, EventType, Field, Json, Members, get, input};
+use crate::event::{Event, EventType, Field, Json, Members, find_member, get, input};
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes of arguments that are kept of one call; longer ones are not checked.
+/// Limits the argument bytes kept per call; longer arguments are not checked.
 const ARGUMENTS_LIMIT: usize = 1 << 20;
 
-/// Marks that a name of CUSTOM has a prefix: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
+/// Characters that end the prefix in a name of CUSTOM: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
 const PREFIX_ENDS: [char; 3] = ['.', ':', '/'];
 
-/// A call that the stream has shown.
 #[derive(Debug, Default)]
 struct SeenCall {
-    /// what was said of its arguments so far; `None` when that is too much to keep
+    /// the arguments so far; `None` if they exceed the limit
     arguments: Option<String>,
     has_result: bool,
-    /// the run that it belongs to, by number; 0 for one that was only shown
+    /// number of its run; 0 for a call from a list of messages
     run: u64,
 }
 
-/// Watches over the promises of one stream.
+/// Checks the obligations of one stream's producer.
 #[derive(Debug, Default)]
 pub(super) struct ProducerChecks {
-    /// the dialect is another one: it need not say ids, and the protocol reserves no names in it
+    /// the dialect is not the canonical one: ids are optional, and the protocol reserves no names in it
     is_foreign: bool,
-    /// the number of the run that is active
+    /// number of the active run
     run: u64,
-    /// the ids of the run that is active: thread, run
+    /// the ids of the active run: thread, run
     ids: Option<(Json<'static>, Json<'static>)>,
     calls: HashMap<String, SeenCall>,
 }
 
 impl ProducerChecks {
-    /// For a stream of the canonical dialect, or of another one.
     pub(crate) fn new(is_foreign: bool) -> Self {
         ProducerChecks { is_foreign, ..ProducerChecks::default() }
     }
 
-    /// Takes an event into account: one that came, or what a chunk stands for.
+    /// Checks an event, or the expansion of a chunk.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
-        let mut say = |rule, field: Field, found| {
+        let mut report = |rule, field: Field, found| {
             problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
         };
         match event.kind {
-            EventType::RunStarted => self.check_start(event, &mut say),
-            EventType::RunFinished => self.check_finish(event, &mut say),
+            EventType::RunStarted => self.check_start(event, &mut report),
+            EventType::RunFinished => self.check_finish(event, &mut report),
             EventType::ToolCallStart => {
                 let call = SeenCall { arguments: Some(String::new()), has_result: false, run: self.run };
                 self.calls.extend(event.owned_text(Field::ToolCallId).map(|id| (id, call)));
@@ -59,11 +57,11 @@ impl ProducerChecks {
             EventType::ToolCallArgs => self.append_arguments(event),
             EventType::ToolCallEnd => {
                 let id = event.owned_text(Field::ToolCallId);
-                let said = id.as_ref().and_then(|id| self.calls.get_mut(id)?.arguments.take());
-                // A call that needs none may say nothing.
-                if said.is_some_and(|said| !said.is_empty() && serde_json::from_str::<&RawValue>(&said).is_err()) {
-                    let found = format!("the arguments of \"{}\" are no JSON", sanitize(&id.unwrap_or_default()));
-                    say(Rule::InvalidArguments, Field::ToolCallId, found);
+                let arguments = id.as_ref().and_then(|id| self.calls.get_mut(id)?.arguments.take());
+                // A call without arguments may send none.
+                if arguments.is_some_and(|text| !text.is_empty() && serde_json::from_str::<&RawValue>(&text).is_err()) {
+                    let found = format!("the arguments of \"{}\" are not JSON", sanitize(&id.unwrap_or_default()));
+                    report(Rule::InvalidArguments, Field::ToolCallId, found);
                 }
             }
             EventType::ToolCallResult => {
@@ -72,13 +70,17 @@ impl ProducerChecks {
                 };
                 match self.calls.get_mut(&id) {
                     Some(call) => call.has_result = true,
-                    None => say(Rule::UnknownCall, Field::ToolCallId, format!("\"{}\" was not seen", sanitize(&id))),
+                    None => report(
+                        Rule::UnknownCall,
+                        Field::ToolCallId,
+                        format!("\"{}\" is not in the stream", sanitize(&id)),
+                    ),
                 }
             }
             EventType::MessagesSnapshot => self.record_listed_calls(event.get(Field::Messages)),
             EventType::Custom if !self.is_foreign => {
                 if let Some(name) = event.owned_text(Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
-                    say(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", sanitize(&name)));
+                    report(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", sanitize(&name)));
                 }
             }
             _ => {}
@@ -86,8 +88,9 @@ impl ProducerChecks {
     }
 
     fn check_start(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
-        let said = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let (thread, run) = (said(Field::ThreadId), said(Field::RunId));
+        let owned = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let thread = owned(Field::ThreadId);
+        let run = owned(Field::RunId);
         let differs = |before: &Json<'_>| !before.is_same(&thread) && self.has_id(before) && self.has_id(&thread);
         if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| differs(before)) {
             let found = format!("{}, after a run of {}", sanitize(thread.as_str()), sanitize(before.as_str()));
@@ -102,10 +105,10 @@ impl ProducerChecks {
     fn check_finish(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
         if let Some((thread, run)) = &self.ids {
             for (field, before) in [(Field::ThreadId, thread), (Field::RunId, run)] {
-                if let Some(said) =
-                    event.get(field).filter(|said| !said.is_same(before) && self.has_id(said) && self.has_id(before))
+                if let Some(id) =
+                    event.get(field).filter(|id| !id.is_same(before) && self.has_id(id) && self.has_id(before))
                 {
-                    let found = format!("{}, not {}", sanitize(said.as_str()), sanitize(before.as_str()));
+                    let found = format!("{}, not {}", sanitize(id.as_str()), sanitize(before.as_str()));
                     report(Rule::IdsDiffer, field, found);
                 }
             }
@@ -116,20 +119,20 @@ impl ProducerChecks {
             let id =
                 json::parse_members(&interrupt).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
             if let Some(id) = id.filter(|id| !seen.insert(id.clone())) {
-                report(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" stands twice", sanitize(&id)));
+                report(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" occurs twice", sanitize(&id)));
             }
         }
         for id in list_member(&outcome, "pendingToolCallIds").iter().filter_map(Json::text) {
             let why = match self.calls.get(&*id) {
-                Some(call) if call.has_result => "has its result",
+                Some(call) if call.has_result => "already has a result",
                 Some(call) if call.run == self.run => continue,
-                _ => "is no call of this run",
+                _ => "is not a call of this run",
             };
             report(Rule::PendingCall, Field::Outcome, format!("\"{}\" {why}", sanitize(&id)));
         }
     }
 
-    /// Whether an id was said: the reader of a dialect that need not say it leaves it empty.
+    /// Returns false for the empty id that the reader of a dialect with optional ids supplies.
     fn has_id(&self, id: &Json<'_>) -> bool {
         !self.is_foreign || !id.is_str("")
     }
@@ -141,21 +144,21 @@ impl ProducerChecks {
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
-        if let Some(said) = &mut call.arguments {
-            if said.len() + delta.len() > ARGUMENTS_LIMIT {
+        if let Some(arguments) = &mut call.arguments {
+            if arguments.len() + delta.len() > ARGUMENTS_LIMIT {
                 call.arguments = None;
             } else {
-                said.push_str(&delta);
+                arguments.push_str(&delta);
             }
         }
     }
 
-    /// Calls that a conversation shows.
+    /// Records the calls in a list of messages.
     fn record_listed_calls(&mut self, messages: Option<&Json<'_>>) {
         for message in messages.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_members(&message) else { continue };
-            let said = |field| get(&members, field).and_then(Json::text);
-            let role = said(Field::Role).unwrap_or_default();
+            let text = |field| get(&members, field).and_then(Json::text);
+            let role = text(Field::Role).unwrap_or_default();
             if !input::ROLES.contains(&&*role) {
                 continue;
             }
@@ -166,7 +169,7 @@ impl ProducerChecks {
                     self.calls.entry(id).or_default();
                 }
             }
-            let answered = said(Field::ToolCallId).and_then(|id| self.calls.get_mut(&*id));
+            let answered = text(Field::ToolCallId).and_then(|id| self.calls.get_mut(&*id));
             if let Some(call) = answered {
                 call.has_result = true;
             }
@@ -175,6 +178,5 @@ impl ProducerChecks {
 }
 
 fn list_member<'m>(members: &'m Members<'_>, name: &str) -> Vec<Json<'m>> {
-    let found = members.iter().find(|(key, _)| super::super::carry::is_named(key, name));
-    found.and_then(|(_, value)| json::parse_elements(value)).unwrap_or_default()
+    find_member(members, name).and_then(json::parse_elements).unwrap_or_default()
 }

@@ -1,16 +1,15 @@
-//! The rules that a stream is held against: one table of names, severities and sentences.
+//! The rules for streams: one table of names, severities and sentences.
 
-/// How bad it is.
+/// The consequence of breaking a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSeverity {
     /// the real client rejects the run
     Violation,
-    /// the specification forbids it and no client enforces that yet, or the client drops what it does not know
+    /// no client enforces it yet, or the client drops what it does not know
     Warning,
 }
 
 impl RuleSeverity {
-    /// The word in reports.
     #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -28,22 +27,22 @@ macro_rules! rules {
         pub enum Rule { $($name,)+ }
 
         impl Rule {
-            /// Every rule, in the order of the table.
+            /// Lists every rule in the order of the table.
             pub const ALL: &'static [Rule] = &[$(Rule::$name,)+];
 
-            /// The name in reports, stable across releases.
+            /// Returns the name in reports, stable across releases.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $(Rule::$name => $label,)+ }
             }
 
-            /// How bad it is to break it.
+            /// Returns the severity of a violation.
             #[must_use]
             pub const fn severity(self) -> RuleSeverity {
                 match self { $(Rule::$name => RuleSeverity::$severity,)+ }
             }
 
-            /// The rule, in one sentence.
+            /// Returns the rule as one sentence.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Rule::$name => $text,)+ }
@@ -56,51 +55,51 @@ rules! {
     // The reader.
     NotJson Violation "not-json" "the data of a frame must be one JSON text (§3.2 Reader)";
     NotAnObject Violation "not-an-object" "an event must be a JSON object (§3.2 Reader)";
-    NoType Violation "no-type" "an event must have a `type` that is a text and not empty (§3.2 Reader)";
+    NoType Violation "no-type" "an event must have a `type` that is a string and not empty (§3.2 Reader)";
     EmptyData Violation "empty-data" "a `data:` line must not be empty (§4.2)";
-    DoneMarker Violation "done-marker" "there is no `[DONE]` marker: the stream simply ends (§4.2)";
+    DoneMarker Violation "done-marker" "the stream must end without a `[DONE]` marker (§4.2)";
     NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client knows no other separator (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
     // Values.
-    MissingMember Violation "missing-member" "a required member must stand (§1.1, §2)";
-    WrongValue Violation "wrong-value" "a known member must have the value that it is described with (§3.1, class 3)";
+    MissingMember Violation "missing-member" "a required member must be present (§1.1, §2)";
+    WrongValue Violation "wrong-value" "a known member must have a value of its described type (§3.1, class 3)";
     // Order.
     NotStarted Violation "not-started" "the first event must be the start of a run or an error (§3.2 Verify)";
     AlreadyActive Violation "already-active" "a run must not be started while one is active (§3.2 Verify)";
-    AfterFinish Violation "after-finish" "after the end of a run only another start or an error may come (§3.2 Verify)";
-    AfterError Violation "after-error" "after an error only another start may come (§3.2 Verify)";
-    AlreadyOpen Violation "already-open" "what is open must not be started again (§3.2 Verify)";
-    NotOpen Violation "not-open" "what is continued or ended must be open (§3.2 Verify)";
-    StillOpen Violation "still-open" "nothing may be open when the run finishes (§3.2 Verify)";
+    AfterFinish Violation "after-finish" "only another start or an error may follow the end of a run (§3.2 Verify)";
+    AfterError Violation "after-error" "only another start may follow an error (§3.2 Verify)";
+    AlreadyOpen Violation "already-open" "an item must not be started while it is open (§3.2 Verify)";
+    NotOpen Violation "not-open" "an item must be open when it is continued or ended (§3.2 Verify)";
+    StillOpen Violation "still-open" "every item must be closed before the run finishes (§3.2 Verify)";
     OtherOwner Violation "other-owner" "a `subagentRunId` must be that of the opener (§3.2 Ownership)";
-    SubagentReused Violation "subagent-reused" "the id of a subagent must not be used twice in a run (§3.2 Verify)";
+    SubagentReused Violation "subagent-reused" "a subagent id must be unique in a run (§3.2 Verify)";
     UnknownParent Violation "unknown-parent" "the parent of a subagent must have been started in this run (§3.2 Verify)";
-    ChunkWithoutName Violation "chunk-without-name" "the first chunk must name what it opens (§3.2 Chunks)";
-    ChunkConflict Violation "chunk-conflict" "a later chunk must not differ from what the first one settled (§3.2 Chunks)";
-    ChunkAmbiguous Violation "chunk-ambiguous" "a chunk without an id must belong to one open stream (§3.2 Chunks)";
-    // What the client drops, strips or tolerates.
-    UnknownEvent Warning "unknown-event" "the client drops an event of a type that it does not know (§3.1, class 1)";
-    UnknownMember Warning "unknown-member" "the client strips a member that is not described (§3.1, class 2)";
-    UnknownVariant Warning "unknown-variant" "the client takes out what a union does not know (§3.1, class 2)";
+    ChunkWithoutName Violation "chunk-without-name" "the first chunk must name the item that it opens (§3.2 Chunks)";
+    ChunkConflict Violation "chunk-conflict" "a later chunk must not contradict the first one (§3.2 Chunks)";
+    ChunkAmbiguous Violation "chunk-ambiguous" "a chunk without an id needs exactly one open stream of its kind (§3.2 Chunks)";
+    // Content that the client drops, strips or tolerates.
+    UnknownEvent Warning "unknown-event" "the client drops an event of an unknown type (§3.1, class 1)";
+    UnknownMember Warning "unknown-member" "the client strips an unknown member (§3.1, class 2)";
+    UnknownVariant Warning "unknown-variant" "the client removes an unknown variant of a union (§3.1, class 2)";
     NullMember Warning "null-member" "an optional member must be absent rather than null (§1.1)";
-    RetiredShape Warning "retired-shape" "the shape is no part of 1.0; the client converts it until 2027 (§1.3)";
+    RetiredShape Warning "retired-shape" "the form is not part of 1.0; the client converts it until 2027 (§1.3)";
     TooComplex Warning "too-complex" "an event beyond the limits of this program was not checked (200 levels, 256 members)";
-    // What the specification says and no client enforces yet.
+    // Required by the specification, not enforced by any client yet.
     Truncated Warning "truncated" "a run must end with a terminal event (§3.3)";
-    NoEvents Warning "no-events" "the input holds no event: the client ends the run without one (§3.3)";
-    Unterminated Warning "unterminated" "an event must end with an empty line; a proxy may cut this one (§4.2)";
+    NoEvents Warning "no-events" "the input must contain an event: the client ends the run without one (§3.3)";
+    Unterminated Warning "unterminated" "an event must end with an empty line; a proxy may drop this one (§4.2)";
     LineEndings Warning "line-endings" "lines must end with a line feed alone (§4.2)";
-    SecondTerminal Warning "second-terminal" "a run has one terminal event (§7.4)";
-    IdsDiffer Warning "ids-differ" "a run must end with the ids that it began with (§3.3)";
-    OtherThread Warning "other-thread" "the runs of a stream must be of one thread (§3.3)";
-    DuplicateInterrupt Warning "duplicate-interrupt" "the ids of interrupts must be unique in a run (§2, §3.3)";
-    PendingCall Warning "pending-call" "a pending call must be a call of this run that has no result (§2, §3.3)";
-    UnknownCall Warning "unknown-call" "a result should answer a call that the stream has shown (§3.3)";
+    SecondTerminal Warning "second-terminal" "a run must have only one terminal event (§7.4)";
+    IdsDiffer Warning "ids-differ" "a run must end with the same ids as it began (§3.3)";
+    OtherThread Warning "other-thread" "the runs of a stream must belong to one thread (§3.3)";
+    DuplicateInterrupt Warning "duplicate-interrupt" "interrupt ids must be unique in a run (§2, §3.3)";
+    PendingCall Warning "pending-call" "a pending call must be a call of this run without a result (§2, §3.3)";
+    UnknownCall Warning "unknown-call" "a result should belong to a call in the stream (§3.3)";
     InvalidArguments Warning "invalid-arguments" "the arguments of a finished call must be one JSON text (§3.3)";
-    CustomName Warning "custom-name" "a name without a prefix is reserved for the protocol (§4.3)";
+    CustomName Warning "custom-name" "a custom name must have a prefix: names without one are reserved for the protocol (§4.3)";
     // Other dialects.
     ForeignEvent Warning "foreign-event" "the dialect has no event of this type";
-    Mended Warning "mended" "the gateway has to mend this to read it";
+    Mended Warning "mended" "the gateway has to repair this to read it";
 }
 
 #[cfg(test)]

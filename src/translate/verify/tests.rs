@@ -1,5 +1,5 @@
-//! Rows of streams and what is found in them. Verdicts are those of `specs/ag-ui-1.0.md` §3; tests/interop/verify.test.mjs
-//! holds the same against the real client, over the conformance cases and over streams that nobody wrote.
+//! Rows of streams and their findings. Verdicts are those of `specs/ag-ui-1.0.md` §3; tests/interop/verify.test.mjs
+//! compares them with the real client, over the conformance cases and over generated streams.
 
 use super::*;
 use crate::dialect::{self, HAI};
@@ -16,7 +16,7 @@ fn verify_pieces(dialect: &'static Dialect, pieces: &[&[u8]]) -> (Vec<Finding>, 
     (findings, verifier.summary().clone())
 }
 
-/// What is found, as `line rule path`.
+/// Formats findings as `line rule path`.
 fn finding_lines(findings: &[Finding]) -> Vec<String> {
     let line = |finding: &Finding| format!("{} {} {}", finding.line, finding.rule.label(), finding.path);
     findings.iter().map(|finding| line(finding).trim_end().to_owned()).collect()
@@ -26,7 +26,7 @@ fn sse(events: &[&str]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// Checks rows: events, of which the first stands on line 1 and each other two lines below, and what is found.
+/// Checks rows: events, the first on line 1 and each further one two lines below, and their findings.
 fn check(rows: &[(&[&str], &[&str])]) {
     for (events, expected) in rows {
         let input = sse(events);
@@ -272,7 +272,7 @@ fn allows_a_missing_start_where_the_dialect_does() {
     assert_eq!(finding_lines(&verify_pieces(&AG_UI, &[input.as_bytes()]).0)[0], "1 not-started");
 }
 
-/// Whatever stands in the input, it is read to its end, and findings lie inside it.
+/// Any input is read to its end, and findings lie inside it.
 #[test]
 fn no_input_breaks_the_verifier() {
     let whole = sse(&[
@@ -285,7 +285,7 @@ fn no_input_breaks_the_verifier() {
     let wide: Vec<String> = (0..300).map(|at| format!("\"k{at}\":0")).collect();
     let wide = format!("data: {{\"type\":\"RAW\",\"event\":1,{}}}\n\n", wide.join(","));
     for text in [whole.as_str(), &deep, &wide] {
-        // The rest of a long text is more of the same.
+        // The rest of a long text adds no new case.
         for at in 0..if text.len() < 500 { text.len() } else { 20 } {
             for byte in [b'\n', b'\r', b'"', b'{', b'\\', 0, 0xED, 0xEF] {
                 let mut bytes = text.as_bytes().to_vec();

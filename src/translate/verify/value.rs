@@ -1,7 +1,12 @@
-//! Values: whether the real client takes them, strips them or rejects the run (`specs/ag-ui-1.0.md` §3.1).
+//! Checks values: the real client accepts them, strips them or rejects the run (`specs/ag-ui-1.0.md` §3.1).
 //!
-//! Two passes of the client are one here: "unknown members are stripped, unknown members of a union taken out of the list
-//! that holds them", and what is left is validated. What is wrong inside something that is taken out does no harm.
+//! Two passes of the client are one here: "unknown members are stripped, unknown members of a union taken out of the
+//! list that holds them", and the rest is validated. Problems inside removed content do not count.
+//!
+//! Two walkers of the same schemas stay separate. `nested_values.rs` repairs: it stops at the first problem and never
+//! strips, while this one visits everything, with a path and a message for each problem. `conform.rs` checks the
+//! members of each event that leaves, mostly by their first byte, because every event passes it. They share the rules
+//! for single values ([`ValueSchema::matches_leaf`]) and the selection of a union's arm ([`UnionSchema::arm`]).
 
 use super::finding::{describe, push_pointer_token};
 use super::rule::Rule;
@@ -9,7 +14,7 @@ use crate::codec::json;
 use crate::event::schema::{self, MemberPresence, ObjectSchema, UnionSchema, ValueSchema};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
-/// One thing that a value is or has.
+/// One problem of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VerifyProblem {
     pub(crate) rule: Rule,
@@ -17,7 +22,7 @@ pub(super) struct VerifyProblem {
     pub(crate) found: String,
 }
 
-/// Whether the client leaves a value where it is.
+/// The client's treatment of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberVerdict {
     Kept,
@@ -25,13 +30,12 @@ enum MemberVerdict {
     Removed,
 }
 
-/// Where we are, and what was found on the way.
 struct ValueChecker<'p> {
     path: String,
     problems: &'p mut Vec<VerifyProblem>,
 }
 
-/// Checks the members of `event` and strips what the client strips.
+/// Checks the members of `event` and strips those that the client strips.
 pub(super) fn check_event(event: &mut Event<'_>, problems: &mut Vec<VerifyProblem>) {
     let kind = event.kind;
     let mut walk = ValueChecker { path: String::new(), problems };
@@ -50,7 +54,7 @@ pub(super) fn check_event(event: &mut Event<'_>, problems: &mut Vec<VerifyProble
 }
 
 impl ValueChecker<'_> {
-    /// Checks one member of an event; says whether it stays.
+    /// Checks one member of an event; returns true if it stays.
     fn check_slot(&mut self, kind: EventType, field: Field, value: &Json<'_>) -> bool {
         let Some(slot) = kind.slot(field) else {
             self.with_path(field.camel(), |walk| {
@@ -68,19 +72,19 @@ impl ValueChecker<'_> {
             && !(need == MemberPresence::NullIsAbsent && value.is_null())
     }
 
-    /// Checks a member that stands. `None` where it is as good as absent.
+    /// Checks a member that is present. Returns `None` if it counts as absent.
     fn check_member(&mut self, value: &Json<'_>, shape: ValueSchema, need: MemberPresence) -> Option<MemberVerdict> {
         if need == MemberPresence::NullIsAbsent && value.is_null() {
-            self.report(Rule::NullMember, "null, which the client takes for its absence".to_owned());
+            self.report(Rule::NullMember, "null, which the client treats as absence".to_owned());
             return None;
         }
         let before = self.problems.len();
-        let fate = self.check_value(value, shape);
-        if fate == MemberVerdict::Removed && need != MemberPresence::Required {
+        let verdict = self.check_value(value, shape);
+        if verdict == MemberVerdict::Removed && need != MemberPresence::Required {
             self.problems.truncate(before);
             self.report_variant(value, shape);
         }
-        Some(fate)
+        Some(verdict)
     }
 
     fn check_value(&mut self, value: &Json<'_>, shape: ValueSchema) -> MemberVerdict {
@@ -98,7 +102,7 @@ impl ValueChecker<'_> {
     }
 
     fn check_list(&mut self, value: &Json<'_>, inner: ValueSchema, least: usize) {
-        // Elements cannot fail to be read: the whole frame was.
+        // Elements are always readable, because the whole frame was.
         let elements = json::parse_elements(value).unwrap_or_default();
         let mut left = 0;
         for (at, element) in elements.iter().enumerate() {
@@ -113,7 +117,7 @@ impl ValueChecker<'_> {
             });
         }
         if left < least {
-            self.report(Rule::WrongValue, format!("an array of {left}, not of at least {least}"));
+            self.report(Rule::WrongValue, format!("an array of {left} known elements, not at least {least}"));
         }
     }
 
@@ -132,14 +136,14 @@ impl ValueChecker<'_> {
     fn check_binary(&mut self, members: &Members<'_>) -> MemberVerdict {
         let is_text =
             |name: &str| find_member(members, name).is_some_and(|value| value.json_type() == JsonType::String);
-        let said = ["data", "url"].into_iter().find(|name| find_member(members, name).is_some_and(is_truthy));
-        let Some(name) = said.filter(|_| is_text("mimeType")) else {
+        let source = ["data", "url"].into_iter().find(|name| find_member(members, name).is_some_and(is_truthy));
+        let Some(name) = source.filter(|_| is_text("mimeType")) else {
             return MemberVerdict::Removed;
         };
         self.report(Rule::RetiredShape, "a part of type `binary`".to_owned());
         if !is_text(name) {
             let found = find_member(members, name).map(describe).unwrap_or_default();
-            self.with_path(name, |walk| walk.report(Rule::WrongValue, format!("{found}, not a text")));
+            self.with_path(name, |walk| walk.report(Rule::WrongValue, format!("{found}, not a string")));
         }
         MemberVerdict::Kept
     }
@@ -156,15 +160,16 @@ impl ValueChecker<'_> {
             let name = key.name();
             match record.members.iter().find(|member| member.name == name) {
                 Some(member) => {
-                    let fate = self.with_path(name, |walk| walk.check_member(value, member.schema, member.presence));
+                    let verdict = self.with_path(name, |walk| walk.check_member(value, member.schema, member.presence));
                     // "In a required position the whole containing object is unrecognisable."
-                    if fate == Some(MemberVerdict::Removed) && member.presence == MemberPresence::Required {
+                    if verdict == Some(MemberVerdict::Removed) && member.presence == MemberPresence::Required {
                         return MemberVerdict::Removed;
                     }
                 }
                 None if record.is_open => {}
-                None => self
-                    .with_path(name, |walk| walk.report(Rule::UnknownMember, "no such member is described".to_owned())),
+                None => self.with_path(name, |walk| {
+                    walk.report(Rule::UnknownMember, "the schema has no such member".to_owned())
+                }),
             }
         }
         for member in record.members.iter().filter(|member| member.presence == MemberPresence::Required) {
@@ -175,22 +180,22 @@ impl ValueChecker<'_> {
         MemberVerdict::Kept
     }
 
-    /// The members of a nested object; what has too many is left alone, and said.
+    /// Reads the members of a nested object; reports and skips an object with too many.
     fn read_members<'a>(&mut self, value: &'a Json<'_>) -> Option<Members<'a>> {
         let members = json::parse_members(value);
         if members.is_none() {
-            self.report(Rule::TooComplex, "an object of more members than are looked at".to_owned());
+            self.report(Rule::TooComplex, "an object with too many members to check".to_owned());
         }
         members
     }
 
     fn report_variant(&mut self, value: &Json<'_>, shape: ValueSchema) {
         let ValueSchema::Union(union) = shape else {
-            return self.report(Rule::UnknownVariant, "it holds what is not known".to_owned());
+            return self.report(Rule::UnknownVariant, "it contains an unknown variant".to_owned());
         };
         let tag = json::parse_members(value).and_then(|members| find_member(&members, union.tag).map(describe));
         let tag = tag.unwrap_or_else(|| "nothing".to_owned());
-        self.report(Rule::UnknownVariant, format!("`{}` is {tag}, or needs what is not known", union.tag));
+        self.report(Rule::UnknownVariant, format!("`{}` is {tag}, or a required member is unknown", union.tag));
     }
 
     fn with_path<T>(&mut self, name: &str, inner: impl FnOnce(&mut Self) -> T) -> T {
@@ -206,7 +211,7 @@ impl ValueChecker<'_> {
     }
 }
 
-/// What JavaScript takes for true.
+/// Returns true for a truthy JavaScript value.
 fn is_truthy(value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Null => false,
@@ -219,7 +224,7 @@ fn is_truthy(value: &Json<'_>) -> bool {
 
 fn describe_expected(shape: ValueSchema) -> String {
     match shape {
-        ValueSchema::Str => "a text".to_owned(),
+        ValueSchema::Str => "a string".to_owned(),
         ValueSchema::StringEnum(words) => format!("one of: {}", words.join(", ")),
         ValueSchema::Any | ValueSchema::Present => "a value".to_owned(),
         ValueSchema::OpenObject | ValueSchema::Object(_) | ValueSchema::Union(_) => "an object".to_owned(),
@@ -228,6 +233,6 @@ fn describe_expected(shape: ValueSchema) -> String {
         ValueSchema::Count => "an integer from 0 to 2^53−1".to_owned(),
         ValueSchema::Pointer => "a JSON Pointer".to_owned(),
         ValueSchema::List(_) | ValueSchema::NonEmpty(_) => "an array".to_owned(),
-        ValueSchema::TextOrList(_) => "a text or an array of parts".to_owned(),
+        ValueSchema::TextOrList(_) => "a string or an array of parts".to_owned(),
     }
 }

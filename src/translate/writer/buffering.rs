@@ -1,11 +1,8 @@
 //! What has to wait for later events, or needs others around it, before it is written.
 
 use super::{EventWriter, OutputContext};
-use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion, ReleasedEvents};
 use crate::event::{Event, EventType, Field};
-use crate::translate::buffered_calls;
-use crate::translate::buffered_messages::BufferResult;
-use crate::translate::event_shapes::restore_chunk;
 use crate::translate::reasoning::FoldOutput;
 use crate::translate::sequencer::SequencerOutput;
 
@@ -14,10 +11,8 @@ use crate::translate::sequencer::SequencerOutput;
 pub(super) enum BufferingMode {
     /// nothing: every event leaves as it comes
     None,
-    /// the start of a call, for its arguments
-    CallStart,
-    /// text and arguments, until they are whole
-    WholeMessage,
+    /// what the dialect's adapter holds
+    Adapter,
     /// a span of thinking, for its message
     FoldSpans,
     /// everything but what is open
@@ -30,8 +25,7 @@ impl BufferingMode {
     pub(super) fn for_peer(side: PeerDialect) -> Self {
         let has = |shape| side.dialect.row_with_shape(shape).is_some();
         match side.peer_version {
-            _ if has(EventShape::StartWithArgs) => BufferingMode::CallStart,
-            _ if has(EventShape::EndWithMessage) => BufferingMode::WholeMessage,
+            _ if side.dialect.adapter.is_some() => BufferingMode::Adapter,
             _ if has(EventShape::ThinkingWithoutSpan) => BufferingMode::FoldSpans,
             PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => BufferingMode::Sequenced,
             PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => BufferingMode::WrapSpans,
@@ -56,12 +50,7 @@ impl EventWriter {
         }
         match self.buffering {
             BufferingMode::None => self.write_by_row(event, canonical_type, to),
-            BufferingMode::CallStart => {
-                let (waited, now) = self.pending_start.push(event, self.peer.dialect.name);
-                waited.into_iter().for_each(|start| self.write_by_row(start, None, to));
-                now.into_iter().for_each(|event| self.write_by_row(event, canonical_type, to));
-            }
-            BufferingMode::WholeMessage => self.write_buffered(event, canonical_type, to),
+            BufferingMode::Adapter => self.write_buffered(event, canonical_type, to),
             BufferingMode::FoldSpans => self.write_folded(event, canonical_type, to),
             BufferingMode::Sequenced => self.write_sequenced(event, canonical_type, to),
             BufferingMode::WrapSpans => self.write_in_span(event, canonical_type, to),
@@ -90,27 +79,16 @@ impl EventWriter {
         self.sequencer = sequence;
     }
 
-    /// Text and arguments wait until they are whole.
+    /// The adapter holds events back.
     fn write_buffered(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
-        if event.kind.is_terminal() {
-            let rest = [self.message_buffer.drain(), self.args_buffer.drain()].concat();
-            rest.into_iter().for_each(|whole| self.write_by_row(whole, None, to));
-        }
-        let event = match self.message_buffer.buffer_event(event, canonical_type) {
-            BufferResult::Buffered => return,
-            BufferResult::Complete(whole) => return self.write_by_row(whole, None, to),
-            BufferResult::PassThrough(event) => event,
+        let released = match &mut self.adapter {
+            Some(adapter) => adapter.buffer(event, canonical_type),
+            None => ReleasedEvents::pass(event),
         };
-        if event.kind == EventType::ToolCallArgs {
-            return self.args_buffer.push(buffered_calls::call_id(&event), restore_chunk(event, canonical_type));
+        released.earlier.into_iter().for_each(|earlier| self.write_by_row(earlier, None, to));
+        if let Some(event) = released.current {
+            self.write_by_row(event, canonical_type, to);
         }
-        // A result may come before the end, and no result before the arguments.
-        if matches!(event.kind, EventType::ToolCallEnd | EventType::ToolCallResult)
-            && let Some(whole) = self.args_buffer.finish(&buffered_calls::call_id(&event))
-        {
-            self.write_by_row(whole, None, to);
-        }
-        self.write_by_row(event, canonical_type, to);
     }
 
     /// A span of thinking is folded into its message.

@@ -14,8 +14,6 @@ use self::buffering::BufferingMode;
 use super::RunIds;
 use super::aliases::RunStamps;
 use super::budget::OutputBudget;
-use super::buffered_calls::{ArgsBuffer, OpenToolCalls, PendingCallStart};
-use super::buffered_messages::MessageBuffer;
 use super::chunk::ChunkUnfolder;
 use super::collaboration::CollaborationState;
 use super::output_blocks::BlockWriter;
@@ -24,7 +22,7 @@ use super::report::TranslationReport;
 use super::sequencer::EventSequencer;
 use super::subagent::SubagentNames;
 use crate::codec::{Framing, sse};
-use crate::dialect::{CarryLocation, EventRow, EventShape, PeerDialect, TextFormat};
+use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
 /// Writes one side of a route.
@@ -42,10 +40,8 @@ pub(super) struct EventWriter {
     chunk_unfolder: ChunkUnfolder,
     span_folder: SpanFolder,
     span_wrapper: SpanWrapper,
-    pending_start: PendingCallStart,
-    open_calls: OpenToolCalls,
-    args_buffer: ArgsBuffer,
-    message_buffer: MessageBuffer,
+    /// writes the events of the dialect's own shapes
+    adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     sequencer: EventSequencer,
     scratch: String,
@@ -99,10 +95,7 @@ impl EventWriter {
             chunk_unfolder: ChunkUnfolder::default(),
             span_folder: SpanFolder::default(),
             span_wrapper: SpanWrapper::default(),
-            pending_start: PendingCallStart::default(),
-            open_calls: OpenToolCalls::default(),
-            args_buffer: ArgsBuffer::default(),
-            message_buffer: MessageBuffer::default(),
+            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
             sequencer: EventSequencer::default(),
             scratch: String::new(),
@@ -115,10 +108,7 @@ impl EventWriter {
 
     /// What waits, and what is remembered of calls that have no result yet, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.open_calls.retained_bytes()
-            + self.args_buffer.buffered_bytes()
-            + self.message_buffer.buffered_bytes()
-            + self.sequencer.buffered_bytes()
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.sequencer.buffered_bytes()
     }
 
     /// Writes one event.

@@ -6,12 +6,10 @@ use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, TextFormat
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
-    EMPTY_ID_NOTE, event_to_value, flatten_parts, restore_chunk, restore_empty_id, write_as_json, write_boundary,
+    EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, write_as_json,
+    write_boundary,
 };
-use crate::translate::{
-    CANONICAL_PREFIX, aliases, buffered_calls, buffered_messages, carry, downgrade, json_patch, message, reasoning,
-    run_error,
-};
+use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning, run_error};
 
 /// Notes that mean nothing to some peers of the dialect that has them.
 const NOTES_TO_KEEP: &[&str] = &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning::NAMELESS_NOTE, reasoning::ROLE_NOTE];
@@ -122,18 +120,10 @@ impl EventWriter {
                     &mut outgoing.extensions,
                 );
             }
-            EventShape::StartWithArgs => buffered_calls::remove_start_note(&mut outgoing),
-            EventShape::EndWithMessage => buffered_messages::write(&mut outgoing),
-            EventShape::CallStart => self.open_calls.write_start(&mut outgoing),
-            EventShape::CallArgs => {
-                self.open_calls.write_repeats(&mut outgoing);
-                buffered_calls::write_args(&mut outgoing);
-            }
-            EventShape::CallEnd => self.open_calls.write_repeats(&mut outgoing),
-            EventShape::CallResult => {
-                flatten_parts(&mut outgoing);
-                write_as_json(&mut outgoing, Field::Content);
-                self.open_calls.write_result(&mut outgoing);
+            EventShape::Own(_) => {
+                if let Some(adapter) = &mut self.adapter {
+                    adapter.write(row, &mut outgoing);
+                }
             }
             EventShape::RunBoundary => write_boundary(&mut outgoing),
             EventShape::DeferredStart
@@ -144,7 +134,7 @@ impl EventWriter {
             EventShape::OutputBlock => self.text_writer.write_content(&mut outgoing, self.peer.text_format),
             EventShape::EndWithRole => self.text_writer.end_message(&mut outgoing),
             EventShape::ObjectDelta => {
-                buffered_calls::remove_start_note(&mut outgoing);
+                remove_start_note(&mut outgoing);
                 write_as_json(&mut outgoing, Field::Delta);
             }
             EventShape::AnyContent => {

@@ -10,15 +10,13 @@ const NOUN_CLAUSES: &[&str] = &["What", "Who", "Whose", "Whom", "Whether", "Whic
 pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("admin", 10),
     ("app", 20),
-    ("codec", 32),
-    ("config", 331),
-    ("dialect", 31),
-    ("error", 3),
-    ("event", 29),
-    ("guard", 118),
-    ("proxy", 159),
-    ("telemetry", 64),
-    ("translate", 215),
+    ("config", 330),
+    ("dialect", 55),
+    ("guard", 100),
+    ("net", 8),
+    ("proxy", 6),
+    ("telemetry", 43),
+    ("translate", 164),
 ];
 
 /// The largest number of identifiers with a banned word (`names.rs`) for each module, locals included. Lower the numbers as
@@ -27,12 +25,13 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
     ("app", 25),
-    ("codec", 12),
+    ("codec", 10),
     ("config", 51),
-    ("guard", 80),
-    ("proxy", 112),
+    ("dialect", 45),
+    ("guard", 77),
+    ("proxy", 13),
     ("telemetry", 14),
-    ("translate", 398),
+    ("translate", 304),
 ];
 
 /// Returns the lines on which a doc comment of shipped code begins with a noun clause.

@@ -180,11 +180,15 @@ async fn starts_without_its_issuer_and_reports_it() {
         ("huge", json_reply(&huge), "larger than"),
         ("endless", Reply::Bytes(endless.into()), "larger than"),
         ("redirect", Reply::Bytes(elsewhere.to_vec()), "redirects are not followed"),
-        ("no HTTP", Reply::Bytes(b"\x16\x03\x01nonsense\r\n\r\n".to_vec()), "the exchange broke"),
+        ("no HTTP", Reply::Bytes(b"\x16\x03\x01nonsense\r\n\r\n".to_vec()), "the exchange failed"),
         ("cut", Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()), "broke off"),
-        ("closed", Reply::Bytes(Vec::new()), "the exchange broke"),
-        ("stalled head", Reply::Stall(Vec::new()), "no whole answer"),
-        ("stalled body", Reply::Stall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()), "no whole answer"),
+        ("closed", Reply::Bytes(Vec::new()), "the exchange failed"),
+        ("stalled head", Reply::Stall(Vec::new()), "no complete response"),
+        (
+            "stalled body",
+            Reply::Stall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()),
+            "no complete response",
+        ),
     ];
     join_all(cases.into_iter().map(async |(case, reply, cause)| {
         let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));

@@ -1,55 +1,55 @@
-//! `deploy/errors.md`: what clients hear when something goes wrong, from the table in `src/error.rs`.
+//! `deploy/errors.md`: the errors that clients see, from the table in `src/error.rs`.
 
 use diglot::error::{Rejection, RejectionKind};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What stands above the table.
-const HEAD: &str = r#"# What clients hear when something goes wrong
+/// The text above the table.
+const HEAD: &str = r#"# Errors that clients see
 
 <!-- Made from the table in src/error.rs: UPDATE=1 cargo test --test it pages -->
 
-Before the stream has begun the client gets a status and a problem document (RFC 9457); after that, a `RUN_ERROR` with the
-same `code` as the last event, and a clean end of the body. A run that did not finish never looks finished.
+Before the stream has begun, the client gets a status and a problem document (RFC 9457). After that, the last event is a
+`RUN_ERROR` with the same `code`, and the body ends cleanly. A run that did not finish never looks finished.
 
-An agent that is not there, and one that is killed in mid-sentence:
+An agent that cannot be reached, and one that is killed in mid-stream:
 
 EXAMPLES
 
-`instance` is the id of the request: it is `x-request-id` of the answer and `request_id` in the log, where the cause is.
-`detail` says what exactly; of a request that cannot be read it names the place, such as `/messages/0/role`.
+`instance` is the id of the request: `x-request-id` of the response and `request_id` in the log, which has the cause.
+`detail` is more specific than `title`; for a request that cannot be read it names the place, such as `/messages/0/role`.
 
-- An agent that has not answered after `keep_alive` (15 s) no longer holds the client back: the stream begins with a comment,
-  and a failure after that is a `RUN_ERROR`.
-- With `errors: run_error` on a route refusals are `RUN_ERROR` too, on a stream of their own with status 200, which the AG-UI
-  client shows better than a status ([access.md](access.md#how-a-refusal-is-heard)).
+- If the agent has not answered after `keep_alive` (15 s), the stream begins with a comment, and a failure after that is a
+  `RUN_ERROR`.
+- With `errors: run_error` on a route, refusals are a `RUN_ERROR` too, on a stream of their own with status 200, which the
+  AG-UI client displays better than a status ([access.md](access.md#how-a-refusal-is-heard)).
 - `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its message and its `Retry-After`.
-- `Retry-After` says when to come back where that is known; who comes back then after `rate_limited` is let pass.
-- `token_expired` and `tool_not_allowed` may also come in mid-run; `run_limit_reached`, `run_lost` and `run_abandoned` are
-  failures of a run that has begun, and come as `RUN_ERROR`.
-- Coming back to runs is in [resume.md](resume.md), agents that fail in [upstreams.md](upstreams.md), runs in two steps in
-  [two-steps.md](two-steps.md).
+- `Retry-After` is sent where the wait is known. A client that waits that long after `rate_limited` is let through.
+- `token_expired` and `tool_not_allowed` can also occur in mid-run; `run_limit_reached`, `run_lost` and `run_abandoned` are
+  failures of a run that has begun, and are sent as `RUN_ERROR`.
+- See [resume.md](resume.md) for resuming runs, [upstreams.md](upstreams.md) for failing agents and
+  [two-steps.md](two-steps.md) for runs in two steps.
 
 | `code` | status | what happened | what to do |
 |---|---|---|---|
 "#;
 
-/// What stands below it.
+/// The text below the table.
 const FOOT: &str = "
-Where an agent is to blame, `Proxy-Status` (RFC 9209) says it in the words of that standard as well:
+Where the agent is at fault, the response also has `Proxy-Status` (RFC 9209):
 
 | `code` | `error` of `Proxy-Status` |
 |---|---|
 ";
 
-/// A refusal, and the end of a run that failed, as they leave.
+/// Shows a refusal and the end of a failed run as clients receive them.
 fn examples() -> String {
     let refusal =
         Rejection::from(RejectionKind::UpstreamUnreachable).problem_document("01a20203-4007-704f-b2f6-aba12538ff08");
     let (text, code) = (RejectionKind::UpstreamTruncated.text(), RejectionKind::UpstreamTruncated.code());
-    let said = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-r1","delta":"请先确认。"}"#;
+    let content = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-r1","delta":"请先确认。"}"#;
     let failed = format!(r#"{{"type":"RUN_ERROR","message":"{text}","code":"{code}"}}"#);
-    format!("```json\n{refusal}\n```\n\n```text\ndata: {said}\n\ndata: {failed}\n```")
+    format!("```json\n{refusal}\n```\n\n```text\ndata: {content}\n\ndata: {failed}\n```")
 }
 
 fn page() -> String {
@@ -59,8 +59,8 @@ fn page() -> String {
             .expect("a string");
     }
     out.push_str(FOOT);
-    for (kind, said) in RejectionKind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
-        writeln!(out, "| `{}` | `{said}` |", kind.code()).expect("a string");
+    for (kind, token) in RejectionKind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
+        writeln!(out, "| `{}` | `{token}` |", kind.code()).expect("a string");
     }
     out
 }

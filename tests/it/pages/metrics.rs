@@ -16,24 +16,23 @@ diglot demo &
 curl -s http://127.0.0.1:8788/metrics | grep '^diglot_streams'
 ```
 
-- **Labels.** Every value comes from the configuration or from a closed list; nothing that a client or an agent sends becomes a
-  label, and neither does who calls. The number of series is bounded by the configuration.
-- **From the start.** What an alert may ask for exists at 0 as soon as its route is configured: runs by outcome, requests by
-  POST that were answered with 200, 500, 502, 503 and 504, repairs, losses, limits, upstreams, and credentials that are not
-  accepted. Events by type, other requests, callers who may not do what they want, refusals by code, durations of runs and
-  times of translation appear with the first that is counted: Prometheus' `rate` does not see that first one.
-- **Reloads.** A route that is configured otherwise goes on counting. The series of a route, an upstream, an issuer or a limit
-  that is gone vanish once its last run has ended, so a route that comes back later under the same name begins at 0, as after a
-  restart.
-- **Cost.** Events are counted once per read of an agent's stream, not each by itself, and the two histograms of a run that
-  grow with its events (`diglot_stream_event_gap_seconds`, `diglot_translate_seconds`) take one value per read.
-- **Two numbers of one thing.** A run that is refused before its stream begins is a request and a refusal, and a run as well if
-  an agent was asked. `diglot_streams_total` has the runs whatever their clients were answered, with `errors: run_error` too,
-  where every status is 200.
+- **Labels.** Every value comes from the configuration or from a closed list. Nothing that a client or an agent sends becomes a
+  label, and neither does the caller's identity. The configuration bounds the number of series.
+- **From the start.** Series that an alert may query exist at 0 as soon as their route is configured: runs by outcome, POST
+  requests answered with 200, 500, 502, 503 and 504, repairs, losses, limits, upstreams, and rejected credentials. Events by
+  type, other requests, callers without permission, refusals by code, durations of runs and times of translation appear when
+  they are first counted: Prometheus' `rate` does not see that first value.
+- **Reloads.** A route keeps its counts when its settings change. The series of a removed route, upstream, issuer or limit
+  disappear once its last run has ended, so a route that is added later under the same name begins at 0, as after a restart.
+- **Cost.** Events are counted once per read of an agent's stream, not one by one, and the two histograms of a run that grow
+  with its events (`diglot_stream_event_gap_seconds`, `diglot_translate_seconds`) get one value per read.
+- **Runs and requests.** A run that is refused before its stream begins counts as a request and as a refusal, and also as a run
+  if a request was sent to an agent. `diglot_streams_total` counts runs whatever the status of their response, so it also
+  counts them with `errors: run_error`, where every status is 200.
 ";
 
 fn values(label: &LabelSpec) -> String {
-    let listed = |all: Vec<&str>| all.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(" ");
+    let listed = |all: Vec<&str>| all.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(" ");
     match label.values {
         LabelSource::Closed(all) => listed(all()),
         LabelSource::Open(all, more) => format!("{}; and {more}", listed(all())),
@@ -53,15 +52,12 @@ fn row(out: &mut String, metric: &MetricSpec) {
 fn page() -> String {
     let mut out = HEAD.to_owned();
     for (title, prefix) in [("The gateway's", "diglot_"), ("The process's", "process_")] {
-        write_line(
-            &mut out,
-            format_args!("\n## {title}\n\n| metric | kind | labels | what it says |\n|---|---|---|---|"),
-        );
+        write_line(&mut out, format_args!("\n## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|"));
         CATALOGUE.iter().filter(|metric| metric.name.starts_with(prefix)).for_each(|metric| row(&mut out, metric));
     }
-    write_line(&mut out, "\n`process_*` are there on Linux. Their processor time is in whole seconds.");
-    write_line(&mut out, "\n## Labels\n\n| label | of | values |\n|---|---|---|");
-    // The same label of several metrics stands once; metrics whose values differ stand apart.
+    write_line(&mut out, "\n`process_*` exist on Linux only. Their processor time is in whole seconds.");
+    write_line(&mut out, "\n## Labels\n\n| label | metrics | values |\n|---|---|---|");
+    // A label that several metrics share has one row, unless its values differ.
     let mut sources = BTreeMap::<(&str, String), Vec<&str>>::new();
     for metric in CATALOGUE.iter() {
         for label in metric.labels {
@@ -73,7 +69,7 @@ fn page() -> String {
         let of = if several(name) {
             metrics.iter().map(|metric| format!("`{metric}`")).collect::<Vec<_>>().join(" ")
         } else {
-            "every metric that has it".to_owned()
+            "every metric with this label".to_owned()
         };
         write_line(&mut out, format_args!("| `{name}` | {of} | {values} |"));
     }

@@ -2,8 +2,7 @@
 //! docs and their defaults. `UPDATE=1` writes them.
 
 use super::write_line;
-use diglot::config::file;
-use diglot::config::keys::keys_of;
+use diglot::config::keys::keys_by_mapping;
 use diglot::config::schema::{config_schema, key_file_schema};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,43 +38,6 @@ fn schema(text: &str) -> Value {
     serde_json::from_str(text).expect("a schema is JSON")
 }
 
-/// The mappings of the file and of files of API keys, each with its keys in the order of its type.
-fn mappings() -> BTreeMap<&'static str, &'static [&'static str]> {
-    macro_rules! keys {
-        ($($name:ident),+ $(,)?) => { [$((stringify!($name), keys_of::<file::$name>())),+].into() };
-    }
-    let all: BTreeMap<_, &[&str]> = keys!(
-        ApiKeySpec,
-        AuthSpec,
-        CorsSpec,
-        EjectionSpec,
-        ConfigFile,
-        HealthCheckSpec,
-        IssuerSpec,
-        ApiKeyFile,
-        ApiKeyListSpec,
-        LimitsSpec,
-        ListenersSpec,
-        CustomDialectSpec,
-        RateLimitSpec,
-        RedisSpec,
-        ReplaySpec,
-        RequireSpec,
-        RouteSpec,
-        RunLimitsSpec,
-        PeerDialectMapping,
-        SocketMapping,
-        TierSpec,
-        TimeoutsSpec,
-        ListenerTlsSpec,
-        UpstreamHeaderMapping,
-        UpstreamMapping,
-        UpstreamTlsSpec,
-    );
-    assert!(all.values().all(|keys| !keys.is_empty()), "{all:?}");
-    all
-}
-
 /// A schema, and what may be asked of it.
 struct ReferencePage {
     schema: Value,
@@ -88,7 +50,7 @@ struct ReferencePage {
 
 impl ReferencePage {
     fn new(schema: Value, start: &str) -> ReferencePage {
-        let (order, places, shown) = (mappings(), Vec::new(), BTreeMap::new());
+        let (order, places, shown) = (keys_by_mapping(), Vec::new(), BTreeMap::new());
         let mut page = ReferencePage { schema, order, places, shown_in: shown };
         page.record_mapping(start.to_owned(), String::new());
         page
@@ -117,7 +79,7 @@ impl ReferencePage {
     }
 
     fn keys(&self, mapping: &str) -> &'static [&'static str] {
-        self.order.get(mapping).unwrap_or_else(|| panic!("{mapping} is not in `mappings`"))
+        self.order.get(mapping).unwrap_or_else(|| panic!("{mapping} is not in `keys_by_mapping`"))
     }
 
     /// Notes where a mapping stands, and those inside it.
@@ -328,13 +290,13 @@ fn schemas_and_reference_match_the_types() {
 fn schema_lists_the_keys_that_serde_reads() {
     let (file, keys) = (schema(&config_schema()), schema(&key_file_schema()));
     let mut seen = BTreeSet::new();
-    let mappings = mappings();
+    let mappings = keys_by_mapping();
     let whole = [("ConfigFile", &file), ("ApiKeyFile", &keys)].into_iter();
     let inside = file["definitions"].as_object().expect("definitions").iter().map(|(name, node)| (name.as_str(), node));
     for (name, node) in whole.chain(inside) {
         let Some(properties) = node["properties"].as_object() else { continue };
         seen.insert(name);
-        let mut read = mappings.get(name).unwrap_or_else(|| panic!("{name} is not in `mappings`")).to_vec();
+        let mut read = mappings.get(name).unwrap_or_else(|| panic!("{name} is not in `keys_by_mapping`")).to_vec();
         read.sort_unstable();
         assert_eq!(properties.keys().collect::<Vec<_>>(), read, "{name}");
         assert_eq!(node["additionalProperties"], false, "{name}");
@@ -346,7 +308,8 @@ fn schema_lists_the_keys_that_serde_reads() {
 #[test]
 fn complete_file_contains_every_key() {
     let complete = std::fs::read_to_string(root().join("diglot.yaml")).expect("the complete file");
-    for (mapping, key) in mappings().into_iter().flat_map(|(name, keys)| keys.iter().map(move |key| (name, key))) {
+    for (mapping, key) in keys_by_mapping().into_iter().flat_map(|(name, keys)| keys.iter().map(move |key| (name, key)))
+    {
         assert!(complete.contains(&format!("{key}:")), "`{key}` of {mapping} is not in it");
     }
 }

@@ -1,4 +1,4 @@
-//! Events and their messages: what the real encoder writes, what comes back, what is carried.
+//! Events and their messages: the bytes of the real encoder, the decoded text, and the carried text.
 
 use super::{decode_one, encode_event, normalise_json, unhex, with_length_prefix};
 use crate::codec::json;
@@ -8,8 +8,8 @@ use crate::codec::proto::{
 };
 use crate::event::{Event, EventType, Field, Json};
 
-/// Bytes that `@ag-ui/proto` 1.0.0 wrote for these events (`encode`, run under node); `tests/interop/proto.test.mjs` asks
-/// the encoder itself for many more.
+/// Bytes that `@ag-ui/proto` 1.0.0 wrote for these events (`encode`, run under node); `tests/interop/proto.test.mjs`
+/// compares many more with the encoder itself.
 const WRITTEN_BY_THE_REAL_ENCODER: &[(&str, &str)] = &[
     // The example of `specs/ag-ui-1.0.md` §4.4.
     (r#"{"type":"RUN_STARTED","threadId":"th","runId":"r"}"#, "620b0a02080b120274681a0172"),
@@ -51,7 +51,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
     }
 }
 
-/// What the wire cannot say (`specs/ag-ui-1.0.md` §4.5), and a little more.
+/// Events that the wire cannot express (`specs/ag-ui-1.0.md` §4.5), and a little more.
 const NOT_SAYABLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
     r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
@@ -100,11 +100,11 @@ fn carries_events_that_protobuf_cannot_express_in_metadata() {
     }
 }
 
-/// A reader that does not know what is carried finds the rest of the metadata, and what the wire can say.
+/// A reader that does not know the carried text finds the rest of the metadata, and all that the wire can express.
 #[test]
 fn keeps_existing_metadata_beside_the_carried_event() {
     let (bytes, _) = encode_event(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
-    // Another name in its place: nothing is restored then.
+    // With another name in its place nothing is restored.
     let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
     let renamed = [&bytes[..at], b"jsom", &bytes[at + 4..]].concat();
     let text = decode_one(&renamed);
@@ -151,12 +151,12 @@ fn drops_the_carried_copy_before_refusing_a_large_event() {
     }
 }
 
-/// Messages of others: (hex of the message, what it says or what is wrong with it).
+/// Messages of other encoders: (hex of the message, its text or the error).
 #[test]
 fn decodes_messages_like_the_reference_decoder() {
     let rows: &[(&str, Result<&str, MessageError>)] = &[
         ("", Err(MessageError::Envelope)),
-        // Two kinds of event; an arm that is no message; a base of another type; no base.
+        // Two types of event; an arm that is not a message; a base of another type; no base.
         ("1a(0a(0802) 12(61)) 12(0a(0801) 12(61))", Err(MessageError::Envelope)),
         ("0801", Err(MessageError::Envelope)),
         ("62(0a(080c) 12(7468) 1a(72))", Err(MessageError::Envelope)),
@@ -166,7 +166,7 @@ fn decodes_messages_like_the_reference_decoder() {
         ("620b 0a02 080b 12", Err(MessageError::Length)),
         ("62(0a(080b) 1205)", Err(MessageError::Length)),
         ("62(0a(080b) 12(ff61))", Err(MessageError::Utf8)),
-        // Pieces of one kind merge, and of a text the last stays.
+        // Pieces of one type merge, and the last piece of a text counts.
         ("62(0a(080b) 12(7a)) 62(1a(72)) 7801", Err(MessageError::Envelope)),
         ("62(0a(080b) 12(61) 12(7a)) 62(1a(72))", Ok(r#"{"type":"RUN_STARTED","threadId":"z","runId":"r"}"#)),
         // Unknown fields at every level, known ones of another wire type, a group: all skipped.
@@ -178,7 +178,8 @@ fn decodes_messages_like_the_reference_decoder() {
         ("12(0a(0801))", Ok(r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"","delta":""}"#)),
         ("42(0a(0807) 12(0809))", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"9","path":""}]}"#)),
         ("42(0a(0807) 12())", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":""}]}"#)),
-        // Content by role: none is the empty list for a user and nothing for an assistant; parts are not for everyone.
+        // Content by role: absence is the empty list for a user and nothing for an assistant; not every role may have
+        // parts.
         (
             "4a(0a(0808) 12(12(75736572)))",
             Ok(r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"","role":"user","content":[]}]}"#),
@@ -190,13 +191,13 @@ fn decodes_messages_like_the_reference_decoder() {
         ("4a(0a(0808) 12(12(617373697374616e74) 42()))", Err(MessageError::Content)),
         ("4a(0a(0808) 12(12(75736572) 1a(78) 42()))", Err(MessageError::Content)),
         ("4a(0a(0808) 12(12(75736572) 42(0a() 12())))", Err(MessageError::Content)),
-        // An interrupt has its list; a list without an outcome stands alone.
+        // An interrupt has its list; a list without an outcome remains a member of its own.
         (
             "6a(0a(080c) 2a(696e74657272757074))",
             Ok(r#"{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"interrupt","interrupts":[]}}"#),
         ),
         ("6a(0a(080c) 42(61))", Ok(r#"{"type":"RUN_FINISHED","threadId":"","runId":"","pendingToolCallIds":["a"]}"#)),
-        // NaN is nothing that JSON has, and a value that says nothing is no member.
+        // JSON has no NaN, and an empty value is not a member.
         ("3a(0a(0806) 12(11 000000000000f87f))", Ok(r#"{"type":"STATE_SNAPSHOT","snapshot":null}"#)),
         ("3a(0a(0806) 12())", Ok(r#"{"type":"STATE_SNAPSHOT"}"#)),
     ];
@@ -214,7 +215,7 @@ fn decodes_messages_like_the_reference_decoder() {
 
 #[test]
 fn skips_and_counts_parts_of_a_newer_protocol() {
-    // A tool's result of three parts: number 9, an image whose source is number 9, and a text.
+    // A tool result of three parts: number 9, an image whose source is number 9, and a text.
     let bytes = with_length_prefix(&unhex("b201(0a(0815) 1a(6d) 22(74) 3a(4a()) 3a(12(0a(4a()))) 3a(0a(0a(78))))"));
     let step = ProtoDecoder::default().next(&mut bytes.as_slice());
     let ProtoStep::Event { text, dropped } = step else { panic!("{step:?}") };

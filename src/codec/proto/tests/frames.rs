@@ -1,4 +1,4 @@
-//! Frames: every split, limits, and bytes that mean harm.
+//! Frames: every split, limits, and malicious bytes.
 
 use super::{encode_event, unhex, with_length_prefix};
 use crate::codec::proto::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
@@ -14,7 +14,7 @@ fn corpus() -> Vec<u8> {
     EVENTS.iter().flat_map(|event| encode_event(event).0).collect()
 }
 
-/// Everything that these pieces come to.
+/// Collects the steps for these pieces.
 fn steps<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Vec<ProtoStep>, bool) {
     let (mut decoder, mut all) = (ProtoDecoder::default(), Vec::new());
     for mut piece in pieces {
@@ -64,7 +64,7 @@ fn rejects_a_frame_by_its_declared_size() {
     assert!(matches!(ProtoDecoder::default().next(&mut rest), ProtoStep::Failed(_)));
 }
 
-/// Two bytes of protobuf can be thirty of JSON.
+/// Two bytes of protobuf can become thirty of JSON.
 #[test]
 fn rejects_a_frame_whose_json_exceeds_the_limit() {
     let list: Vec<u8> = std::iter::repeat_n([0x12, 0], 50).flatten().collect();
@@ -84,7 +84,7 @@ fn encodes_an_unknown_message_as_a_data_url() {
     }
 }
 
-/// Small steps of a generator whose numbers are good enough to break things (Knuth's MMIX constants).
+/// Generates numbers that are random enough to break things (Knuth's MMIX constants).
 fn next_random(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*seed >> 33).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Tests of the protobuf transport; `value.rs` and `wire.rs` have theirs beside them.
+//! Tests of the protobuf transport; `value.rs` and `wire.rs` contain their own.
 
 mod events;
 mod frames;
@@ -8,7 +8,7 @@ use super::{ProtoDecoder, ProtoStep, WireFidelity, encode_frame};
 use crate::codec::json;
 use crate::event::EventType;
 
-/// The frame of an event that is given as its text, and how it was told.
+/// Encodes the event with this text.
 fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
     let object = json::parse_object(text).expect("an event");
     let kind = object.kind.and_then(|kind| EventType::from_wire(&kind.text()?)).expect("a kind");
@@ -17,7 +17,7 @@ fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
     (out, told)
 }
 
-/// The text of the one event in these bytes.
+/// Returns the text of the one event in these bytes.
 fn decode_one(bytes: &[u8]) -> String {
     let (mut decoder, mut rest) = (ProtoDecoder::default(), bytes);
     match decoder.next(&mut rest) {
@@ -26,13 +26,13 @@ fn decode_one(bytes: &[u8]) -> String {
     }
 }
 
-/// A message in a frame.
+/// Prefixes a message with its length.
 fn with_length_prefix(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).expect("a small message");
     [&length.to_be_bytes()[..], message].concat()
 }
 
-/// The bytes of hex digits, in which `(…)` is what it holds behind its length.
+/// Reads hex digits, in which `(…)` stands for its content after the length of the content.
 fn unhex(text: &str) -> Vec<u8> {
     let mut open: Vec<Vec<u8>> = vec![Vec::new()];
     let mut high = None;
@@ -57,7 +57,7 @@ fn unhex(text: &str) -> Vec<u8> {
     open.pop().expect("the bytes")
 }
 
-/// A JSON text in a form in which what JSON calls the same is the same: members by name, escapes taken away, digits kept.
+/// Normalises a JSON text: members sorted by name, escapes resolved, digits kept.
 fn normalise_json(text: &str) -> String {
     let value = json::parse_value(text).expect("JSON");
     match value.as_str().as_bytes()[0] {

@@ -1,14 +1,14 @@
-//! The table is the schema: every message, field, number, type and presence of `tests/spec/ag-ui-1.0.proto`, and the
-//! events' members are those that their kinds have.
+//! Compares the table with the schema: every message, field, number, type and presence of `tests/spec/ag-ui-1.0.proto`,
+//! and the events' members with those of their types.
 
 use crate::codec::proto::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
 use crate::event::{EventType, Field, kind::COMMON_SLOTS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One field as the schema says it: label (`optional`, `repeated`, nothing), type, name, number.
+/// One field of the schema: label (`optional`, `repeated`, nothing), type, name, number.
 type SchemaField = (String, String, String, u32);
 
-/// The messages and enums of the schema, by name; comments, `oneof` braces and nesting taken away.
+/// Reads the messages and enums of the schema by name, without comments, `oneof` braces and nesting.
 fn schema() -> BTreeMap<String, Vec<SchemaField>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.proto");
     let text = std::fs::read_to_string(path).expect("the schema");
@@ -17,7 +17,7 @@ fn schema() -> BTreeMap<String, Vec<SchemaField>> {
         let words: Vec<&str> = line.trim_end_matches([';', '{', ' ']).split_whitespace().collect();
         match words.as_slice() {
             ["message" | "enum", name] => open.push((*name).to_owned()),
-            // What is inside belongs to the message around it.
+            // The content belongs to the enclosing message.
             ["oneof", _] => open.push(open.last().expect("a message").clone()),
             ["}"] => drop(open.pop()),
             [head @ .., name, "=", number] if !open.is_empty() => {
@@ -42,7 +42,7 @@ fn to_camel_case(snake: &str) -> String {
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// What the schema would say of a row.
+/// Returns the schema field that a row implies.
 fn expected_field(row: &FieldRow) -> SchemaField {
     let (label, kind) = match row.field_type {
         FieldType::Text => ("", "string"),
@@ -76,7 +76,7 @@ fn assert_same_fields(message: &str, rows: &[FieldRow], fields: &[SchemaField]) 
     }
 }
 
-/// Holds a shape and all below it against the schema.
+/// Compares a message and all below it with the schema.
 fn check_shape(shape: &MessageSchema, schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
     if !seen.insert(shape.name.to_owned()) {
         return;

@@ -1,4 +1,4 @@
-//! Limits to the byte, what a broken decoder says, and what memory a stream occupies.
+//! Limits to the byte, the behaviour of a failed decoder, and the memory of a stream.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Reading a body in pushes, for the tests beside this file.
+//! Helpers that read a body in pushes.
 //!
 //! | file | holds the codec against |
 //! |---|---|
@@ -21,7 +21,7 @@ use super::*;
 /// A frame that has left its input: data, event, id.
 type Seen = (String, Option<String>, Option<String>);
 
-/// All that a body gave.
+/// The result of reading a body.
 #[derive(Debug, PartialEq)]
 struct Reading {
     frames: Vec<Seen>,
@@ -80,7 +80,7 @@ fn read_data(body: impl AsRef<[u8]>) -> Vec<String> {
     reading.frames.into_iter().map(|(data, _, _)| data).collect()
 }
 
-/// The body cut into two at every place, then byte by byte, always gives what the whole gives.
+/// Asserts that the body split in two at every position, and byte by byte, yields the same as the whole.
 fn assert_every_split_agrees(limits: SseLimits, body: &[u8]) -> Reading {
     let expected = read_pushes(limits, [body]);
     for at in 0..=body.len() {
@@ -103,7 +103,7 @@ fn assert_every_two_splits_agree(limits: SseLimits, body: &[u8]) -> Reading {
     expected
 }
 
-/// What a reader sees of the line ends in data.
+/// Replaces the line ends in data by those that a reader sees.
 fn with_lf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Numbers that are the same in every run (splitmix64).
+/// Generates the same numbers in every run (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -67,13 +67,13 @@ impl Numbers {
     }
 }
 
-/// The standard read word by word over a whole body, with neither limits nor speed in mind.
+/// Decodes a whole body by the words of the standard, without limits or speed in mind.
 fn reference_decode(body: &[u8]) -> Vec<Seen> {
     let text = String::from_utf8_lossy(body);
     let text = with_lf(text.strip_prefix('\u{FEFF}').unwrap_or(&text));
     let (mut data, mut event, mut id) = (String::new(), String::new(), None);
     let mut frames = Vec::new();
-    // Two line ends at the end of the body hand over its last event, as `finish` does.
+    // Two line ends at the end of the body dispatch its last event, as `finish` does.
     for line in format!("{text}\n\n").lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

@@ -1,5 +1,5 @@
-//! The decoder against the standard: the web platform tests' `eventsource` cases, and every cut of
-//! a body that holds every rule.
+//! The decoder against the standard: the web platform tests' `eventsource` cases, and every split of a body that
+//! exercises every rule.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn accepts_mixed_line_endings() {
                 let body = format!("data:a{first}data:b{second}{third}data:c{first}");
                 let reading = assert_every_split_agrees(SseLimits::default(), body.as_bytes());
                 let frames: Vec<_> = reading.frames.iter().map(|f| f.0.as_str()).collect();
-                // A CR and a LF that meet are one line end, so no blank line is left.
+                // A CR followed by a LF is one line end, so no blank line remains.
                 let expected: &[&str] = match (second, third) {
                     ("\r", "\n") => &["a\nb\nc"],
                     _ => &["a\nb", "c"],
@@ -81,9 +81,9 @@ fn dispatches_on_a_blank_line_ended_by_cr_without_waiting() {
     assert_eq!(decoder.finish(), SseStep::More);
 }
 
-/// The rules that the web platform tests check under `eventsource/format-*`, by their names. The
-/// `format-mime-*` cases are about the response's header, which is not read here. Where a case
-/// there ends with an unfinished event, it is dropped there and handed over here.
+/// The rules that the web platform tests check under `eventsource/format-*`, by their names. The `format-mime-*` cases
+/// concern the response's header, which is not read here. An unfinished event at the end of a case is dropped there and
+/// dispatched here.
 #[test]
 fn passes_the_web_platform_eventsource_cases() {
     let long = "x".repeat(2048);
@@ -127,7 +127,7 @@ fn reads_event_names_and_ids() {
     // format-field-event-empty
     assert_eq!(name("event: \ndata:x\n\n"), None);
     assert_eq!(name("event:a\nevent\ndata:x\n\n"), None);
-    // An event without data takes its name with it.
+    // An event without data discards its name.
     assert_eq!(name("event:a\n\ndata:x\n\n"), None);
 
     let id = |body: &str| read_whole(body.as_bytes()).frames.pop().unwrap().2;
@@ -135,7 +135,7 @@ fn reads_event_names_and_ids() {
     assert_eq!(id("id: \u{2026}\ndata:1\n\n").as_deref(), Some("\u{2026}"));
     assert_eq!(id("id:1\nid:2\ndata:1\n\n").as_deref(), Some("2"));
     assert_eq!(id("id:1\ndata:1\n\nid\ndata:2\n\n").as_deref(), Some(""));
-    // An id is told once, with the frame it came with or the first one after it.
+    // An id is reported once, with its frame or the first one after it.
     assert_eq!(id("id:1\ndata:1\n\ndata:2\n\n"), None);
     assert_eq!(id("id:1\n\ndata:2\n\n").as_deref(), Some("1"));
     // format-field-id-null

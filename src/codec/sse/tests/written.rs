@@ -1,4 +1,4 @@
-//! The encoder's text, and that the decoder reads back what it wrote.
+//! The encoder's text, and that the decoder reads it back.
 
 use super::*;
 

@@ -22,9 +22,11 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
     let (client, stream) = tokio::io::duplex(window);
     let writers = Writers::default();
     let (process, shutdown) = watch::channel(false);
-    let (kept, count) = (Arc::clone(&writers), Arc::new(AtomicUsize::new(0)));
+    let kept = Arc::clone(&writers);
+    let count = Arc::new(AtomicUsize::new(0));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (kept, number) = (Arc::clone(&kept), count.fetch_add(1, Ordering::Relaxed));
+        let kept = Arc::clone(&kept);
+        let number = count.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let path = request.uri().path().to_owned();
             request.into_body().collect().await.expect("a whole request");

@@ -35,4 +35,5 @@ pub static AG_UI: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &[],
+    adapter: None,
 };

@@ -9,20 +9,20 @@
 //! Under the dialect's own key, a name that begins with `$` is a note of the gateway's about the event's form, not a member
 //! of it.
 
+use super::CarryLocation;
 use crate::codec::json;
-use crate::dialect::CarryLocation;
 use crate::event::kind::MemberType;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
+use crate::event::{Event, Field, Json, JsonType, Member, MemberKey, Members, set};
 use std::borrow::Cow;
 
 /// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
-pub(super) const CANONICAL_PREFIX: &str = "ag-ui.";
+pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
 /// Key in `metadata` under which the gateway carries what it had to take out.
-pub(super) const GATEWAY_KEY: &str = "diglot";
+pub(crate) const GATEWAY_KEY: &str = "diglot";
 
 /// Note: these members are JSON texts of values that were no strings.
-pub(super) const AS_JSON_NOTE: &str = "$json";
+pub(crate) const AS_JSON_NOTE: &str = "$json";
 
 /// Note under our key: the value that stood in its place, and could not take ours in because it is no object, an empty
 /// one, or has that key.
@@ -33,7 +33,7 @@ const DISPLACED_VALUE: &str = "$extra";
 const CANONICAL_TYPE: &str = json::TYPE;
 
 /// Adds `own` to `metadata.<dialect>` of `event`.
-pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
+pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     if own.is_empty() {
         return;
     }
@@ -43,7 +43,7 @@ pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 
 /// The metadata object `old` with `own` added to its member `dialect`.
 #[must_use]
-pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
+pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
         Some((_, Some(members))) => members,
@@ -67,7 +67,7 @@ pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
 }
 
 /// Puts notes that nobody took back to where they were carried: they are no members of an event.
-pub(super) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
+pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
     let is_note = |(key, _): &(MemberKey<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
     if !own.iter().any(is_note) {
         return;
@@ -82,7 +82,7 @@ pub(super) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
 ///
 /// Members for which `splices` is false stay in the rest: the event says them itself, so they cannot stand beside it.
 #[must_use]
-pub(super) fn unpack(
+pub(crate) fn unpack(
     metadata: Json<'_>,
     dialect: &str,
     splices: impl Fn(&MemberKey<'_>) -> bool,
@@ -120,7 +120,7 @@ fn name_is_stable(key: &MemberKey<'_>) -> bool {
 
 /// What the home of canonical material held: canonical members, what the event stands for, and what was there besides.
 #[derive(Debug, Default)]
-pub(super) struct CarriedMembers {
+pub(crate) struct CarriedMembers {
     /// members that only canonical AG-UI has
     pub(crate) canonical: Members<'static>,
     /// the canonical type that the event stands for, where that is noted
@@ -131,7 +131,7 @@ pub(super) struct CarriedMembers {
 
 /// Takes the value of a dialect's `home` apart.
 #[must_use]
-pub(super) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
+pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
     let members = json::parse_members(extra).unwrap_or_default();
     let ours = location.carry_member().map_or("", |(_, key)| key);
     let Some(at) = members.iter().position(|(key, value)| is_named(key, ours) && json::parse_members(value).is_some())
@@ -158,7 +158,7 @@ pub(super) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
 
 /// The value of a dialect's `home`: what was there, and ours beside it. `None` when there is nothing to say.
 #[must_use]
-pub(super) fn wrap_canonical(
+pub(crate) fn wrap_canonical(
     location: CarryLocation,
     own: Option<&Json<'_>>,
     canonical: &[(MemberKey<'_>, Json<'_>)],
@@ -187,25 +187,30 @@ pub(super) fn wrap_canonical(
 
 /// Whether `key` is written `name`.
 #[must_use]
-pub(super) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
+pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name
 }
 
+/// The value of the member called `name`.
+pub(crate) fn find<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Option<&'m Json<'a>> {
+    members.iter().find(|(key, _)| is_named(key, name)).map(|(_, value)| value)
+}
+
 /// Takes the member called `name` out of `members`.
-pub(super) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
+pub(crate) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
     let at = members.iter().position(|(key, _)| is_named(key, name))?;
     Some(members.remove(at).1)
 }
 
 /// The key of a member that is the dialect's own.
 #[must_use]
-pub(super) fn extension_key(name: &'static str) -> MemberKey<'static> {
+pub(crate) fn extension_key(name: &'static str) -> MemberKey<'static> {
     MemberKey::Other(Cow::Borrowed(name))
 }
 
 /// Takes a note that lists members out of what was carried: those of them that `known` admits. Notes come back from
 /// clients, so what they say is checked like anything else from outside.
-pub(super) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
+pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
     let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();
     let field = |name: &Json<'_>| name.text().and_then(|name| Field::from_wire(&name));
@@ -214,7 +219,7 @@ pub(super) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Fie
 
 /// The value of a note that lists members.
 #[must_use]
-pub(super) fn field_list(fields: &[Field]) -> Json<'static> {
+pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
     json::to_array(&names)
 }
@@ -230,7 +235,7 @@ fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
 const NUMBERS_NOTE: &str = "$numbers";
 
 /// An id that is a number becomes the text of it, and the note says so.
-pub(super) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
+pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
     let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
         MemberKey::Known(field)
             if value.json_type() == JsonType::Number && event.kind.slot(*field)?.member_type == MemberType::Str =>
@@ -250,7 +255,7 @@ pub(super) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Memb
 }
 
 /// Undoes [`name_numbers`].
-pub(super) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Members<'_>) {
+pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Members<'_>) {
     for field in take_fields(own_members, NUMBERS_NOTE, |field| IDS.contains(&field)) {
         let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
         let number = text.as_deref().and_then(json::parse_value).filter(|value| value.json_type() == JsonType::Number);
@@ -263,12 +268,12 @@ pub(super) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Me
 const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];
 
 /// Notes that the value of `field` was no string and became its JSON text.
-pub(super) fn note_json(own_members: &mut Members<'_>, field: Field) {
+pub(crate) fn note_json(own_members: &mut Members<'_>, field: Field) {
     own_members.push((extension_key(AS_JSON_NOTE), json::to_array(&[Json::string(field.camel())])));
 }
 
 /// Takes the note of [`note_json`]: whether the value of `field` has to be written as JSON again.
-pub(super) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
+pub(crate) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
     take(own_members, AS_JSON_NOTE).is_some_and(|note| {
         json::parse_elements(&note).is_some_and(|all| all.iter().any(|one| one.is_str(field.camel())))
     })

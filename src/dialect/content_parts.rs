@@ -2,8 +2,8 @@
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
 use super::carry;
+use super::{ContentParts, PeerDialect, PeerVersion};
 use crate::codec::json;
-use crate::dialect::{ContentParts, PeerDialect, PeerVersion};
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ fn media_kind(mime_type: &str) -> &'static str {
 }
 
 /// The list with its `binary` parts turned into media parts. `None` when it has none.
-pub(super) fn read(content: &Json<'_>) -> Option<Json<'static>> {
+pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     let parts = json::parse_elements(content)?;
     let mut changed = false;
     let read: Vec<Json<'static>> = parts
@@ -74,7 +74,7 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
 }
 
 /// Content for a side, and the parts themselves where the content does not give them back. `open`: what is carried is taken.
-pub(super) fn write<'a>(
+pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
     open: bool,
@@ -173,7 +173,7 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
 }
 
 /// The text of all text parts: what a dialect without parts can show.
-pub(super) fn joined_text(value: &Json<'_>) -> String {
+pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let parts = json::parse_elements(value).unwrap_or_default();
     let texts: Vec<String> = parts
         .iter()
@@ -187,7 +187,7 @@ pub(super) fn joined_text(value: &Json<'_>) -> String {
 
 /// Whether this is a list of content parts.
 #[must_use]
-pub(super) fn is_parts(value: &Json<'_>) -> bool {
+pub(crate) fn is_parts(value: &Json<'_>) -> bool {
     value.json_type() == JsonType::Array
         && json::parse_elements(value).is_some_and(|parts| {
             !parts.is_empty()

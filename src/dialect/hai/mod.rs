@@ -92,6 +92,7 @@ pub static HAI: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["content", "fields", super::INTERRUPT_TOOL],
+    adapter: None,
 };
 
 static ROWS: &[EventRow] = &[

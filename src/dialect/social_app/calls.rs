@@ -1,114 +1,16 @@
-//! Tool calls in dialects that say all arguments at once: in the start of the call ([`Shape::StartWithArgs`]), or in one event
-//! as an object, with every event of the call repeating what its start said ([`Shape::CallStart`] and the three behind it).
-//!
-//! [`Shape::StartWithArgs`]: crate::dialect::Shape::StartWithArgs
-//! [`Shape::CallStart`]: crate::dialect::Shape::CallStart
+//! Tool calls whose every event repeats what their start says, with all arguments in one event, as an object.
 
-use super::event_parts::IncomingEvent;
-use super::event_parts::OutgoingEvent;
-use super::event_shapes::stringify_value;
-use super::{EventSink, carry, memory_limits, tool_result_id};
+use super::tool_call;
 use crate::codec::json;
-use crate::dialect::{Dialect, tool_call};
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_shapes::{event_to_value, stringify_value, tool_result_id};
+use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, get, set};
 use std::borrow::Cow;
-
-/// The member of a start that holds all arguments.
-pub(super) const ARGS_MEMBER: &str = "args";
-
-/// Note, on a start and on the arguments that follow it: they were one event.
-const ARGS_IN_START: &str = "$args";
 
 /// Under the home of canonical material: the events that were gathered into this one, and members that writing had to add.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
-
-/// Reads a start with arguments in it: the start, and the arguments behind it.
-pub(super) fn read_start_with_args(parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
-    let IncomingEvent { mut event, extensions: mut own, .. } = parts;
-    // No arguments are no arguments: `null` is carried as it is.
-    let has_args = get_extension(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
-    let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
-    let Some(args) = args else {
-        carry::pack(&mut event, dialect.name, own);
-        return sink.emit(event);
-    };
-    own.push((carry::extension_key(ARGS_IN_START), Json::from_trusted("true")));
-    let call = call_id(&event);
-    carry::pack(&mut event, dialect.name, own);
-    sink.emit(event);
-    let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
-    let mut noted: Members<'_> = vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
-    let delta = match args.json_type() {
-        JsonType::String => args,
-        _ => {
-            carry::note_json(&mut noted, Field::Delta);
-            Json::string(args.as_str())
-        }
-    };
-    more.set(Field::Delta, delta);
-    carry::pack(&mut more, dialect.name, noted);
-    sink.emit(more);
-}
-
-fn get_extension<'m, 'a>(own: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
-    own.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
-}
-
-/// Writing of a start that had its arguments in it: it waits for them. They come right behind it, or not at all.
-#[derive(Debug, Default)]
-pub(super) struct PendingCallStart(Option<Event<'static>>);
-
-impl PendingCallStart {
-    /// What leaves now that `event` comes: perhaps a start that waited, then the event, if it does not wait itself.
-    pub(crate) fn push<'a>(
-        &mut self,
-        mut event: Event<'a>,
-        dialect: &str,
-    ) -> (Option<Event<'static>>, Option<Event<'a>>) {
-        let in_start = has_start_note(&event, dialect);
-        let Some(mut start) = self.0.take() else {
-            if in_start && event.kind == EventType::ToolCallStart {
-                self.0 = Some(event.into_owned());
-                return (None, None);
-            }
-            return (None, Some(event));
-        };
-        let fits = in_start
-            && event.kind == EventType::ToolCallArgs
-            && start
-                .get(Field::ToolCallId)
-                .zip(event.get(Field::ToolCallId))
-                .is_some_and(|(one, other)| one.is_same(other));
-        if !fits {
-            let (waited, event) = self.push(event, dialect);
-            debug_assert!(waited.is_none(), "nothing waits any more");
-            return (Some(start), event);
-        }
-        let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
-        let metadata = event.remove(Field::Metadata);
-        let mut own = metadata.map(|all| carry::unpack(all, dialect, |_| true).0).unwrap_or_default();
-        let value = carry::take_json_note(&mut own, Field::Delta)
-            .then(|| text.text().and_then(|text| json::parse_value(&text).map(Json::into_owned)));
-        let args = value.flatten().unwrap_or_else(|| text.into_owned());
-        carry::pack(&mut start, dialect, vec![(carry::extension_key(ARGS_MEMBER), args)]);
-        (Some(start), None)
-    }
-}
-
-fn has_start_note(event: &Event<'_>, dialect: &str) -> bool {
-    let Some(metadata) = event.get(Field::Metadata).and_then(json::parse_members) else {
-        return false;
-    };
-    let own =
-        metadata.iter().find(|(key, _)| carry::is_named(key, dialect)).and_then(|(_, own)| json::parse_members(own));
-    own.is_some_and(|own| own.iter().any(|(key, _)| carry::is_named(key, ARGS_IN_START)))
-}
-
-/// Takes the note of a start out of what is written.
-pub(super) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
-    carry::take(&mut outgoing.extensions, ARGS_IN_START);
-}
 
 /// What the start of a call said, which its other events repeat.
 #[derive(Debug, Clone, Default)]
@@ -177,7 +79,7 @@ impl OpenToolCalls {
             name: said(Field::ToolCallName),
             message_id: said(Field::ParentMessageId),
             // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
-            stage: get_extension(own, tool_call::STAGE).cloned().map(Json::into_owned),
+            stage: carry::find(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
         self.retained_bytes += call.retained_bytes();
@@ -378,11 +280,6 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
     }
 }
 
-/// The call that an event is about; the empty text where it names none.
-pub(super) fn call_id(event: &Event<'_>) -> Json<'static> {
-    event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
-}
-
 /// The writing side of a call whose arguments are gathered.
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
@@ -435,19 +332,11 @@ fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'stat
         return one;
     }
     let text: String = events.iter().filter_map(|event| event.text(Field::Delta)).collect();
-    let list: Vec<_> = events.iter().map(event_record).collect();
+    let list: Vec<_> = events.iter().map(event_to_value).collect();
     let mut all = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, id);
     all.set(Field::Delta, Json::string(&text));
     all.members.push((carry::extension_key(BUFFERED_EVENTS), json::to_array(&list)));
     all
-}
-
-/// A canonical event as one value.
-pub(super) fn event_record(event: &Event<'_>) -> Json<'static> {
-    json::build_object(|object| {
-        object.string_member(json::TYPE, event.kind.wire());
-        event.members.iter().for_each(|member| object.copy_member(member, false));
-    })
 }
 
 /// Takes out of an event those that were gathered into it. They come from outside, so only kinds that `admits` are taken.

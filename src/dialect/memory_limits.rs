@@ -11,25 +11,25 @@
 use crate::event::{Event, EventType, Field, Members};
 
 /// The bytes that may wait on a route whose frames are smaller than this: what waits is many frames there.
-pub(super) const MIN_BUFFER_LIMIT: usize = 1 << 20;
+pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
 /// The bytes of ids that are kept for one run. With ids of usual length that is 200,000 messages, calls and steps.
-pub(super) const RETAINED_IDS_LIMIT: usize = 32 << 20;
+pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
 /// The longest id that is kept in lists that a snapshot fills: those are as long as a conversation may be, and take a longer
 /// one as it comes.
-pub(super) const MAX_ID_LEN: usize = 1 << 10;
+pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
 /// What an entry of a list costs beside its text.
 const ENTRY_OVERHEAD: usize = 128;
 
 /// What it costs to hold an event.
-pub(super) fn event_cost(event: &Event<'_>) -> usize {
+pub(crate) fn event_cost(event: &Event<'_>) -> usize {
     ENTRY_OVERHEAD + members_cost(&event.members)
 }
 
 /// What it costs to hold a text.
-pub(super) const fn text_cost(text: &str) -> usize {
+pub(crate) const fn text_cost(text: &str) -> usize {
     ENTRY_OVERHEAD + text.len()
 }
 
@@ -38,7 +38,7 @@ fn members_cost(members: &Members<'_>) -> usize {
 }
 
 /// What is kept for good of an event: the ids that it introduces.
-pub(super) fn retained_ids_cost(event: &Event<'_>) -> usize {
+pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,
         Field::ToolCallId,
@@ -57,7 +57,7 @@ pub(super) fn retained_ids_cost(event: &Event<'_>) -> usize {
 }
 
 /// Whether an event of this kind can introduce ids that are kept.
-pub(super) const fn introduces_ids(kind: EventType) -> bool {
+pub(crate) const fn introduces_ids(kind: EventType) -> bool {
     matches!(
         kind,
         EventType::TextMessageStart

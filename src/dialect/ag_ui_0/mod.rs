@@ -73,6 +73,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["pin"],
+    adapter: None,
 };
 
 static ROWS: &[EventRow] = &[

@@ -2,8 +2,12 @@
 //!
 //! The seed calls itself fully compatible with AG-UI ("完全兼容 AG-UI 协议"): what it does not print is AG-UI's own.
 
+mod start_with_args;
+
+use start_with_args::CloudbaseAdapter;
+
 use super::{
-    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat, ValueAlias,
+    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, OwnShape, RunInputFormat, ValueAlias,
 };
 use crate::event::{EventType, Field};
 
@@ -48,6 +52,12 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &[],
+    adapter: Some(CloudbaseAdapter::boxed),
+};
+
+static START_WITH_ARGS: OwnShape = OwnShape {
+    text_member: Some(start_with_args::ARGS_MEMBER),
+    ..OwnShape::new("the start of a call, with all arguments in it")
 };
 
 static ROWS: &[EventRow] = &[
@@ -55,7 +65,7 @@ static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::OptionalIds, "生命周期事件"),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::OptionalIds, "响应格式"),
     row("RUN_ERROR", EventType::RunError, EventShape::NestedError, "错误事件"),
-    row("TOOL_CALL_START", EventType::ToolCallStart, EventShape::StartWithArgs, "用户输入"),
+    row("TOOL_CALL_START", EventType::ToolCallStart, EventShape::Own(&START_WITH_ARGS), "用户输入"),
     row(
         "TOOL_CALL_ARGS",
         EventType::ToolCallArgs,

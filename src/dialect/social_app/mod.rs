@@ -3,7 +3,13 @@
 //! Every event says its thread and run; a text comes whole at its end; the events of a call repeat what the start of it
 //! said, and arguments are an object. Towards a client of this dialect text and arguments are gathered until they are whole.
 
-use super::{AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat};
+mod adapter;
+mod calls;
+mod messages;
+
+use adapter::SocialAppAdapter;
+
+use super::{AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, OwnShape, RunInputFormat};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -20,7 +26,7 @@ const fn row(
 const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 
 /// Members of TEXT_MESSAGE_END (§3.4).
-pub mod text_end {
+pub(super) mod text_end {
     /// the whole text
     pub(crate) const TEXT: &str = "answer";
     /// how the work ended
@@ -44,7 +50,7 @@ pub mod text_end {
 }
 
 /// Members of TOOL_CALL_RESULT (§3.3) that repeat the call, or that a canonical result has not.
-pub mod tool_call {
+pub(super) mod tool_call {
     /// name of the tool
     pub(crate) const TOOL_NAME: &str = "tool_name";
     /// which part of the agent makes the call
@@ -76,7 +82,15 @@ pub static SOCIAL_APP: Dialect = Dialect {
     // §2: "event 与 JSON 内 type 一致"
     has_event_line: true,
     option_names: &[],
+    adapter: Some(SocialAppAdapter::boxed),
 };
+
+static WHOLE_MESSAGE: OwnShape = OwnShape { is_whole_message: true, ..OwnShape::new("a whole message in its end") };
+static CALL_START: OwnShape = OwnShape::new("the start of a call, whose members its other events repeat");
+static CALL_ARGS: OwnShape =
+    OwnShape { null_is_absent: true, ..OwnShape::new("all arguments of a call, as an object") };
+static CALL_END: OwnShape = OwnShape::new("the end of a call");
+static CALL_RESULT: OwnShape = OwnShape::new("a result that says its call again");
 
 static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[], "§3.1"),
@@ -88,20 +102,20 @@ static ROWS: &[EventRow] = &[
     row(
         "TOOL_CALL_START",
         EventType::ToolCallStart,
-        EventShape::CallStart,
+        EventShape::Own(&CALL_START),
         &[(Field::ParentMessageId, "messageId")],
         "§3.3",
     ),
-    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::CallArgs, &[(Field::Delta, "args")], "§3.3"),
-    row("TOOL_CALL_END", EventType::ToolCallEnd, EventShape::CallEnd, &[], "§3.3"),
+    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::Own(&CALL_ARGS), &[(Field::Delta, "args")], "§3.3"),
+    row("TOOL_CALL_END", EventType::ToolCallEnd, EventShape::Own(&CALL_END), &[], "§3.3"),
     row(
         "TOOL_CALL_RESULT",
         EventType::ToolCallResult,
-        EventShape::CallResult,
+        EventShape::Own(&CALL_RESULT),
         &[(Field::ToolCallId, "tool_call_id"), (Field::Content, "result")],
         "§3.3",
     ),
-    row("TEXT_MESSAGE_END", EventType::TextMessageEnd, EventShape::EndWithMessage, &[], "§3.4"),
+    row("TEXT_MESSAGE_END", EventType::TextMessageEnd, EventShape::Own(&WHOLE_MESSAGE), &[], "§3.4"),
     row("STATE_SNAPSHOT", EventType::StateSnapshot, EventShape::Plain, &[], "§3.5"),
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[], "§3.5"),
     row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, &[], "not in §3"),

@@ -39,6 +39,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
+    adapter: None,
 };
 
 static ROWS: &[EventRow] = &[

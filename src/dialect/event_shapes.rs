@@ -1,14 +1,17 @@
 //! Shapes that are one event in both dialects: members that a peer writes in another way, read and written.
 
+use super::ASSISTANT;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{carry, content_parts};
 use crate::codec::json;
-use crate::dialect::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
 use std::borrow::Cow;
 
+/// Under `extra["ag-ui"]`: this member was not said by the chunk.
+pub(crate) const ABSENT_FIELDS: &str = "$absent";
+
 /// A whole canonical event as a value.
-pub(super) fn event_to_value(event: &Event<'_>) -> Json<'static> {
+pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
         object.string_member(json::TYPE, event.kind.wire());
         event.members.iter().for_each(|member| object.copy_member(member, false));
@@ -16,16 +19,16 @@ pub(super) fn event_to_value(event: &Event<'_>) -> Json<'static> {
 }
 
 /// An event that stands for a chunk, as that chunk.
-pub(super) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
+pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
         event.kind = kind;
-        super::chunk::restore_absent(&mut event);
+        restore_absent(&mut event);
     }
     event
 }
 
 /// A run boundary needs a message id and a role over there: the run's id and "assistant", unless it said others.
-pub(super) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
+pub(crate) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
     let has = |field: Field| outgoing.extensions.iter().any(|(key, _)| *key == MemberKey::Known(field));
     let (has_id, has_role) = (has(Field::MessageId), has(Field::Role));
     if has_id {
@@ -40,7 +43,7 @@ pub(super) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
 }
 
 /// A text that was a JSON value over there is one again.
-pub(super) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
+pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     if carry::take_json_note(&mut outgoing.extensions, field)
         && let Some(text) = get(&outgoing.members, field).and_then(Json::text).map(Cow::into_owned)
         && let Some(value) = json::parse_value(&text).map(Json::into_owned)
@@ -50,7 +53,7 @@ pub(super) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
 }
 
 /// A result whose message had no id over there has none again; an empty id that is canonical is not taken for that.
-pub(super) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
+pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
     if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
         crate::event::set(&mut outgoing.members, MemberKey::Known(Field::MessageId), Json::string(""));
@@ -60,7 +63,7 @@ pub(super) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
 }
 
 /// Content parts are said as their text; the parts themselves are carried.
-pub(super) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
+pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     let Some(parts) = get(&outgoing.members, Field::Content).filter(|content| content.json_type() == JsonType::Array)
     else {
         return;
@@ -74,7 +77,7 @@ pub(super) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
 }
 
 /// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.
-pub(super) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
+pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     for field in [Field::ThreadId, Field::RunId] {
         if parts.event.get(field).is_none() {
             parts.event.set(field, Json::string(""));
@@ -83,11 +86,11 @@ pub(super) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
 }
 
 /// Note: the message of this result had an empty id.
-pub(super) const EMPTY_ID_NOTE: &str = "$unnamed";
+pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
 /// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
 /// results would be one message to a client that keeps messages by their ids.
-pub(super) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
+pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     let said = parts.event.get(Field::MessageId);
     let unnamed = said.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
     if unnamed {
@@ -100,7 +103,7 @@ pub(super) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
 }
 
 /// A value that is no string becomes its JSON text, and the note says so.
-pub(super) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
+pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
             let text = Json::string(value.as_str());
@@ -122,6 +125,32 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
 }
 
 /// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
-pub(super) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
+pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
+}
+
+/// Takes out again what unfolding had to add to a chunk.
+pub(crate) fn restore_absent(event: &mut Event<'_>) {
+    let Some(at) = event.members.iter().position(|(key, _)| carry::is_named(key, ABSENT_FIELDS)) else {
+        return;
+    };
+    let (_, list) = event.members.remove(at);
+    for name in json::parse_elements(&list).unwrap_or_default() {
+        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
+            event.remove(field);
+        }
+    }
+}
+
+/// Note, on a start and on the arguments that follow it: they were one event.
+pub(crate) const ARGS_IN_START: &str = "$args";
+
+/// Takes the note of a start out of what is written.
+pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
+    carry::take(&mut outgoing.extensions, ARGS_IN_START);
+}
+
+/// The call that an event is about; the empty text where it names none.
+pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
+    event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }

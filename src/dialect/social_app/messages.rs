@@ -7,11 +7,12 @@
 //! ```
 //! How the text was cut is noted, so that the way back gives the same pieces; that other events came in between is not.
 
-use super::buffered_calls::{self, FILLED_MEMBERS};
-use super::event_parts::IncomingEvent;
-use super::{EventSink, carry, memory_limits};
+use super::calls::{self, FILLED_MEMBERS};
+use super::text_end;
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Dialect, text_end};
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_shapes::{event_to_value, restore_chunk};
+use crate::dialect::{ASSISTANT, Dialect, carry, memory_limits};
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
@@ -63,11 +64,16 @@ impl StreamedMessages {
     }
 
     /// The end of a message: with all of it, unless it was streamed.
-    pub(crate) fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
-        buffered_calls::remove_fillers(&mut parts, text_end::FILLERS);
+    pub(crate) fn read_end(
+        &mut self,
+        mut parts: IncomingEvent<'_>,
+        dialect: &Dialect,
+        emit: &mut dyn FnMut(Event<'_>),
+    ) {
+        calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
-        if let Some(events) = buffered_calls::take_buffered_events(&mut parts.event, is_text) {
-            return events.into_iter().for_each(|event| sink.emit(event));
+        if let Some(events) = calls::take_buffered_events(&mut parts.event, is_text) {
+            return events.into_iter().for_each(emit);
         }
         let pieces = carry::take(&mut parts.event.members, PIECE_LENGTHS).map(Json::into_owned);
         let beside = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
@@ -78,7 +84,7 @@ impl StreamedMessages {
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {
             let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-            sink.emit(start.with(Field::Role, take_role(&mut own)));
+            emit(start.with(Field::Role, take_role(&mut own)));
         }
         let left = match text {
             Some(text)
@@ -86,7 +92,7 @@ impl StreamedMessages {
             {
                 for piece in split_text(&text, pieces.as_ref()) {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
-                    sink.emit(content.with(Field::Delta, piece));
+                    emit(content.with(Field::Delta, piece));
                 }
                 beside
             }
@@ -94,10 +100,10 @@ impl StreamedMessages {
         };
         own.extend(left.map(|text| (carry::extension_key(text_end::TEXT), text)));
         if is_named {
-            emit_activity(&id, &mut own, sink);
+            emit_activity(&id, &mut own, emit);
         }
         carry::pack(&mut event, dialect.name, own);
-        sink.emit(event);
+        emit(event);
     }
 }
 
@@ -111,7 +117,7 @@ fn take_role(own: &mut Members<'_>) -> Json<'static> {
 }
 
 /// What is to be shown beside the text becomes an activity.
-fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, sink: &mut impl EventSink) {
+fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut(Event<'_>)) {
     let shown = own.iter().position(|(key, value)| {
         carry::is_named(key, text_end::UI_SCHEMA)
             && json::parse_members(value).is_some_and(|members| !members.is_empty())
@@ -120,7 +126,7 @@ fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, sink: &mut impl Even
         let (_, content) = own.remove(at);
         let beside = Event::new(EventType::ActivitySnapshot).with(Field::MessageId, id.with_suffix(ACTIVITY_SUFFIX));
         let beside = beside.with(Field::ActivityType, Json::string(text_end::UI_SCHEMA_ACTIVITY));
-        sink.emit(beside.with(Field::Content, content));
+        emit(beside.with(Field::Content, content));
     }
 }
 
@@ -182,7 +188,7 @@ impl MessageBuffer {
     /// Takes an event of a message. `stands_for` is the chunk that it was unfolded from, the empty text when it was made.
     pub(crate) fn buffer_event<'a>(
         &mut self,
-        mut event: Event<'a>,
+        event: Event<'a>,
         canonical_type: Option<&'static str>,
     ) -> BufferResult<'a> {
         let id = match event.kind {
@@ -202,10 +208,7 @@ impl MessageBuffer {
             self.open.len() - 1
         });
         let made = canonical_type == Some("");
-        if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
-            event.kind = kind;
-            super::chunk::restore_absent(&mut event);
-        }
+        let event = restore_chunk(event, canonical_type);
         if !made {
             self.buffered_bytes += memory_limits::event_cost(&event);
             self.open[at].events.push(event.into_owned());
@@ -280,8 +283,8 @@ impl BufferedMessage {
             _ => Event::new(EventType::TextMessageEnd).with(Field::MessageId, id),
         };
         if !plain {
-            let list: Vec<_> = events.iter().map(buffered_calls::event_record).collect();
-            end.members.push((carry::extension_key(buffered_calls::BUFFERED_EVENTS), json::to_array(&list)));
+            let list: Vec<_> = events.iter().map(event_to_value).collect();
+            end.members.push((carry::extension_key(calls::BUFFERED_EVENTS), json::to_array(&list)));
         } else if lengths.len() != 1 {
             end.members.push((carry::extension_key(PIECE_LENGTHS), json::to_array(&lengths)));
         }
@@ -310,7 +313,7 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
 }
 
 /// Takes the dialect's own members out of a whole message that is written, and adds what it always says.
-pub(super) fn write(outgoing: &mut super::event_parts::OutgoingEvent<'_>) {
+pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
         for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {
             if key == MemberKey::Known(Field::Role) && get(&outgoing.extensions, Field::Role).is_some() {
@@ -325,7 +328,7 @@ pub(super) fn write(outgoing: &mut super::event_parts::OutgoingEvent<'_>) {
         if !outgoing.extensions.iter().any(|(key, _)| carry::is_named(key, text_end::TEXT)) {
             outgoing.extensions.push((carry::extension_key(text_end::TEXT), Json::string("")));
         }
-        buffered_calls::add_fillers(outgoing, text_end::FILLERS);
+        calls::add_fillers(outgoing, text_end::FILLERS);
     }
     debug_assert!(
         outgoing.canonical.iter().filter(|(key, _)| carry::is_named(key, FILLED_MEMBERS)).count() <= 1,

@@ -1,9 +1,10 @@
 //! An event taken apart by its row: what the row says, what only the dialect has, and what only canonical AG-UI has.
 
+use super::carry;
 use crate::event::{Event, Field, Members};
 
 /// An event of the dialect, taken apart by its row.
-pub(super) struct IncomingEvent<'a> {
+pub(crate) struct IncomingEvent<'a> {
     /// the canonical event as far as the row says it
     pub(crate) event: Event<'a>,
     /// the dialect's own members
@@ -12,8 +13,17 @@ pub(super) struct IncomingEvent<'a> {
     pub(crate) restored_fields: Vec<Field>,
 }
 
+impl<'a> IncomingEvent<'a> {
+    /// The canonical event, which carries the members of `dialect`.
+    pub(crate) fn into_event(self, dialect: &str) -> Event<'a> {
+        let IncomingEvent { mut event, extensions, .. } = self;
+        carry::pack(&mut event, dialect, extensions);
+        event
+    }
+}
+
 /// An event on its way out, sorted by what the dialect's row says.
-pub(super) struct OutgoingEvent<'a> {
+pub(crate) struct OutgoingEvent<'a> {
     /// members that the dialect says as they are
     pub(crate) members: Members<'a>,
     /// the dialect's own, carried until now

@@ -1,0 +1,97 @@
+//! The start of a call with all its arguments in it: canonically a start and its arguments.
+
+use crate::codec::json;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_shapes::{ARGS_IN_START, call_id, remove_start_note};
+use crate::dialect::{Dialect, DialectAdapter, EventRow, ReleasedEvents, carry};
+use crate::event::{Event, EventType, Field, Json, JsonType, Members};
+
+/// The member of a start that holds all arguments.
+pub(super) const ARGS_MEMBER: &str = "args";
+
+/// A start that is written waits for its arguments. They come directly after it, or not at all.
+#[derive(Debug)]
+pub(super) struct CloudbaseAdapter {
+    dialect: &'static Dialect,
+    pending_start: Option<Event<'static>>,
+}
+
+impl CloudbaseAdapter {
+    pub(super) fn boxed(dialect: &'static Dialect) -> Box<dyn DialectAdapter> {
+        Box::new(CloudbaseAdapter { dialect, pending_start: None })
+    }
+}
+
+impl DialectAdapter for CloudbaseAdapter {
+    fn read(&mut self, _: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+        let dialect = self.dialect.name;
+        let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        // No arguments are no arguments: `null` is carried as it is.
+        let has_args = carry::find(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
+        let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
+        let Some(args) = args else {
+            carry::pack(&mut event, dialect, own);
+            return emit(event);
+        };
+        own.push((carry::extension_key(ARGS_IN_START), Json::from_trusted("true")));
+        let call = call_id(&event);
+        carry::pack(&mut event, dialect, own);
+        emit(event);
+        let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
+        let mut noted: Members<'_> = vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
+        let delta = match args.json_type() {
+            JsonType::String => args,
+            _ => {
+                carry::note_json(&mut noted, Field::Delta);
+                Json::string(args.as_str())
+            }
+        };
+        more.set(Field::Delta, delta);
+        carry::pack(&mut more, dialect, noted);
+        emit(more);
+    }
+
+    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+        let dialect = self.dialect.name;
+        let in_start = has_start_note(&event, dialect);
+        let Some(mut start) = self.pending_start.take() else {
+            if in_start && event.kind == EventType::ToolCallStart {
+                self.pending_start = Some(event.into_owned());
+                return ReleasedEvents::empty();
+            }
+            return ReleasedEvents::pass(event);
+        };
+        let fits = in_start
+            && event.kind == EventType::ToolCallArgs
+            && start
+                .get(Field::ToolCallId)
+                .zip(event.get(Field::ToolCallId))
+                .is_some_and(|(one, other)| one.is_same(other));
+        if !fits {
+            let released = self.buffer(event, canonical_type);
+            debug_assert!(released.earlier.is_empty(), "nothing waits any more");
+            return ReleasedEvents { earlier: vec![start], ..released };
+        }
+        let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
+        let metadata = event.remove(Field::Metadata);
+        let mut own = metadata.map(|all| carry::unpack(all, dialect, |_| true).0).unwrap_or_default();
+        let value = carry::take_json_note(&mut own, Field::Delta)
+            .then(|| text.text().and_then(|text| json::parse_value(&text).map(Json::into_owned)));
+        let args = value.flatten().unwrap_or_else(|| text.into_owned());
+        carry::pack(&mut start, dialect, vec![(carry::extension_key(ARGS_MEMBER), args)]);
+        ReleasedEvents::merged(start)
+    }
+
+    fn write(&mut self, _: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        remove_start_note(outgoing);
+    }
+}
+
+fn has_start_note(event: &Event<'_>, dialect: &str) -> bool {
+    let Some(metadata) = event.get(Field::Metadata).and_then(json::parse_members) else {
+        return false;
+    };
+    let own =
+        metadata.iter().find(|(key, _)| carry::is_named(key, dialect)).and_then(|(_, own)| json::parse_members(own));
+    own.is_some_and(|own| own.iter().any(|(key, _)| carry::is_named(key, ARGS_IN_START)))
+}

@@ -1,0 +1,172 @@
+//! Finds the credential of a request and checks it against the issuers and API keys that its route accepts.
+
+use super::api_key::ApiKeys;
+use super::credential::Credential;
+use super::document::DocumentFetcher;
+use super::jwks::{IssuerHealth, TokenIssuer};
+use super::jwt::{self, UnverifiedToken};
+use super::protected_resource::ProtectedResource;
+use crate::config::Config;
+use crate::guard::identity::Identity;
+use crate::guard::route_match::RouteMatch;
+use crate::net::BackgroundTask;
+use crate::telemetry::Metrics;
+use crate::telemetry::label::{AuthMethod, AuthReason};
+use http::request::Parts;
+use http::{HeaderName, header};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Checks credentials.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    issuers: Vec<Arc<TokenIssuer>>,
+    /// where an issuer stands in `issuers`, by what its tokens call it
+    by_issuer: HashMap<String, usize>,
+    pub(super) api_keys: Arc<ApiKeys>,
+    pub(super) resource: Option<ProtectedResource>,
+    /// routes that want to know who calls, and whom they believe
+    routes: Vec<(String, Vec<String>)>,
+}
+
+/// One line of a report on readiness.
+#[derive(Debug)]
+pub(crate) struct ReadinessCheck {
+    /// whether it is as it should be
+    pub(crate) good: bool,
+    /// what it is about, and what is wrong with it
+    pub(crate) text: String,
+}
+
+/// Why a request is refused, and how its caller tried to show who it is.
+type AuthFailure = (AuthMethod, AuthReason);
+
+impl Authenticator {
+    /// As configured. Files are read now; nothing is fetched. Issuers that were configured like that before keep their keys.
+    ///
+    /// # Errors
+    /// What of a file cannot be read or used.
+    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
+        let auth = &config.auth;
+        let fetcher = DocumentFetcher::new();
+        let issuers = auth.issuers.iter().map(|settings| {
+            let known = before.and_then(|before| before.issuers.iter().find(|issuer| issuer.settings == *settings));
+            known.map_or_else(
+                || TokenIssuer::new(settings, &fetcher, metrics).map(Arc::new),
+                |known| Ok(Arc::clone(known)),
+            )
+        });
+        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, _>>()?;
+        let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
+        let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
+        Ok(Authenticator {
+            by_issuer: issuers.iter().enumerate().map(|(at, one)| (one.settings.issuer.clone(), at)).collect(),
+            issuers,
+            api_keys: Arc::new(ApiKeys::new(&auth.api_keys)?),
+            resource: auth.resource.as_deref().map(|resource| ProtectedResource::new(resource, &config.routes, url)),
+            routes: guarded.map(|route| (route.name.clone(), route.access.methods.clone())).collect(),
+        })
+    }
+
+    /// What keeps keys fresh.
+    pub(crate) fn background_tasks(&self) -> Vec<BackgroundTask> {
+        let issuers = self
+            .issuers
+            .iter()
+            .map(|issuer| BackgroundTask::new(issuer, |issuer| async move { issuer.keep_fresh().await }));
+        issuers.chain([BackgroundTask::new(&self.api_keys, |keys| async move { keys.watch_files().await })]).collect()
+    }
+
+    /// What stands at a path of protected resource metadata (RFC 9728), if one is.
+    #[must_use]
+    pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
+        self.resource.as_ref()?.document(path)
+    }
+
+    /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
+    #[must_use]
+    pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
+        let issuer = |issuer: &Arc<TokenIssuer>| {
+            let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
+            let text = match (keys, failure) {
+                (0, failure) => format!("no keys yet: {}", failure.as_deref().unwrap_or("not fetched")),
+                (_, Some(failure)) => format!("keys from before: {failure}"),
+                (_, None) => "ok".to_owned(),
+            };
+            ReadinessCheck { good: keys > 0, text: format!("issuer {name} {text}") }
+        };
+        self.issuers.iter().map(issuer).collect()
+    }
+
+    /// Routes that nobody could call now, since no key of theirs is there.
+    #[must_use]
+    pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
+        let usable = |name: &String| {
+            let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
+            issuer.is_none_or(|issuer| issuer.health().keys > 0)
+        };
+        let routes = self.routes.iter().filter(|(_, methods)| !methods.iter().any(usable));
+        routes.map(|(route, _)| route.as_str()).collect()
+    }
+
+    /// The issuers that a route believes.
+    pub(super) fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
+        self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
+    }
+
+    /// Who calls a route that wants to know it.
+    pub(super) async fn authenticate(
+        &self,
+        matched: &RouteMatch,
+        head: &Parts,
+        now: SystemTime,
+    ) -> Result<Identity, AuthFailure> {
+        let fields = self.key_fields(matched);
+        let found = Credential::from_head(head, &fields).map_err(|reason| (AuthMethod::None, reason))?;
+        let tokens = self.issuers_for(matched).next().is_some();
+        let keys = fields.contains(&&header::AUTHORIZATION);
+        match found {
+            Credential::None => Err((AuthMethod::None, AuthReason::Missing)),
+            Credential::Key(field, key) => self.authenticate_key(matched, field, key, now),
+            Credential::Bearer(token) if tokens && (jwt::is_jwt_shaped(token) || !keys) => {
+                self.authenticate_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
+            }
+            Credential::Bearer(key) if keys => self.authenticate_key(matched, &header::AUTHORIZATION, key, now),
+            // The route takes neither tokens nor keys there.
+            Credential::Bearer(_) => Err((AuthMethod::None, AuthReason::Malformed)),
+        }
+    }
+
+    async fn authenticate_token(
+        &self,
+        matched: &RouteMatch,
+        token: &[u8],
+        now: SystemTime,
+    ) -> Result<Identity, AuthReason> {
+        let token = UnverifiedToken::parse(token)?;
+        let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
+        let believed = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
+    }
+
+    /// Whom an API key stands for, by the lists of the route that take it in this field.
+    fn authenticate_key(
+        &self,
+        matched: &RouteMatch,
+        field: &HeaderName,
+        key: &[u8],
+        now: SystemTime,
+    ) -> Result<Identity, AuthFailure> {
+        let mut reason = AuthReason::UnknownApiKey;
+        for name in matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field)) {
+            match self.api_keys.check(name, key, now) {
+                Ok(identity) => return Ok(identity),
+                // That one list does not know a key says nothing; that another does, and why it is refused, does.
+                Err(AuthReason::UnknownApiKey) => {}
+                Err(telling) => reason = telling,
+            }
+        }
+        Err((AuthMethod::ApiKey, reason))
+    }
+}

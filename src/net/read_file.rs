@@ -1,0 +1,35 @@
+//! Reads small files, such as configurations, keys and certificates, with a limit on their size.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The largest file that is read, in bytes. Far more than a configuration with thousands of routes or a file with
+/// thousands of API keys needs.
+pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Completes a sentence whose subject is the file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadFileError {
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("is no regular file")]
+    NotRegular,
+    #[error("is larger than {MAX_FILE_BYTES} bytes")]
+    TooLarge,
+}
+
+/// Reads a regular file. Opening a pipe would wait for its writer, and its content could be read only once.
+pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
+    if !path.metadata()?.is_file() {
+        return Err(ReadFileError::NotRegular);
+    }
+    read_file(path)
+}
+
+/// Reads a file of any kind, a pipe as well.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_FILE_BYTES { Err(ReadFileError::TooLarge) } else { Ok(bytes) }
+}

@@ -1,0 +1,60 @@
+//! Client TLS: the system's root certificates, the crypto provider, and certificates and keys in PEM.
+
+use std::sync::Arc;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::WantsClientCert;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{Error as PemParserError, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
+
+/// Begins a client's TLS configuration: TLS 1.2 and 1.3, with the provider that pingora uses as well.
+pub(crate) fn client_config() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SystemTlsError {
+    #[error("this machine trusts no certificates; set SSL_CERT_FILE")]
+    NoRoots,
+    #[error(transparent)]
+    Rustls(#[from] Error),
+}
+
+/// Returns a connector that trusts the system's certificates, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+pub(crate) fn system_connector() -> Result<TlsConnector, SystemTlsError> {
+    let mut roots = RootCertStore::empty();
+    // Unusable certificates are skipped; a server that would have needed one fails as untrusted.
+    let (usable, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if usable == 0 {
+        return Err(SystemTlsError::NoRoots);
+    }
+    let config: ConfigBuilder<ClientConfig, WantsClientCert> = client_config()?.with_root_certificates(roots);
+    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
+}
+
+/// Describes a file's content without quoting it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PemError {
+    #[error("this file is no PEM")]
+    Malformed,
+    #[error("there is no certificate in this file")]
+    NoCertificate,
+    #[error("there is no private key in this file")]
+    NoPrivateKey,
+}
+
+/// Reads all certificates of a PEM file, at least one.
+pub(crate) fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let certificates: Vec<_> =
+        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| PemError::Malformed)?;
+    if certificates.is_empty() { Err(PemError::NoCertificate) } else { Ok(certificates) }
+}
+
+/// Reads the first private key of a PEM file.
+pub(crate) fn parse_private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        PemParserError::NoItemsFound => PemError::NoPrivateKey,
+        _ => PemError::Malformed,
+    })
+}

@@ -1,0 +1,96 @@
+//! Splits an absolute `http` or `https` URL into what a client connects to and what it requests there.
+//!
+//! By the `http` crate's parser, and not the crate `url`: a request is sent to exactly what was written, without the
+//! normalisation of WHATWG URLs.
+
+use http::Uri;
+use std::net::IpAddr;
+
+/// The parts of an absolute URL without credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpUrl {
+    pub(crate) tls: bool,
+    /// in lower case, an IPv6 address without its brackets
+    pub(crate) host: String,
+    /// the scheme's own port where the URL has none
+    pub(crate) port: u16,
+    /// host and port as written: the value of `Host`
+    pub(crate) authority: String,
+    /// path and query, at least `/`
+    pub(crate) path: String,
+}
+
+/// Completes a sentence whose subject is the URL or the setting that holds it. Quotes nothing of the URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HttpUrlError {
+    #[error("is not a valid URL")]
+    Malformed,
+    #[error("is not an absolute URL")]
+    NotAbsolute,
+    #[error("contains a user name or a password")]
+    UserInfo,
+    #[error("is not an http or https URL")]
+    Scheme,
+}
+
+impl HttpUrl {
+    pub(crate) fn parse(text: &str) -> Result<HttpUrl, HttpUrlError> {
+        HttpUrl::from_uri(&text.parse().map_err(|_| HttpUrlError::Malformed)?)
+    }
+
+    pub(crate) fn from_uri(uri: &Uri) -> Result<HttpUrl, HttpUrlError> {
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            Some(_) => return Err(HttpUrlError::Scheme),
+            None => return Err(HttpUrlError::NotAbsolute),
+        };
+        let authority = uri.authority().ok_or(HttpUrlError::NotAbsolute)?;
+        if authority.as_str().contains('@') {
+            return Err(HttpUrlError::UserInfo);
+        }
+        Ok(HttpUrl {
+            tls,
+            host: authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(),
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.as_str().to_owned(),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+        })
+    }
+
+    /// Returns true if the host is this machine by its name or address, without a look-up.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_absolute_urls() {
+        let url = HttpUrl::parse("https://[2001:db8::1]/keys?a=b").expect("a URL");
+        assert_eq!(
+            (&*url.host, url.port, &*url.authority, &*url.path),
+            ("2001:db8::1", 443, "[2001:db8::1]", "/keys?a=b")
+        );
+        let url = HttpUrl::parse("http://Collector:4318").expect("a URL");
+        assert_eq!((url.tls, &*url.host, url.port, &*url.path), (false, "collector", 4318, "/"));
+    }
+
+    #[test]
+    fn rejects_relative_urls_other_schemes_and_credentials() {
+        for (text, error) in [
+            ("", HttpUrlError::Malformed),
+            ("/keys", HttpUrlError::NotAbsolute),
+            ("idp.example", HttpUrlError::NotAbsolute),
+            ("collector:4318", HttpUrlError::NotAbsolute),
+            ("ftp://127.0.0.1/", HttpUrlError::Scheme),
+            ("https://user:secret@idp.example/", HttpUrlError::UserInfo),
+            ("http://127.0.0.1@idp.example/", HttpUrlError::UserInfo),
+        ] {
+            assert_eq!(HttpUrl::parse(text), Err(error), "{text}");
+        }
+    }
+}
