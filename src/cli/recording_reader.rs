@@ -36,12 +36,12 @@ pub(super) enum ReadStop<E> {
 #[derive(Debug)]
 pub(super) struct RecordingReader {
     framing: InputFraming,
-    events: RecordedEvents,
+    events: RecordedEventReader,
 }
 
 /// Decodes events and counts lines.
 #[derive(Debug)]
-struct RecordedEvents {
+struct RecordedEventReader {
     decoder: SseDecoder,
     /// events so far
     count: usize,
@@ -65,7 +65,7 @@ enum LineProgress {
 
 impl RecordingReader {
     pub(super) fn new(protobuf: ProtobufInput) -> Self {
-        let events = RecordedEvents {
+        let events = RecordedEventReader {
             decoder: SseDecoder::default(),
             count: 0,
             line: 1,
@@ -113,7 +113,7 @@ impl RecordingReader {
     }
 }
 
-impl RecordedEvents {
+impl RecordedEventReader {
     fn push_piece<E>(
         &mut self,
         piece: InputPiece<'_>,

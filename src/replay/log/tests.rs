@@ -1,4 +1,4 @@
-//! Tests of the log, its readers and its memory.
+//! Tests of the replay log.
 
 use super::*;
 use crate::dialect::{AG_UI, PeerDialect};

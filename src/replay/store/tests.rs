@@ -1,4 +1,4 @@
-//! Tests of the store and its evictions.
+//! Tests of the store of kept runs.
 
 use super::*;
 use crate::config::replay::ReplayStoreKind;

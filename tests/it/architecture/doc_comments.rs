@@ -10,14 +10,11 @@ const NOUN_CLAUSES: &[&str] = &["What", "Who", "Whose", "Whom", "Whether", "Whic
 pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("admin", 10),
     ("app", 20),
-    ("cli", 1),
     ("config", 330),
-    ("demo", 14),
     ("dialect", 55),
     ("guard", 100),
     ("net", 8),
     ("proxy", 6),
-    ("replay", 6),
     ("telemetry", 43),
     ("translate", 164),
 ];
@@ -28,8 +25,8 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
     ("app", 25),
+    ("codec", 10),
     ("config", 51),
-    ("demo", 26),
     ("dialect", 45),
     ("guard", 77),
     ("proxy", 13),
