@@ -14,11 +14,7 @@ pub(super) const STILL_IRREGULAR: &[&str] = &[
     "src/config/check/rate_limits.rs::check_quota",
     "src/config/check/upstream.rs::check_upstream",
     "src/config/yaml_errors.rs::explain_unknown_key",
-    "src/event/owner.rs::admit",
-    "src/event/owner.rs::record_owner",
-    "src/event/run.rs::apply",
     "src/translate/message.rs::write_message",
-    "src/translate/output_blocks/block_reader.rs::read_content",
     "src/translate/writer/frames.rs::commit_frame",
 ];
 
