@@ -293,9 +293,12 @@ impl Rejection {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
-    /// Adds the headers of the refusal, those of its row included. `Proxy-Status` is the caller's.
+    /// Adds the headers of the refusal, those of its row included.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         let RejectionSpec { allow, close, .. } = self.kind.spec();
+        if let Some(token) = self.kind.proxy_status() {
+            insert_header(headers, PROXY_STATUS, &format!("diglot; error={token}"));
+        }
         if let Some(seconds) = self.retry_after() {
             insert_header(headers, header::RETRY_AFTER, &seconds);
         }

@@ -2,11 +2,10 @@
 
 use super::pipe::BodyAborted;
 use crate::codec::Framing;
-use crate::config::header_names::PROXY_STATUS;
 use crate::error::Rejection;
 use crate::translate::RunIds;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
@@ -68,24 +67,15 @@ pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    add_error_headers(rejection, headers);
+    rejection.add_headers(headers);
     response
 }
 
 /// Returns a rejection as a stream of one event.
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
     let mut response = event_stream(Full::from(event), framing);
-    add_error_headers(rejection, response.headers_mut());
+    rejection.add_headers(response.headers_mut());
     // A challenge belongs to 401 [RFC 9110 §11.6.1].
     response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
-}
-
-fn add_error_headers(rejection: &Rejection, headers: &mut HeaderMap) {
-    if let Some(token) = rejection.kind.proxy_status()
-        && let Ok(value) = HeaderValue::from_str(&format!("diglot; error={token}"))
-    {
-        headers.insert(PROXY_STATUS, value);
-    }
-    rejection.add_headers(headers);
 }
