@@ -18,7 +18,7 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("error", 3),
     ("event", 29),
     ("guard", 118),
-    ("proxy", 159),
+    ("proxy", 15),
     ("replay", 55),
     ("telemetry", 64),
     ("translate", 215),

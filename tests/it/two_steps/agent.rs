@@ -126,9 +126,9 @@ async fn passes_on_the_message_when_events_are_refused() {
             "no such thread",
         ),
         (response("401 Unauthorized", "text/html", "<h1>secret</h1>"), "upstream_status", "401"),
-        ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "upstream_content_type", "no event stream"),
+        ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "upstream_content_type", "not an event stream"),
         (response("200 OK", "application/json", r#"{"error":{"message":"gone"}}"#), "upstream_content_type", "gone"),
-        (response("200 OK", "text/html", "<h1>secret</h1>"), "upstream_content_type", "no event stream"),
+        (response("200 OK", "text/html", "<h1>secret</h1>"), "upstream_content_type", "not an event stream"),
         (String::new(), "upstream_reset", "broke"),
     ];
     for (answer, code, said) in rows {
