@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 4;
 /// Most stale pooled connections at one endpoint before a run fails.
 const MAX_STALE: usize = 4;
 
-/// How often host names are resolved again.
+/// Interval of name resolution.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
 /// The same while a name has never been resolved.
@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
     none_healthy_logged: AtomicBool,
 }
 
-/// What a cluster is built from: equal settings reuse the cluster.
+/// The configuration that a cluster is built from: equal settings reuse the cluster.
 #[derive(Debug, PartialEq)]
 struct ClusterSettings {
     route: String,

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 /// Most idle connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
-/// How long an idle connection is kept. Below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes
+/// Keep time of an idle connection. Below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes
 /// it first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
