@@ -48,6 +48,7 @@ pub(super) const STILL_CIRCULAR: &[&str] = &[
     "src/config/file/access.rs",
     "src/config/file/listen.rs",
     "src/config/file/replay.rs",
+    "src/config/file/text.rs",
     "src/config/file/upstream.rs",
     "src/config/load.rs",
     "src/config/mod.rs",
