@@ -1,8 +1,7 @@
-//! A configuration as it is in effect, for people: what was written and every default, without a secret.
+//! Prints the effective configuration: the written keys and every default, without secrets.
 //!
-//! References such as `${NAME}` stay as they are. Where a secret stands, `***` is shown; of the digest of an API key its
-//! beginning, which tells keys apart. Relative names of files are made whole, so that what is printed means the same
-//! wherever it is put; one with a reference in it is left as it is.
+//! References such as `${NAME}` are kept. The kind of each scalar redacts it: a secret prints as `***`, the digest of an
+//! API key as its first digits. Relative file names become absolute unless they contain a reference.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! What the operator writes: one struct per mapping of the YAML file, its docs the manual, its `Default` the defaults.
+//! The file as it was written: one struct for each mapping. The doc comments are the manual, `Default` is the defaults.
 //!
-//! Every scalar is kept as the text that was written, with its position. `${VAR}` is put in and units are read only by
-//! `check`, so that all mistakes of a file are found in one pass and each is shown where it stands. Defaults are
-//! written here, once, in the operator's own spelling; they go through the same checks as a file.
+//! A field's type, `Scalar<kind::X>`, also defines its schema and how much of it is printed. Each scalar keeps its text
+//! and position. `check` replaces `${VAR}` and parses units later, so that one pass reports all mistakes of a file.
+//! Defaults are written here, once, as an operator would write them; they pass through the same checks as a file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,41 +38,41 @@ pub(crate) use upstream::{
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ConfigFile {
-    /// Where Diglot listens.
+    /// The listeners of the data plane and of the status plane.
     pub(crate) listeners: ListenersSpec,
-    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front, or `unix` for whoever may open a Unix socket: what they
-    /// say of their clients in `Forwarded`, `X-Forwarded-For` and the PROXY protocol is believed. From anybody else it is
-    /// ignored.
+    /// Addresses or networks (`10.0.0.0/8`) of the trusted proxies in front, or `unix` for every peer on a Unix socket.
+    /// `Forwarded`, `X-Forwarded-For` and the PROXY protocol are accepted from them and ignored from all other peers.
     pub(crate) trusted_proxies: Vec<Scalar<kind::TrustedProxy>>,
-    /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
+    /// Issuers of tokens and lists of API keys. If any is configured, every route without `auth` requires a credential
+    /// from one of them.
     pub(crate) auth: AuthSpec,
-    /// Rate limits, for `rate_limits` of routes.
+    /// Rate limits, which routes name in `rate_limits`.
     pub(crate) rate_limits: Vec<Spanned<RateLimitSpec>>,
-    /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
+    /// The Redis in which replicas share rate limits (`shared: true`) and the owners of threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) redis: Option<Spanned<RedisSpec>>,
-    /// How much requests, events and clients may take, and how many runs there may be at once.
+    /// Limits on the size of requests, events and buffers, and on the number of concurrent runs.
     pub(crate) limits: LimitsSpec,
-    /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
-    /// connection for dead. A duration.
+    /// Silence of the agent after which the client receives an SSE comment, so that no proxy in between closes the
+    /// connection as idle. A duration.
     pub(crate) keep_alive: Scalar<kind::Duration>,
-    /// How long connections and runs are still taken after SIGTERM, while `/readyz` says 503 already: as long as load
-    /// balancers take to see it. A duration; with `0s` none are.
+    /// Time after SIGTERM during which connections and runs are still accepted, while `/readyz` already answers 503: as
+    /// long as load balancers need to notice. A duration; with `0s` none are accepted.
     pub(crate) drain_grace: Scalar<kind::Duration>,
-    /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
+    /// Time that running streams have after `drain_grace` before they are ended. A duration; `0s` ends them at once.
     pub(crate) drain_timeout: Scalar<kind::Duration>,
-    /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
+    /// Time that running streams have in a process whose sockets were taken over by `diglot serve --upgrade`. A
     /// duration.
     pub(crate) upgrade_timeout: Scalar<kind::Duration>,
-    /// A folder for the sockets by which the process is spoken to on this machine: `diglot drain`, `diglot reload`,
-    /// `diglot serve --upgrade`. Made, for this user alone, where it is not there. No socket unless set.
+    /// A directory for the control sockets of `diglot drain`, `diglot reload` and `diglot serve --upgrade`. If it does
+    /// not exist, it is created with access for this user alone. No socket unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run_dir: Option<Scalar<kind::FileName>>,
-    /// What is kept of runs that outlive their clients.
+    /// Limits of the replay log for runs that outlive their clients.
     pub(crate) replay: ReplaySpec,
-    /// Dialects of one's own, for `client` and `agent` of routes.
+    /// Custom dialects, for `client` and `agent` of routes.
     pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>,
-    /// Which path leads to which agent. At least one.
+    /// The routes from paths to agents. At least one.
     #[schemars(with = "kind::NonEmptyListKind<RouteSpec>")]
     pub(crate) routes: Spanned<Vec<Spanned<RouteSpec>>>,
 }
@@ -98,37 +98,38 @@ impl Default for ConfigFile {
     }
 }
 
-/// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
+/// Limits of requests, runs and connections. A size is a whole number of bytes, alone or with a unit: `65536`, `64KiB`,
+/// `8MiB`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsSpec {
-    /// The largest request body taken from a client; a larger one is refused.
+    /// The largest request body accepted from a client; a larger one is refused.
     pub(crate) request_body: Scalar<kind::Size>,
-    /// The largest SSE frame taken from an agent; a larger one ends the run with an error.
+    /// The largest SSE frame accepted from an agent; a larger one ends the run with an error.
     pub(crate) frame: Scalar<kind::Size>,
-    /// How many bytes may wait for one slow client before its agent is made to wait.
+    /// Bytes buffered for one slow client before reading from its agent pauses.
     pub(crate) client_buffer: Scalar<kind::Size>,
-    /// The largest head of a request, with its target; a larger one is refused. At least 8KiB.
+    /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
     pub(crate) header_bytes: Scalar<kind::Size>,
-    /// The most fields of a request.
+    /// The most header fields of a request.
     pub(crate) headers: Scalar<kind::Count>,
-    /// How long the head of a request may take.
+    /// Timeout for the head of a request.
     pub(crate) head_timeout: Scalar<kind::Duration>,
-    /// How long the whole body of a request may take.
+    /// Timeout for the whole body of a request.
     pub(crate) body_timeout: Scalar<kind::Duration>,
-    /// How long a connection may do nothing between two requests before it is closed.
+    /// Time that a connection may be idle between two requests before it is closed.
     pub(crate) idle_timeout: Scalar<kind::Duration>,
-    /// The most connections of clients at once; more are closed at once. Each takes a file descriptor, and another one for
-    /// its agent while a run goes on.
+    /// The most concurrent client connections; further ones are closed immediately. Each needs a file descriptor, and
+    /// another one for its agent during a run.
     pub(crate) connections: Scalar<kind::Count>,
-    /// The most connections at once of one address, of IPv6 of one /64 network; trusted proxies may have any number. No
-    /// limit unless set.
+    /// The most concurrent connections from one address, or from one /64 network of IPv6; trusted proxies are exempt.
+    /// No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections_per_address: Option<Scalar<kind::Count>>,
-    /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
+    /// The most concurrent runs of all routes; further ones are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_streams: Option<Scalar<kind::Count>>,
-    /// Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` are sent beside `RateLimit`: `true` or `false`.
+    /// Sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` in addition to `RateLimit`: `true` or `false`.
     pub(crate) legacy_headers: Scalar<kind::Truth>,
 }
 
@@ -156,98 +157,103 @@ impl Default for LimitsSpec {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteSpec {
-    /// The route in metrics and logs; the path when left out. No two routes share one.
+    /// The name of the route in metrics and logs; its path when left out. Unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<Scalar<kind::Text>>,
-    /// The path that clients POST to, matched exactly. Required. No two routes share one.
+    /// The path that clients POST to, matched exactly. Required. Unique.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Path>")]
     pub(crate) path: Option<Scalar<kind::Path>>,
-    /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments; what
-    /// they POST is answered 202 then. Without it the events are the answer to the POST.
+    /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments;
+    /// their POST is then answered with 202. Without it the response to the POST carries the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) events_path: Option<Scalar<kind::EventsPath>>,
-    /// What becomes of a run when nobody listens to it: it ends (`abort`), or goes on for so long and can be come back to
-    /// (`continue for 5m`).
+    /// Behaviour of a run after its client has disconnected: it ends (`abort`), or continues for this long and can be
+    /// resumed (`continue for 5m`).
     #[serde(default = "replay::on_disconnect")]
     pub(crate) on_disconnect: Scalar<kind::OnDisconnect>,
-    /// What the clients speak. Required.
+    /// The dialect of the clients. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Spanned<PeerDialectSpec>")]
     pub(crate) client: Option<Spanned<PeerDialectSpec>>,
-    /// What the agent speaks. Required.
+    /// The dialect of the agent. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Spanned<PeerDialectSpec>")]
     pub(crate) agent: Option<Spanned<PeerDialectSpec>>,
-    /// Where the agent is: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping of one and its
-    /// options, or a list of them over which runs are spread. Required. No two of a list share host and port.
+    /// The agent's address: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping with one
+    /// of them and its options, or a list of them over which runs are balanced. Required. Each host and port is listed
+    /// once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Spanned<UpstreamListSpec>")]
     pub(crate) upstream: Option<Spanned<UpstreamListSpec>>,
-    /// What TLS connections to it are made with. The certificates of the system, and none of our own, when left out.
+    /// TLS settings for connections to the agent. When left out: the system's root certificates, and no client
+    /// certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) upstream_tls: Option<Spanned<UpstreamTlsSpec>>,
-    /// How each upstream is asked whether it is well. Not at all when left out.
+    /// Active health checks of each upstream. None when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) health: Option<HealthCheckSpec>,
-    /// When an upstream that fails is left out for a while.
+    /// Ejection of failing upstreams for a while.
     #[serde(default)]
     pub(crate) ejection: EjectionSpec,
-    /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
-    /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
+    /// The events path of a two-step agent, on the host of `upstream`, with `{thread_id}` and optionally `{run_id}`.
+    /// Without it the agent's response to the POST carries the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Scalar<kind::EventsPath>>,
-    /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
-    /// (`strict`), or is counted alone (`report`).
+    /// Handling of protocol violations by the agent: repair the stream (`repair`), end the run with an error
+    /// (`strict`), or only count them (`report`).
     #[serde(default = "guard")]
     pub(crate) guard: Scalar<kind::Guard>,
-    /// How long the agent may take.
+    /// Timeouts of the agent.
     #[serde(default)]
     pub(crate) timeouts: TimeoutsSpec,
-    /// Names of issuers and sources of API keys, one of which a caller's credential has to be from; `none` lets anybody
-    /// call. All of `auth` when left out.
+    /// Names of the issuers and lists of API keys whose credentials are accepted; `none` opens the route to anonymous
+    /// callers. All of `auth` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) auth: Option<Spanned<ScalarOrList<kind::Text>>>,
-    /// What else has to be true of a caller.
+    /// Further requirements for callers.
     #[serde(default)]
     pub(crate) require: RequireSpec,
-    /// The only tools that a request may offer and the agent may call. Any when left out; `[]` forbids all.
+    /// The only tools that a request may offer and the agent may call. All when left out; `[]` forbids all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<Scalar<kind::Text>>>,
-    /// Whether a thread belongs to the caller who opened it (`owned`), or to anybody who knows its id (`shared`).
+    /// Access to threads: only for the caller who opened the thread (`owned`), or for every caller who knows its id
+    /// (`shared`).
     #[serde(default = "threads")]
     pub(crate) threads: Scalar<kind::Threads>,
-    /// What becomes of a run whose caller's token expires: it goes on (`finish`), ends with an error (`run_error`), or its
-    /// connection is cut (`close`).
+    /// Behaviour of a run when its caller's token expires: it continues to its end (`finish`), ends with an error
+    /// (`run_error`), or its connection is closed (`close`).
     #[serde(default = "on_token_expiry")]
     pub(crate) on_token_expiry: Scalar<kind::OnTokenExpiry>,
-    /// Names of rate limits. All have to let a request pass.
+    /// Names of rate limits. A request has to pass all of them.
     #[serde(default)]
     pub(crate) rate_limits: Vec<Scalar<kind::Text>>,
-    /// The most runs of the route at once; more are refused with 503. No limit unless set.
+    /// The most concurrent runs of the route; further ones are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_streams: Option<Scalar<kind::Count>>,
-    /// The most runs of the route at once of one caller, or of one address where callers are not known; more are refused
-    /// with 429. No limit unless set.
+    /// The most concurrent runs of the route for one caller, or for one address if callers are anonymous; further ones
+    /// are refused with 429. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_streams_per_caller: Option<Scalar<kind::Count>>,
-    /// How large and long one run may get.
+    /// Limits of one run.
     #[serde(default)]
     pub(crate) run_limits: RunLimitsSpec,
-    /// Pages of which origins may call. None but the gateway's own when left out.
+    /// Cross-origin access for browsers (CORS). Same-origin pages only when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cors: Option<Spanned<CorsSpec>>,
-    /// How a caller hears of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR`
-    /// (`run_error`), which the AG-UI client shows better.
+    /// The form of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR` (`run_error`),
+    /// which the AG-UI client displays better.
     #[serde(default = "errors")]
     pub(crate) errors: Scalar<kind::Errors>,
-    /// Fields of a request that the agent gets as they are. The request id and the trace go along without it.
+    /// Header fields of the request that are forwarded to the agent unchanged. The request id and the trace context are
+    /// always forwarded.
     #[serde(default)]
     pub(crate) forward_headers: Vec<Scalar<kind::Field>>,
-    /// Whether the caller's own credential goes to the agent: `true` or `false`.
+    /// Forwards the caller's own credential to the agent: `true` or `false`.
     #[serde(default = "forward_credentials")]
     pub(crate) forward_credentials: Scalar<kind::Truth>,
-    /// Fields that the gateway sets for the agent, such as its credentials: a value, or `{file: …, prefix: "Bearer "}`.
+    /// Header fields that the gateway sets on requests to the agent, such as credentials: a value, or `{file: …,
+    /// prefix: "Bearer "}`.
     #[serde(default)]
     pub(crate) upstream_headers: BTreeMap<String, Spanned<UpstreamHeaderSpec>>,
 }
@@ -272,20 +278,20 @@ fn forward_credentials() -> Scalar<kind::Truth> {
     synthetic_text("false")
 }
 
-/// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
+/// Timeouts for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TimeoutsSpec {
-    /// To accept a connection, the TLS handshake included.
+    /// Time to establish a connection, including the TLS handshake.
     pub(crate) connect: Scalar<kind::Duration>,
-    /// From the request to the first byte of the response, connecting included.
+    /// Time from the request to the first byte of the response, including the connection.
     pub(crate) first_byte: Scalar<kind::Duration>,
-    /// From the request to the first event. No limit of its own unless set.
+    /// Time from the request to the first event. No separate timeout unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_event: Option<Scalar<kind::Duration>>,
-    /// Between two pieces of a response that has begun. There is no limit on the whole run, unless `run_limits` has one.
+    /// Time between two chunks of a response. The whole run is limited only by `run_limits`.
     pub(crate) idle: Scalar<kind::Duration>,
-    /// From the answer to the POST to the GET of the events, on a route with `events_path`.
+    /// Time from the response to the POST until the client GETs the events, on a route with `events_path`.
     pub(crate) reader: Scalar<kind::Duration>,
 }
 
@@ -311,32 +317,34 @@ pub(crate) enum PeerDialectSpec {
     Mapping(Box<PeerDialectMapping>),
 }
 
-/// The mapping form of a side. Which options a dialect takes is said by the dialect.
+/// The mapping form of a dialect. The dialect defines which options it accepts.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PeerDialectMapping {
     /// The dialect's name. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::DialectRefKind>")]
     pub(crate) dialect: Option<Scalar<kind::DialectRefKind>>,
-    /// How streamed text is written to it: as plain strings (`string`) or as output blocks (`blocks`). Both are read.
+    /// The form of streamed text sent to it: plain strings (`string`) or output blocks (`blocks`). Both are accepted
+    /// from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<Scalar<kind::Content>>,
-    /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
+    /// The spelling of member names sent to it: `camel` or `snake`. Both are accepted from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fields: Option<Scalar<kind::Fields>>,
     /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) interrupt_tool: Option<Scalar<kind::Text>>,
-    /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
-    /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
+    /// The peer's version of AG-UI, such as `0.0.45`: events that it does not know are translated to ones that it
+    /// knows. Without it the output suits the oldest version, which all versions accept. `0.1` stands for Python's
+    /// 0.1.x.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<Scalar<kind::Pin>>,
-    /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
+    /// The unit of timestamps: `ms`, `s`, or `auto`, which reads numbers below 10^11 as seconds and writes
     /// milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timestamp: Option<Scalar<kind::Timestamp>>,
-    /// Words for roles: from AG-UI's role to the peer's word.
+    /// Names of roles: from AG-UI's role to the peer's name for it.
     #[serde(default)]
     pub(crate) roles: BTreeMap<String, Scalar<kind::Text>>,
     /// Names of CUSTOM events that mean that the run failed. Such an event leaves as the error that ends the run.
@@ -344,17 +352,18 @@ pub(crate) struct PeerDialectMapping {
     pub(crate) errors: Vec<Scalar<kind::Text>>,
 }
 
-/// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
+/// A custom dialect: another dialect with different names, values and strip rules. Keys that are left out keep its
+/// rules.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CustomDialectSpec {
-    /// What routes call it. Required; no dialect of that name may be built in.
+    /// The name that routes use. Required; different from all built-in dialects.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::DialectName>")]
     pub(crate) name: Option<Scalar<kind::DialectName>>,
-    /// The dialect that it changes. Required; one that stands above it in the file may be named, too.
+    /// The dialect that it changes: a built-in one, or a custom one defined above it. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::DialectRefKind>")]
     pub(crate) extends: Option<Scalar<kind::DialectRefKind>>,
     /// Types of events: from the extended dialect's to its own.
     #[serde(default)]
@@ -362,7 +371,7 @@ pub(crate) struct CustomDialectSpec {
     /// Members of events, messages and requests: from AG-UI's name to its own.
     #[serde(default)]
     pub(crate) fields: BTreeMap<String, Scalar<kind::Text>>,
-    /// Roles: from AG-UI's to its own word.
+    /// Roles: from AG-UI's name to its own.
     #[serde(default)]
     pub(crate) roles: BTreeMap<String, Scalar<kind::Text>>,
     /// Values of members: by AG-UI's name of the member, from AG-UI's value to its own.

@@ -1,14 +1,14 @@
-//! What the program runs on: plain, checked values. Nothing here is text that still has to be understood.
+//! The configuration that the program runs on: plain, checked values.
 //!
 //! ```text
-//! diglot.yaml --draft--> file::File --check--> Config
-//!                 \                    \
-//!                  every Problem        every Problem     file:line:column: path: message, hint, the line itself
+//! diglot.yaml --recovery--> file::ConfigFile --check--> Config
+//!                 \                             \
+//!                  every ConfigProblem           every ConfigProblem
 //! ```
-//! `file` is what the operator writes, with the manual and the defaults; `draft` reads as much of it as can be read and says
-//! what is wrong with its YAML, its keys and its shapes; `check` puts variables in and turns each value into its type, by
-//! the rules of `scalar`. What only follows from another mistake is said by neither. [`load`] brings the two together.
-//! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
+//! `file` holds the file as it was written, with the manual and the defaults. The kind of each scalar (`schema::kind`)
+//! decides its schema and how much of it is printed. `recovery` reads as much of the file as possible and reports mistakes
+//! in YAML, keys and shapes. `check` replaces variables and parses each value by the rules of `scalar`. Neither reports
+//! what only follows from another mistake. Only [`load`] creates a `Config`, so every `Config` has been checked.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -80,29 +80,27 @@ pub(crate) fn format_duration(duration: Duration) -> String {
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
+    /// Listeners of the data plane. Never empty; overlaps with neither itself nor `status`.
     pub data: Vec<ListenerConfig>,
-    /// Where the status plane listens. Empty when it is turned off.
+    /// Listeners of the status plane. Empty when it is turned off.
     pub status: Vec<ListenerConfig>,
-    /// Whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are believed.
+    /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are accepted.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Whom the gateway believes.
     pub(crate) auth: AuthConfig,
-    /// How often callers may call.
+    /// Rate limits, by policy.
     pub rate_limits: RateLimitsConfig,
-    /// How much memory one run may take, and what a request may look like.
+    /// Limits of requests, runs and connections.
     pub limits: LimitsConfig,
-    /// Silence after which a client is sent a comment. Never zero.
+    /// Silence after which a client receives a comment. Never zero.
     pub keep_alive: Duration,
-    /// How the process lives and ends.
+    /// Lifecycle of the process.
     pub process: ProcessConfig,
-    /// How much is kept of runs that outlive their clients.
     pub(crate) replay: ReplayConfig,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<RouteConfig>,
 }
 
-/// What one request and one run may take. Sizes are in bytes; nothing is zero.
+/// Limits of requests, runs and connections. Sizes are in bytes; nothing is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// The largest request body taken from a client.
@@ -139,27 +137,22 @@ pub struct RouteConfig {
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
     pub(crate) events_path: Option<PathTemplate>,
-    /// What becomes of a run that nobody listens to.
     pub(crate) on_disconnect: OnDisconnect,
-    /// What the clients speak.
+    /// Dialect of the clients.
     pub client: PeerDialect,
-    /// What the agent speaks.
+    /// Dialect of the agent.
     pub agent: PeerDialect,
-    /// Where the agent is. Never empty, no two the same.
+    /// Never empty, no two with the same address.
     pub upstreams: Vec<UpstreamConfig>,
-    /// What TLS connections to them are made with; the certificates of the system where it is `None`.
+    /// With `None`, the system's root certificates apply.
     pub(crate) upstream_tls: Option<UpstreamTlsConfig>,
-    /// How they are asked whether they are well, if they are.
     pub(crate) health: Option<HealthCheckConfig>,
-    /// When one that fails is left out.
     pub(crate) ejection: EjectionConfig,
-    /// Where the agent has its events, on the host of the upstream that took the run.
+    /// The agent's events path, on the host of the upstream that accepted the run.
     pub(crate) events: Option<PathTemplate>,
-    /// What is done about an agent that breaks a rule.
     pub(crate) guard: GuardMode,
-    /// How long the agent may take.
     pub(crate) timeouts: TimeoutsConfig,
-    /// Who may call, how often and how much.
+    /// Authentication, authorisation and limits of callers.
     pub access: Arc<AccessConfig>,
 }
 

@@ -1,4 +1,4 @@
-//! One mistake in a configuration: where it is, what it is, and the way out.
+//! A mistake in a configuration: position, message and hint.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -62,9 +62,8 @@ pub struct ConfigProblem {
     pub(crate) column: Option<u64>,
     /// The value's place in the file, such as `routes[0].client`. Empty for the whole file.
     pub(crate) path: String,
-    /// What is wrong. Never holds what came from a variable.
+    /// Never contains the value of a variable.
     pub message: String,
-    /// What to write instead, where that can be said.
     pub(crate) hint: Option<String>,
     /// The line of the file, unless it may hold a secret.
     pub(crate) excerpt: Option<String>,

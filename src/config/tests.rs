@@ -15,6 +15,7 @@ mod lints;
 mod listen;
 mod process;
 mod replay;
+mod secrets;
 mod together;
 mod upstreams;
 mod yaml_hints;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Scalar, ScalarOrList, Spanned, Text, kind, synthetic_text};
 
-/// Whom the gateway believes.
+/// Authentication: the issuers of tokens and the lists of API keys that the gateway accepts.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AuthSpec {
@@ -24,21 +24,21 @@ pub(crate) struct AuthSpec {
 }
 
 /// One issuer of JSON Web Tokens. Its keys are found by OIDC discovery unless one of `jwks_url`, `jwks_file`,
-/// `public_key_file`, `secret_file` and `secret` says otherwise. Files are read again when they change.
+/// `public_key_file`, `secret_file` and `secret` is set. Files are reloaded when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IssuerSpec {
-    /// The issuer in routes, metrics and logs. Required.
+    /// The name of the issuer in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Text>")]
     pub(crate) name: Option<Scalar<kind::Text>>,
-    /// What `iss` has to say, to the letter. Required.
+    /// The exact value of `iss`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Issuer>")]
     pub(crate) issuer: Option<Scalar<kind::Issuer>>,
-    /// What `aud` has to hold: one value, or a list of which one is enough. Required.
+    /// The accepted audiences, of which `aud` has to contain one: a value or a list. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Spanned<ScalarOrList<kind::Text>>")]
     pub(crate) audience: Option<Spanned<ScalarOrList<kind::Text>>>,
     /// A JWKS at an https URL (http on loopback).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,25 +55,25 @@ pub(crate) struct IssuerSpec {
     /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<Scalar<kind::Secret>>,
-    /// What its tokens may be signed with. Every algorithm that its keys have when left out.
+    /// The accepted signature algorithms. When left out: every algorithm that fits its keys.
     #[serde(default)]
     pub(crate) algorithms: Vec<Scalar<kind::Algorithm>>,
-    /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
+    /// The accepted values of `typ`; `[JWT, at+jwt]` when left out. A token without `typ` is accepted.
     #[serde(default = "types")]
     pub(crate) types: Vec<Scalar<kind::Text>>,
-    /// How far clocks may differ; at most 60s.
+    /// The tolerated clock skew; at most 60s.
     #[serde(default = "leeway")]
     pub(crate) leeway: Scalar<kind::Duration>,
-    /// The claim that says who calls.
+    /// The claim that identifies the caller.
     #[serde(default = "subject_claim")]
     pub(crate) subject_claim: Scalar<kind::Text>,
-    /// The claim that says on whose behalf. A dot steps into an object: `org.id`.
+    /// The claim that identifies the caller's tenant. A dot selects a member of an object: `org.id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant_claim: Option<Scalar<kind::Text>>,
     /// The claim that names the caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier_claim: Option<Scalar<kind::Text>>,
-    /// The claim that lists scopes: a text with blanks between, or a list.
+    /// The claim that lists scopes: a text separated by spaces, or a list.
     #[serde(default = "scopes_claim")]
     pub(crate) scopes_claim: Scalar<kind::Text>,
 }
@@ -98,17 +98,17 @@ fn scopes_claim() -> Scalar<kind::Text> {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKeyListSpec {
-    /// The list in routes, metrics and logs. Required.
+    /// The name of the list in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Text>")]
     pub(crate) name: Option<Scalar<kind::Text>>,
-    /// The field that callers put their key in; `authorization` takes it as a bearer token.
+    /// The header field that carries the key; with `authorization` the key is a bearer token.
     #[serde(default = "key_header")]
     pub(crate) header: Scalar<kind::Field>,
-    /// A YAML file with `keys`, as below. It is read again when it changes.
+    /// A YAML file with `keys`, as below. It is reloaded when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<Scalar<kind::FileName>>,
-    /// Keys that stand here.
+    /// Keys in this file.
     #[serde(default)]
     pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
@@ -121,27 +121,27 @@ fn key_header() -> Scalar<kind::Field> {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKeySpec {
-    /// The key in logs, never the key itself. Required, unique in its list.
+    /// The name of the key in logs, never the key itself. Required, unique in its list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Text>")]
     pub(crate) id: Option<Scalar<kind::Text>>,
     /// SHA-256 of the key, 64 hexadecimal digits. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Digest>")]
     pub(crate) sha256: Option<Scalar<kind::Digest>>,
-    /// Who calls; the `id` when left out.
+    /// The caller's subject; the `id` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<Scalar<kind::Text>>,
-    /// On whose behalf.
+    /// The caller's tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<Scalar<kind::Text>>,
     /// The caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<Scalar<kind::Text>>,
-    /// What it may do.
+    /// The caller's scopes.
     #[serde(default)]
     pub(crate) scopes: Vec<Scalar<kind::Text>>,
-    /// From when on it is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
+    /// The time from which the key is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<Scalar<kind::Moment>>,
 }
@@ -154,45 +154,45 @@ pub(crate) struct ApiKeyFile {
     pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
 
-/// What has to be true of a caller. Each key that is written has to hold.
+/// Requirements for callers. A caller has to meet all of them.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RequireSpec {
-    /// Claims of its token: each has to be, or hold, one of the values. A dot steps into an object.
+    /// Claims of the token: each has to equal or contain one of the values. A dot selects a member of an object.
     pub(crate) claims: BTreeMap<String, Spanned<ScalarOrList<kind::Text>>>,
-    /// Scopes, all of them.
+    /// Required scopes; the caller needs all of them.
     pub(crate) scopes: Vec<Scalar<kind::Text>>,
-    /// Tenants, one of them.
+    /// Accepted tenants; the caller has to belong to one of them.
     pub(crate) tenants: Vec<Scalar<kind::Text>>,
 }
 
-/// How large and long one run may get; over it the run ends with `RUN_ERROR`. No limits unless set.
+/// Limits of one run; a run that exceeds one ends with `RUN_ERROR`. No limits unless set.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunLimitsSpec {
-    /// Events for the client.
+    /// The most events sent to the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Scalar<kind::Count>>,
-    /// Bytes for the client.
+    /// The most bytes sent to the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<Scalar<kind::Size>>,
-    /// From the request to the end.
+    /// The longest time from the request to the end of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<Scalar<kind::Duration>>,
 }
 
-/// Pages of which origins may call.
+/// Cross-origin access for browsers.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CorsSpec {
-    /// Such as `https://app.example.com`, or `*` for any. Required.
+    /// The allowed origins, such as `https://app.example.com`, or `*` for any. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Spanned<ScalarOrList<kind::WebOrigin>>")]
     pub(crate) origins: Option<Spanned<ScalarOrList<kind::WebOrigin>>>,
-    /// Whether browsers send cookies along: `true` or `false`. Never with `*`.
+    /// Allows browsers to send cookies: `true` or `false`. Not with `*`.
     #[serde(default = "credentials")]
     pub(crate) credentials: Scalar<kind::Truth>,
-    /// How long a browser may keep the answer to a preflight.
+    /// Time that a browser may cache the response to a preflight.
     #[serde(default = "max_age")]
     pub(crate) max_age: Scalar<kind::Duration>,
 }
@@ -205,7 +205,7 @@ fn max_age() -> Scalar<kind::Duration> {
     synthetic_text("10m")
 }
 
-/// A field for the agent: its value, or the file that holds it.
+/// A header field for the agent: its value, or a file that contains it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum UpstreamHeaderSpec {
@@ -215,16 +215,16 @@ pub(crate) enum UpstreamHeaderSpec {
     File(Box<UpstreamHeaderMapping>),
 }
 
-/// The mapping form of a field for the agent.
+/// The mapping form of a header field for the agent.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamHeaderMapping {
-    /// What stands before the content.
+    /// Text in front of the file's content, such as `Bearer `.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<Scalar<kind::FieldPrefix>>,
-    /// The file; white space at its end is not part of the value, and it is read again when it changes. Required.
+    /// The file with the value; trailing white space is removed. It is reloaded when it changes. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::FileName>")]
     pub(crate) file: Option<Scalar<kind::FileName>>,
 }
 
@@ -232,28 +232,28 @@ pub(crate) struct UpstreamHeaderMapping {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateLimitSpec {
-    /// The limit in routes, metrics, logs and answers. Required.
+    /// The name of the limit in routes, metrics, logs and responses. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Text>")]
     pub(crate) name: Option<Scalar<kind::Text>>,
-    /// Whose requests are counted together: `caller` (a subject of a tenant; the address where nobody has to say who it
-    /// is), `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
+    /// The key by which requests are counted: `caller` (a subject of a tenant; the address of an anonymous caller),
+    /// `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
     #[serde(default = "limit_key")]
     pub(crate) key: Scalar<kind::LimitKey>,
-    /// How many requests come back in `per`. Required.
+    /// Requests that are allowed in each `per`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Count>")]
     pub(crate) requests: Option<Scalar<kind::Count>>,
-    /// In what time. A duration of at most a day.
+    /// The period of `requests`. A duration of at most a day.
     #[serde(default = "per")]
     pub(crate) per: Scalar<kind::Duration>,
-    /// How many may come at once; `requests` when left out.
+    /// The most requests in one burst; `requests` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) burst: Option<Scalar<kind::Count>>,
-    /// Other quotas for callers of a tier, by its name.
+    /// Quotas for callers of a tier, by the name of the tier.
     #[serde(default)]
     pub(crate) tiers: BTreeMap<String, Spanned<TierSpec>>,
-    /// Whether replicas count together, in `redis`: `true` or `false`.
+    /// Shares the count between replicas, in `redis`: `true` or `false`.
     #[serde(default = "shared")]
     pub(crate) shared: Scalar<kind::Truth>,
 }
@@ -274,33 +274,35 @@ fn shared() -> Scalar<kind::Truth> {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TierSpec {
-    /// How many requests come back in `per` of the rate limit. Required.
+    /// Requests that are allowed in each `per` of the rate limit. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Count>")]
     pub(crate) requests: Option<Scalar<kind::Count>>,
-    /// How many may come at once. When left out, the `burst` of the rate limit where that is written, else `requests`.
+    /// The most requests in one burst. When left out: the `burst` of the rate limit if that is set, else `requests`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) burst: Option<Scalar<kind::Count>>,
 }
 
-/// A Redis or Valkey.
+/// A Redis or Valkey server.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedisSpec {
-    /// `redis://host:6379/0`, or `rediss://` for TLS. Put a password in through a variable or `password_file`. Required.
+    /// `redis://host:6379/0`, or `rediss://` for TLS. Supply a password through a variable or `password_file`.
+    /// Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::RedisUrl>")]
     pub(crate) url: Option<Scalar<kind::RedisUrl>>,
     /// A file with the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) password_file: Option<Scalar<kind::FileName>>,
-    /// What the names of our keys begin with.
+    /// The prefix of all keys that Diglot stores.
     #[serde(default = "prefix")]
     pub(crate) prefix: Scalar<kind::Text>,
-    /// How long an answer may take before it is done without.
+    /// Timeout of a request to Redis.
     #[serde(default = "deadline")]
     pub(crate) deadline: Scalar<kind::Duration>,
-    /// What is done then: each replica counts by itself (`local`), everybody may call (`allow`), or nobody (`deny`).
+    /// Behaviour after a timeout or an error: each replica counts by itself (`local`), all requests pass (`allow`), or
+    /// none does (`deny`).
     #[serde(default = "on_error")]
     pub(crate) on_error: Scalar<kind::OnError>,
 }

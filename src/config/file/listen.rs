@@ -14,7 +14,7 @@ use super::{Scalar, Spanned, Text, kind, synthetic_text};
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ListenersSpec {
-    /// The data plane: what clients connect to. One listener or a list.
+    /// The data plane, which clients connect to. One listener or a list.
     pub(crate) data: Spanned<SocketListSpec>,
     /// Liveness, readiness and metrics, and nothing else. One listener or a list; `[]` turns it off. Loopback unless
     /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
@@ -57,37 +57,37 @@ pub(crate) enum SocketSpec {
 pub(crate) struct SocketMapping {
     /// An IP address and a port, or `unix:` and the absolute path of a socket. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::Address>")]
     pub(crate) address: Option<Scalar<kind::Address>>,
-    /// Who may open a Unix socket, as its file's permissions in octal.
+    /// Permissions of the Unix socket, in octal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<Scalar<kind::Mode>>,
-    /// A certificate: then the listener speaks TLS, and nothing else.
+    /// TLS settings. With them the listener accepts only TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<Spanned<ListenerTlsSpec>>,
-    /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2: `true` or `false`. The
-    /// address that it names is that of the client if the connection comes from one of `trusted_proxies`.
+    /// Requires a header of the PROXY protocol, version 1 or 2, at the start of each connection: `true` or `false`. Its
+    /// address is used as the client's address if the connection comes from one of `trusted_proxies`.
     #[serde(default = "proxy_protocol")]
     pub(crate) proxy_protocol: Scalar<kind::Truth>,
 }
 
-/// What a listener shows and asks for in TLS. The files are read again when they change.
+/// TLS settings of a listener. The files are reloaded when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerTlsSpec {
-    /// A file with the certificate in PEM, and behind it those of the authorities between it and the root. Required.
+    /// A file with the certificate in PEM, followed by the intermediate certificates. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::FileName>")]
     pub(crate) cert: Option<Scalar<kind::FileName>>,
     /// A file with its private key in PEM. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::FileName>")]
     pub(crate) key: Option<Scalar<kind::FileName>>,
-    /// A file with the authorities in PEM whose certificates clients show. Clients need none when left out.
+    /// A file with the authorities for client certificates, in PEM. Clients need no certificate when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_ca: Option<Scalar<kind::FileName>>,
-    /// Whether a client without a certificate is turned away (`required`, what counts when left out) or not (`optional`);
-    /// one with a certificate of somebody else always is.
+    /// Handling of clients without a certificate: refused (`required`, the default) or accepted (`optional`). A
+    /// certificate from another authority is always refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_auth: Option<Scalar<kind::ClientAuth>>,
 }

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Scalar, kind, synthetic_text};
 
-/// How much is kept of runs for clients that come back, on routes whose runs go on without them (`on_disconnect`).
+/// The replay log, from which clients resume runs on routes with `on_disconnect: continue for …`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReplaySpec {
-    /// The most runs that are kept, those that still go on among them. The run that ended first makes room.
+    /// The most runs that are kept, including running ones. The run that ended first is evicted first.
     pub(crate) runs: Scalar<kind::Count>,
-    /// How much all of them may take together. A size.
+    /// The most memory of all runs together. A size.
     pub(crate) bytes: Scalar<kind::Size>,
-    /// How much one of them may take. A run that grows beyond it is summed up; one whose sum is larger goes on, and nobody
-    /// can come back to it. A size.
+    /// The most memory of one run. A larger run is condensed; if it is still too large then, it continues but cannot be
+    /// resumed. A size.
     pub(crate) run_bytes: Scalar<kind::Size>,
-    /// How long a run is kept behind its end. A duration.
+    /// Time that a run is kept after its end. A duration.
     pub(crate) age: Scalar<kind::Duration>,
-    /// `memory`: a client comes back to the replica that it left. `redis`: to any; what runs say is then in `redis` as well.
+    /// `memory`: a client can resume only at the same replica. `redis`: at any replica; the content of runs is then
+    /// stored in `redis` as well.
     pub(crate) store: Scalar<kind::Store>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Scalar, Spanned, Text, kind, synthetic_text};
 
-/// Where the agents of a route are: one of them, or a list.
+/// The upstreams of a route: one of them, or a list.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum UpstreamListSpec {
@@ -35,13 +35,13 @@ pub(crate) enum UpstreamSpec {
 pub(crate) struct UpstreamMapping {
     /// An `http` or `https` URL, or `unix:/run/agent.sock:/chat`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Scalar<kind::AgentUrl>")]
     pub(crate) url: Option<Scalar<kind::AgentUrl>>,
-    /// Its share of the runs beside the other upstreams of the route, from 1 to 1000.
+    /// Its share of the runs relative to the other upstreams of the route, from 1 to 1000.
     #[serde(default = "weight")]
     pub(crate) weight: Scalar<kind::Weight>,
-    /// Which HTTP it is spoken to in: `1`, `2` (by prior knowledge, over TLS by ALPN), or `auto`: HTTP/1.1, and over TLS
-    /// what it prefers.
+    /// The HTTP version: `1`, `2` (with prior knowledge, over TLS by ALPN), or `auto`: HTTP/1.1, and over TLS the
+    /// version that the upstream prefers.
     #[serde(default = "http")]
     pub(crate) http: Scalar<kind::Http>,
 }
@@ -54,38 +54,39 @@ fn http() -> Scalar<kind::Http> {
     synthetic_text("auto")
 }
 
-/// What TLS connections to agents are made with. Files are read again when they change.
+/// TLS settings for connections to agents. Files are reloaded when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamTlsSpec {
-    /// A file with the certificates that an agent's one has to come from, in PEM. Those of the system when left out.
+    /// A file with the certificate authorities for agents' certificates, in PEM. The system's root certificates when
+    /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<Scalar<kind::FileName>>,
-    /// A file with the gateway's own certificate, and those between it and its root, in PEM; with `key`.
+    /// A file with the gateway's client certificate and the intermediate certificates, in PEM; requires `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cert: Option<Scalar<kind::FileName>>,
-    /// A file with the key of `cert`, in PEM.
+    /// A file with the private key of `cert`, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<Scalar<kind::FileName>>,
-    /// The name that an agent's certificate has to be for. The host of its URL when left out.
+    /// The expected server name in the agent's certificate. The host of its URL when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) server_name: Option<Scalar<kind::Text>>,
 }
 
-/// How agents are asked whether they are well.
+/// Active health checks of upstreams.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HealthCheckSpec {
-    /// What is asked for with GET; an answer of 2xx means that the agent is well. Without it a connection is enough.
+    /// The path that is requested with GET; a 2xx response means healthy. Without it a successful connection is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<Scalar<kind::Path>>,
-    /// How long after one check the next one comes.
+    /// Time between two checks.
     pub(crate) interval: Scalar<kind::Duration>,
-    /// How long an agent may take to answer.
+    /// Timeout of a check.
     pub(crate) timeout: Scalar<kind::Duration>,
-    /// How many checks in a row have to pass until an agent that failed gets runs again.
+    /// Consecutive successful checks until a failed upstream receives runs again.
     pub(crate) healthy: Scalar<kind::Count>,
-    /// How many have to fail until it gets none.
+    /// Consecutive failed checks until an upstream receives no runs.
     pub(crate) unhealthy: Scalar<kind::Count>,
 }
 
@@ -101,13 +102,13 @@ impl Default for HealthCheckSpec {
     }
 }
 
-/// When an agent that fails is left out for a while.
+/// Ejection of failing upstreams.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EjectionSpec {
-    /// How many runs in a row have to fail at one address: no connection, no answer, or 502, 503 or 504.
+    /// Consecutive failed runs at one address that eject it: no connection, no response, or 502, 503 or 504.
     pub(crate) failures: Scalar<kind::Count>,
-    /// How long it is left out then; twice as long each time that it fails again on its return, at most 5 minutes.
+    /// Time that it is ejected; doubled each time it fails again after its return, at most 5 minutes.
     #[serde(rename = "for")]
     pub(crate) duration: Scalar<kind::Duration>,
 }

@@ -233,7 +233,7 @@ impl JsonSchema for DialectRefKind {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<&str> = ALL.iter().map(|dialect| dialect.name).chain([AUTO]).collect();
         json_schema!({
-            "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`: what is said tells it.",
+            "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`, which detects the dialect from the traffic.",
             // The first is for editors, which show its words; the second for names of the file's own.
             "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE_PATTERN}") }],
         })

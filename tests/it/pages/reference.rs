@@ -13,8 +13,8 @@ const HEAD: &str = "\
 
 <!-- Made from src/config/file*.rs and the examples: UPDATE=1 cargo test --test it pages -->
 
-One YAML file says all: `diglot serve --config FILE`. [`diglot.yaml`](diglot.yaml) is complete, with a comment on each key and
-every default; this page is the same as tables. A file of one's own needs `routes` and what is to be different.
+Diglot reads one YAML file: `diglot serve --config FILE`. [`diglot.yaml`](diglot.yaml) contains every key with its default and a
+comment; this page lists the same keys as tables. Your own file needs `routes` and the keys that differ from the defaults.
 
 ```yaml
 # yaml-language-server: $schema=schema.json
@@ -22,12 +22,12 @@ routes:
   - {path: /agents/chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/chat\"}
 ```
 
-- The first line is for editors: with [`schema.json`](schema.json) (`diglot schema` prints it) they show these texts, words to choose
-  from, and slips. `diglot check FILE` finds what a schema cannot know: names that have to fit each other, files, addresses.
-- Any value may hold `${NAME}` or `${NAME:-default}`, from the environment; `$${` stands for `${` itself.
-- A key that is not here does not exist, and a file that has it is refused.
-- `diglot config FILE` prints a file with all defaults and without its secrets. `diglot explain-route FILE PATH` says what
-  becomes of a request.
+- The first line is for editors: with [`schema.json`](schema.json) (printed by `diglot schema`) they show these descriptions, complete
+  values and mark mistakes. `diglot check FILE` also checks references between keys, files and addresses.
+- Any value may contain environment variables: `${NAME}` or `${NAME:-default}`; `$${` stands for `${` itself.
+- A file with an unknown key is refused.
+- `diglot config FILE` prints a file with all defaults and without its secrets. `diglot explain-route FILE PATH` shows how a
+  request is handled.
 ";
 
 fn root() -> PathBuf {
