@@ -33,6 +33,7 @@ pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("codec", 12),
     ("config", 51),
     ("demo", 26),
+    ("guard", 80),
     ("proxy", 112),
     ("replay", 128),
     ("telemetry", 14),
