@@ -1,9 +1,9 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
-mod drain;
 mod notify;
 mod reload;
 mod upgrade;
+mod drain;
 
 pub(crate) use reload::ConfigSource;
 

@@ -3,8 +3,8 @@
 
 mod commands;
 mod control;
-mod probe;
 mod socket;
+mod probe;
 mod status;
 
 pub(crate) use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};

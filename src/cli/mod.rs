@@ -3,34 +3,26 @@
 //!
 //! stdout has the data, stderr has logs and errors; a command ends quietly when stdout is closed.
 
-mod output;
-
-mod input;
-
-mod input_framing;
-
-mod recording_reader;
-
 mod dialect_arg;
-
-mod local_gateway;
-
-mod serve;
-
+mod input_framing;
+mod output;
 mod check;
 mod completions;
 mod config;
-mod demo;
-mod detect;
-mod drain;
-mod explain_route;
 mod healthcheck;
+mod input;
+mod explain_route;
+mod local_gateway;
+mod drain;
 mod mock_agent;
+mod recording_reader;
+mod detect;
 mod reload;
 mod schema;
+mod serve;
+mod demo;
 mod token;
 mod translate_explain;
-
 mod translate;
 mod verify;
 mod version;

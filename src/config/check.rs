@@ -15,22 +15,22 @@ use super::scalar;
 use super::{Config, LimitsConfig};
 use crate::dialect::Dialect;
 
+mod interner;
+mod lints;
+mod process;
+mod rate_limits;
+mod value;
 mod access;
 mod admin_endpoints;
 mod auth;
 mod custom_dialects;
-mod interner;
-mod lints;
 mod listen;
 mod paths;
 mod peer_dialect;
-mod process;
-mod rate_limits;
 mod replay;
 mod route;
 mod secret;
 mod upstream;
-mod value;
 
 pub(super) use admin_endpoints::check_admin_endpoints;
 use value::{collect_values, quote_names, quote_value};

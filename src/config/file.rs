@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::kind;
 
-mod access;
-mod admin_endpoints;
-mod listen;
-mod replay;
 mod text;
+mod access;
+mod listen;
+mod admin_endpoints;
+mod replay;
 mod upstream;
 
 pub(crate) use access::{

@@ -25,28 +25,17 @@
 //! `fail` overrides `idle`; both combine with `events`. An invalid option is answered with 400, because a test whose option
 //! is ignored proves nothing.
 
-mod conversation;
-
-mod demo_ids;
-
 mod assembler;
-
+mod conversation;
+mod demo_ids;
 mod ag_ui;
-
 mod ag_ui_0;
-
 mod ag_ui_snake;
-
 mod cloudbase;
-
 mod hai;
-
 mod social_app;
-
 mod test_options;
-
 mod demo_script;
-
 mod server;
 
 #[cfg(test)]

@@ -7,32 +7,23 @@
 //! To add a dialect: one folder here, one line in [`ALL`], one folder of golden cases.
 
 pub(crate) mod carry;
+pub(crate) mod event_parts;
 pub(crate) mod memory_limits;
 mod peer_version;
-mod tool_name;
-
-pub(crate) mod event_parts;
 mod row;
-
 mod adapter;
-
 mod table;
-
-mod peer_dialect;
-
-pub(crate) mod content_parts;
-
-pub(crate) mod event_shapes;
-
 mod ag_ui;
-
 mod ag_ui_0;
 mod ag_ui_snake;
+mod custom;
+mod tool_name;
+mod peer_dialect;
+pub(crate) mod content_parts;
+pub(crate) mod event_shapes;
 mod cloudbase;
 mod hai;
 mod social_app;
-
-mod custom;
 mod detection;
 
 pub(crate) use adapter::{DialectAdapter, ReleasedEvents};

@@ -3,14 +3,14 @@
 //! The rest of the crate builds on this module; it depends on no other.
 
 pub(crate) mod field;
-pub(crate) mod input;
 pub mod kind;
-pub(crate) mod lane;
-pub(crate) mod owner;
-pub(crate) mod retired;
-pub mod run;
-pub(crate) mod schema;
 pub(crate) mod value;
+pub(crate) mod input;
+pub(crate) mod owner;
+pub mod run;
+pub(crate) mod lane;
+pub(crate) mod retired;
+pub(crate) mod schema;
 
 pub use field::Field;
 pub(crate) use input::RunAgentInput;

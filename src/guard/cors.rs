@@ -181,8 +181,8 @@ impl CorsPolicy {
         (page, None)
     }
 
-    /// Whether a request is a preflight that is answered before any gate, and what with. Whose page it is of stands among its
-    /// extensions then, for the gates to look at.
+    /// Returns the fields of the response if a request is a preflight that is answered before any gate. Adds the page's origin
+    /// to the extensions, for the gates.
     pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)

@@ -13,19 +13,19 @@
 //! (`translate::request`), the owner of its thread ([`thread_owner`]), and the caller's identity towards the agent
 //! ([`upstream_fields`]).
 
-mod identity;
-mod route_match;
 pub(crate) mod dry_run;
 mod gate;
 mod host;
+mod identity;
 pub(crate) mod client_addr;
-pub(crate) mod upstream_fields;
-pub(crate) mod cors;
-pub(crate) mod limit;
-mod concurrency;
+mod route_match;
 pub(crate) mod auth;
 mod authorize;
+pub(crate) mod limit;
+mod concurrency;
 pub(crate) mod thread_owner;
+pub(crate) mod upstream_fields;
+pub(crate) mod cors;
 
 pub(crate) use concurrency::StreamPermit;
 pub use identity::{CallerContext, Identity};

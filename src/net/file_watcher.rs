@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a changed file has to stay unchanged before it is used, so that a half-written one is not.
+/// Time for which a changed file has to stay unchanged before it is used, so that a half-written one is not.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
 /// Parses the contents of the files. The error describes them without quoting them.
@@ -34,7 +34,7 @@ pub(crate) struct Watched<T> {
 /// The digest of each file, or the error of the first that cannot be read.
 type FileDigests = Result<Vec<Sha256Digest>, String>;
 
-/// Why watched files cannot be used.
+/// The cause why watched files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     #[error("{}: {error}", path.display())]

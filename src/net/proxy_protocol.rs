@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt;
 
-    /// What is read of `bytes` that come in two parts, and what is left behind it.
+    /// Reads `bytes` that arrive in two parts; returns the result and the rest of the stream.
     async fn read_at_split(bytes: &[u8], cut: usize) -> (io::Result<ProxySource>, Vec<u8>) {
         let (mut peer, mut stream) = tokio::io::duplex(1 << 12);
         let (first, second) = bytes.split_at(cut);

@@ -29,14 +29,14 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 /// Probes find a lost Redis before a request does, and keep middleboxes from closing an idle connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long every query has to time out before the connection counts as lost; a single late response does not.
+/// Time for which every query has to time out before the connection counts as lost; a single late response does not.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
 /// Does what the queries do: run a script that writes. A Redis that is full, is a replica or denies this user scripts
 /// would still answer a PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
-/// How to reach a Redis.
+/// The settings of a Redis connection.
 #[derive(Clone)]
 pub(crate) struct RedisSettings {
     /// without the password

@@ -15,34 +15,34 @@
 //!
 //! The modules are in the order of their dependencies: each uses only those above it.
 
-mod lifecycle;
-mod drain_signal;
 mod deadlines;
-mod reloadable;
-mod pipe;
-mod log_body;
-mod edge;
+mod drain_signal;
+mod lifecycle;
 mod negotiation;
+mod pending_runs;
+mod pipe;
+mod edge;
+mod log_body;
+mod reloadable;
 mod request_body;
 mod responses;
+mod run_keys;
+mod run_record;
+mod translation_sink;
+mod two_step;
+mod run_output;
 mod upstream;
 mod agent_response;
 mod agent_client;
-mod run_record;
-mod run_context;
-mod pending_runs;
-mod two_step;
-mod run_output;
-mod run_end;
-mod translation_sink;
-mod run;
-mod run_keys;
 mod routes;
 mod gateway;
-mod resume;
-mod run_start;
 mod dispatch;
 mod error_responder;
+mod resume;
+mod run_context;
+mod run_end;
+mod run;
+mod run_start;
 mod stack;
 pub(crate) mod explanation;
 

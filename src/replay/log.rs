@@ -17,9 +17,8 @@
 //!    └─ cut ──▶ Cut (without a final event)
 //! ```
 
-mod reader_slot;
-
 mod mirror;
+mod reader_slot;
 mod reader;
 mod reader_set;
 mod writer;

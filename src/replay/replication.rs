@@ -11,10 +11,8 @@
 //! finds the change when it polls. Followers end a run whose owner lost its lease.
 
 mod redis_protocol;
-
-mod owned_run;
-
 mod follower;
+mod owned_run;
 mod publisher;
 
 use self::owned_run::OwnedRun;

@@ -15,11 +15,11 @@ mod cell;
 mod family;
 mod label_specs;
 mod metric_group;
+mod series_lease;
+mod series;
+mod table;
 mod request;
 mod route;
-mod series;
-mod series_lease;
-mod table;
 
 pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
 pub(crate) use request::RequestMetrics;

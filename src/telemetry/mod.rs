@@ -1,9 +1,9 @@
 //! What the gateway says about itself: metrics as one table, one struct for each thing that happens, and traces.
 
-pub(crate) mod internal_event;
 pub mod label;
-pub(crate) mod log;
 pub mod metric;
+pub(crate) mod internal_event;
+pub(crate) mod log;
 pub(crate) mod trace;
 
 pub use metric::Metrics;

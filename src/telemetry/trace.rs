@@ -9,19 +9,18 @@
 //! Ids there are always, in the log and for the agent. What is recorded of a span, and whether, is the affair of the feature
 //! `otel` and of an endpoint in the environment; without them a `Recording` is nothing and takes no room.
 
-mod trace_context;
-
-#[cfg(feature = "otel")]
-mod collector;
 #[cfg(feature = "otel")]
 mod exporter_client;
 #[cfg(feature = "otel")]
 mod span_queue;
 #[cfg(feature = "otel")]
-mod span_recording;
-
+mod collector;
+mod trace_context;
 #[cfg(not(feature = "otel"))]
 mod disabled_recording;
+#[cfg(feature = "otel")]
+mod span_recording;
+
 #[cfg(not(feature = "otel"))]
 use disabled_recording as span_recording;
 

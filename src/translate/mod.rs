@@ -13,51 +13,41 @@
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod budget;
-mod event_repair;
-mod request_refusal;
-mod run_ids;
-
-mod allowed_tools;
 mod chunk;
 mod downgrade;
+mod event_repair;
 pub(crate) mod explain_trace;
 mod interrupt;
 mod placeholder;
-mod stream_error;
-
 mod collaboration;
-mod frame_reader;
 pub(crate) mod report;
-mod sequencer;
-mod subagent;
-
-mod aliases;
 mod json_patch;
+mod nested_values;
 mod output_blocks;
-mod stream_follower;
-
 mod block_storage;
 pub mod detect;
-mod nested_values;
-mod reasoning;
-mod run_error;
-
+mod request_refusal;
+mod allowed_tools;
+mod run_ids;
+mod aliases;
 mod message;
-
-mod conform;
 mod message_ids;
-mod reader;
-mod writer;
-
 mod call_tracker;
-pub mod verify;
-
-mod run_guard;
-
-pub mod request;
-pub(crate) mod stream;
-
+mod reasoning;
 pub mod recap;
+mod run_error;
+mod conform;
+mod reader;
+mod run_guard;
+pub mod request;
+mod sequencer;
+mod stream_error;
+mod frame_reader;
+mod stream_follower;
+mod subagent;
+pub mod verify;
+mod writer;
+pub(crate) mod stream;
 pub mod roundtrip;
 
 pub use allowed_tools::AllowedTools;

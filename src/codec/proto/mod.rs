@@ -24,14 +24,14 @@
 //! Only differences without meaning in JSON may remain: the order of members, the escapes of a string, and the order of
 //! two equal keys inside a value.
 
-mod decode;
-mod encode;
-mod frames;
 mod table;
+mod wire;
+mod encode;
+mod decode;
+mod frames;
+mod value;
 #[cfg(test)]
 mod tests;
-mod value;
-mod wire;
 
 pub(crate) use encode::{EventTooLarge, WireFidelity, encode_frame};
 pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};

@@ -10,9 +10,9 @@
 //! | `decode.rs` | lines into frames |
 //! | `encode.rs` | frames into bytes |
 
-mod decode;
 mod encode;
 mod line;
+mod decode;
 #[cfg(test)]
 mod tests;
 

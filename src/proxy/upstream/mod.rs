@@ -14,13 +14,13 @@
 
 mod pingora_errors;
 mod upstream_endpoint;
-mod upstream_set;
-mod upstream_tls;
 mod balancer;
-mod dialer;
+mod upstream_set;
 mod in_flight;
-mod session;
+mod upstream_tls;
+mod dialer;
 mod health_check;
+mod session;
 mod cluster;
 
 pub(crate) use cluster::Cluster;

@@ -22,12 +22,12 @@
 //! A dialect with whole messages (`EventShape::EndWithMessage`), which express more than a list of messages can,
 //! receives all of them again.
 
-mod message_list;
-mod open_items;
 mod patched_json;
 mod recap_frame;
 mod recap_message;
 mod recap_state;
+mod message_list;
+mod open_items;
 
 use super::{RunIds, carry};
 use crate::codec::json;

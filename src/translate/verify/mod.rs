@@ -10,16 +10,16 @@
 //! client's: a stream with a violation is rejected, one without is accepted. A stream of another dialect first passes
 //! the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
 
-mod checks;
-mod chunks;
-mod finding;
 mod frame;
+mod rule;
+mod finding;
+mod value;
+mod chunks;
 mod order;
 mod producer_checks;
-mod rule;
+mod checks;
 #[cfg(test)]
 mod tests;
-mod value;
 
 pub(crate) use finding::Finding;
 pub use rule::{Rule, RuleSeverity};
