@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// U+FEFF in UTF-8, which some editors put before a text.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// Whether the input may be protobuf.
+/// Decides when the input is read as protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
     Never,

@@ -83,7 +83,7 @@ pub(crate) struct RunLog {
     changed: Notify,
 }
 
-/// What precedes the first chunk.
+/// The part of the run before the first chunk.
 #[derive(Debug)]
 enum LogBase {
     Recap(Box<Recap>),

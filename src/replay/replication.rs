@@ -37,7 +37,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// Deadline of Redis calls outside of requests: a copy may be late.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How often a process renews its lease.
+/// Interval at which a process renews its lease.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
@@ -49,7 +49,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(3);
 /// Shortest time for which Redis keeps an open run after its owner last wrote.
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// How long a resuming client waits for events that the owner has not copied yet.
+/// Longest wait of a resuming client for events that the owner has not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Limit of concurrent copies, so that Redis can answer in time.

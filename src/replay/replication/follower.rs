@@ -30,7 +30,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a run is followed without a reader: long enough for a client to reconnect.
+/// Time for which a run is followed without a reader: long enough for a client to reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
 /// Readers are cut off, so that they reconnect, when Redis has not answered or not had the run for this long.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long recording the end of a run is retried while Redis does not answer. An exiting process may wait for it.
+/// Longest time for which recording the end of a run is retried while Redis does not answer. An exiting process may wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ReplicatedRuns {
