@@ -8,15 +8,11 @@ const NOUN_CLAUSES: &[&str] = &["What", "Who", "Whose", "Whom", "Whether", "Whic
 /// The largest number of such doc comments for each module. Lower the numbers as they fall; remove a row at zero.
 #[rustfmt::skip]
 pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
-    ("admin", 10),
+    ("admin", 5),
     ("app", 20),
-    ("cli", 1),
-    ("config", 327),
-    ("dialect", 55),
-    ("guard", 95),
-    ("net", 8),
-    ("proxy", 6),
-    ("replay", 6),
+    ("config", 227),
+    ("dialect", 17),
+    ("proxy", 3),
     ("telemetry", 33),
     ("translate", 123),
 ];
@@ -26,7 +22,7 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 #[rustfmt::skip]
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
-    ("app", 25),
+    ("app", 18),
     ("config", 51),
     ("dialect", 45),
     ("guard", 70),
