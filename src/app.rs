@@ -13,7 +13,7 @@ use crate::config::listen::ListenerConfig;
 use crate::guard::RequestPolicy;
 use crate::net::SwapCell;
 use crate::proxy::{
-    BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
+    BindError, Cluster, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
     plane_service, stack,
 };
 use crate::replay::ReplicatedRuns;
@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
-use reload::{ConfigReloader, RunningState};
+use reload::{ConfigReloader, RunningState, SwapGatewayFn};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -202,39 +202,26 @@ impl App {
         let drain_signals = Arc::new(PlaneDrainSignals::default());
         let (process, reload_requests) = ProcessHandle::new();
 
-        let mut server = Server::new_with_opt_and_conf(None, server_conf());
-        server.bootstrap();
         let socket_files: Vec<_> = data_listeners.iter().chain(&status_listeners).filter_map(Listener::file).collect();
-        // Data plane: as many threads as the machine has. A reload replaces the stack.
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let stacks = SwapCell::new(Arc::new(stack(Arc::clone(&gateway))));
-        let edge = EdgeServer::new(ReloadableService(stacks.clone()), &config.limits);
-        let plane = plane_config(DATA, threads, data_listeners, ConnectionLimit::for_clients(&config), &config);
-        server.add_service(plane_service(plane, edge, &metrics, &drain_signals.data));
-        // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let guards = SwapCell::new(guard);
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
-        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
-        let edge = EdgeServer::new(routes.clone(), &config.limits);
-        let plane = plane_config(STATUS, STATUS_THREADS, status_listeners, ConnectionLimit::unlimited(), &config);
-        server.add_service(plane_service(plane, edge, &metrics, &drain_signals.status));
-        // Admin plane: for this user of this machine.
+        let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
+
+        let mut server = Server::new_with_opt_and_conf(None, server_conf());
+        server.bootstrap();
+        let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
+        let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
+        planes.add_status(&mut server, status_listeners, status_routes.clone());
         let effective_config = source.as_ref().map(ConfigSource::effective_config).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
-            let admin = AdminService::new(local, &process, &effective_config, routes, &drain_signals)?;
+            let admin = AdminService::new(local, &process, &effective_config, status_routes, &drain_signals)?;
             server.add_service(background_service("admin", admin));
         }
-        // Replicas share runs that outlive their clients.
         if let Some(replication) = gateway.replication() {
             server.add_service(background_service("replay", ReplicationService(replication)));
         }
-        // Background work: the configuration may change, issuers rotate keys, names of agents resolve to new addresses.
         let config = SwapCell::new(Arc::new(config));
-        let swap_gateway = Box::new(move |gateway: Arc<Gateway>| {
-            clusters.store(Arc::new(gateway.clusters()));
-            stacks.store(Arc::new(stack(gateway)));
-        });
         let running = RunningState {
             config: config.clone(),
             guard: guards.clone(),
@@ -260,9 +247,9 @@ impl App {
             socket_files: socket_files.clone(),
         };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
-        // pingora does not wait for its services when it ends.
+        // `Server::run` returns without waiting for its services.
         socket_files.iter().for_each(|file| file.remove());
-        // The last spans are those of the runs that ended last.
+        // After the last runs, so that their spans are sent too.
         tracing.flush(SPAN_FLUSH_TIMEOUT);
         Ok(())
     }
@@ -289,14 +276,50 @@ impl App {
     }
 }
 
-fn plane_config(
-    name: &'static str,
-    threads: usize,
-    listeners: Vec<Listener>,
-    connection_limit: ConnectionLimit,
-    config: &Config,
-) -> PlaneConfig {
-    PlaneConfig { name, threads, listeners, connection_limit, trusted_proxies: config.trusted_proxies.clone() }
+/// Adds the planes on the network to pingora's server.
+struct PlaneBuilder<'a> {
+    config: &'a Config,
+    metrics: &'a Metrics,
+    drain_signals: &'a PlaneDrainSignals,
+}
+
+impl PlaneBuilder<'_> {
+    /// Adds the data plane, with one thread per CPU. Returns the function that replaces its gateway on a reload.
+    fn add_data(
+        &self,
+        server: &mut Server,
+        listeners: Vec<Listener>,
+        gateway: Arc<Gateway>,
+        clusters: SwapCell<Vec<Arc<Cluster>>>,
+    ) -> SwapGatewayFn {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let stacks = SwapCell::new(Arc::new(stack(gateway)));
+        let edge = EdgeServer::new(ReloadableService(stacks.clone()), &self.config.limits);
+        let plane = self.plane_config(DATA, threads, listeners, ConnectionLimit::for_clients(self.config));
+        server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.data));
+        Box::new(move |gateway| {
+            clusters.store(Arc::new(gateway.clusters()));
+            stacks.store(Arc::new(stack(gateway)));
+        })
+    }
+
+    /// Adds the status plane. It has its own runtime, so that it answers while the data plane is busy.
+    fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
+        let edge = EdgeServer::new(routes, &self.config.limits);
+        let plane = self.plane_config(STATUS, STATUS_THREADS, listeners, ConnectionLimit::unlimited());
+        server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));
+    }
+
+    fn plane_config(
+        &self,
+        name: &'static str,
+        threads: usize,
+        listeners: Vec<Listener>,
+        connection_limit: ConnectionLimit,
+    ) -> PlaneConfig {
+        let trusted_proxies = self.config.trusted_proxies.clone();
+        PlaneConfig { name, threads, listeners, connection_limit, trusted_proxies }
+    }
 }
 
 /// pingora's part of the configuration. Draining is ours (see [`Drain`]), so its own waits are zero.

@@ -95,15 +95,17 @@ impl ConfigSource {
     }
 }
 
-/// What the process runs on now.
+/// Routes new requests through the given gateway.
+pub(super) type SwapGatewayFn = Box<dyn Fn(Arc<Gateway>) + Send + Sync>;
+
+/// The configuration in use, and all that is built from it.
 pub(super) struct RunningState {
     pub(crate) config: SwapCell<Config>,
     pub(crate) guard: SwapCell<RequestPolicy>,
     /// as `diglot config` prints it
     pub(crate) effective_config: SwapCell<String>,
     pub(crate) gateway: Arc<Gateway>,
-    /// sends requests through another gateway from now on
-    pub(crate) swap_gateway: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
+    pub(crate) swap_gateway: SwapGatewayFn,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
 }
