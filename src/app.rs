@@ -35,14 +35,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use upgrade::{HandoverSockets, Predecessor};
 
-/// The planes, as metrics and logs call them.
+/// Names of the planes in metrics and logs.
 const DATA: &str = label::PlaneKind::Data.label();
 const STATUS: &str = label::PlaneKind::Status.label();
 
-/// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
 
-/// Time for the collector of traces to take what is left.
+/// Time to send the last spans to the collector.
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
@@ -59,7 +58,7 @@ pub(crate) struct App {
     predecessor: Option<Predecessor>,
 }
 
-/// The process's place on this machine: where it is spoken to, and what the next one gets.
+/// The admin socket in `run_dir`, and the sockets for the next process.
 #[derive(Debug)]
 struct LocalEndpoint {
     run_dir: PathBuf,
@@ -67,36 +66,28 @@ struct LocalEndpoint {
     handover_sockets: HandoverSockets,
 }
 
-/// How a gateway begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
-    /// with sockets of its own
     NewSockets,
-    /// with those of the process that listens in `run_dir`, if one does
+    /// with the sockets of the process that listens in `run_dir`, if there is one
     Upgrade,
 }
 
-/// Why a gateway cannot start.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// an address cannot be bound
     Bind {
-        /// data or status
         plane: &'static str,
-        /// the address as configured
         address: String,
-        /// what the operating system said
         error: std::io::Error,
     },
-    /// the folder of the process's own sockets cannot be used
+    /// `run_dir` cannot be used
     RunDir(PathBuf, std::io::Error),
-    /// another gateway listens in that folder
+    /// another gateway listens in this `run_dir`
     Running(PathBuf),
-    /// the process there does not give its sockets away
+    /// the process in `run_dir` refused the handover
     Upgrade(PathBuf, String),
-    /// a file that the configuration names cannot be used, or it lacks what is needed
+    /// a configured file is unusable, or a required setting is missing
     Unusable(String),
-    /// something inside cannot be built
     Internal(String),
 }
 
@@ -131,7 +122,7 @@ impl App {
     /// Binds every listener of `config`, which was read at `origin`.
     ///
     /// # Errors
-    /// What of the configuration cannot be used here; the first address that cannot be bound.
+    /// Names the setting that is unusable on this machine, or the first address that cannot be bound.
     pub(crate) fn bind(config: Config, origin: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
         if let Some(origin) = &origin {
             origin.log_warnings();
@@ -140,7 +131,7 @@ impl App {
         let metrics = Arc::new(metrics);
         let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
         let tracing = TraceProvider::from_environment(&metrics).map_err(StartError::Unusable)?;
-        // Last, since nothing is different for the other one before.
+        // Last, because it is the first step with an effect on the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let mut bind = |plane: &'static str, all: &[ListenerConfig]| -> Result<Vec<_>, StartError> {
             let bind = |(name, listen): (String, &ListenerConfig)| {
@@ -177,13 +168,13 @@ impl App {
         })
     }
 
-    /// Where the data plane is bound, if it is on the network.
+    /// Returns the data plane's first network address.
     #[must_use]
     pub(crate) fn data_address(&self) -> Option<SocketAddr> {
         self.data_listeners.iter().find_map(Listener::bound_address)
     }
 
-    /// Where the status plane is bound, if it is on the network.
+    /// Returns the status plane's first network address.
     #[must_use]
     pub(crate) fn status_address(&self) -> Option<SocketAddr> {
         self.status_listeners.iter().find_map(Listener::bound_address)
@@ -192,7 +183,7 @@ impl App {
     /// Serves until it has drained; see `drain.rs`. Blocks.
     ///
     /// # Errors
-    /// When the process cannot be set up.
+    /// Returns the cause if the process cannot be set up.
     pub(crate) fn serve(self) -> Result<(), StartError> {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
@@ -322,12 +313,12 @@ impl PlaneBuilder<'_> {
     }
 }
 
-/// pingora's part of the configuration. Draining is ours (see [`Drain`]), so its own waits are zero.
+/// Returns pingora's settings. [`Drain`] does the draining, so pingora's grace period is zero.
 fn server_conf() -> ServerConf {
     ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
 }
 
-/// The process that is taken over from, if there is one and that is wanted.
+/// Connects to the process to take over from, on an upgrade.
 fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<Predecessor>, StartError> {
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
@@ -344,12 +335,12 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Resolves every agent before the first request comes.
+/// Resolves every agent before the first request.
 fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
     runtime.block_on(reload::resolve(&gateway.clusters()));
-    // A look-up that hangs is left behind.
+    // A look-up that hangs is abandoned.
     runtime.shutdown_background();
     Ok(())
 }
@@ -361,7 +352,6 @@ impl LocalEndpoint {
     }
 }
 
-/// Serves the admin plane.
 struct AdminService(Mutex<Option<(UnixListener, Router)>>, Arc<PlaneDrainSignals>);
 
 impl AdminService {
@@ -383,7 +373,7 @@ impl AdminService {
     }
 }
 
-/// Keeps replicas in touch about runs that outlive their clients.
+/// Shares runs that outlive their clients with the other replicas.
 struct ReplicationService(Arc<ReplicatedRuns>);
 
 #[async_trait]

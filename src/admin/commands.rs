@@ -1,28 +1,26 @@
-//! What the process can be told to do, by whoever may.
+//! Commands to the process: shut down, retire, reload.
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Asks for the configuration to be read again; the answer comes there.
+/// A reload; the result is sent here.
 pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
-/// What differs now, or all that is wrong.
+/// The changes, or every problem.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// How many may ask at once. What comes beyond is as good as asked: the file is read after it.
+/// Reloads that may wait. A further one by signal is dropped, since the file is read after it anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
-/// How the process is to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdminCommand {
-    /// as it does
+    /// no command yet
     Serve,
-    /// to its end
     Drain,
-    /// to its end as well, in its own time: another one has its sockets
+    /// drain within `upgrade_timeout`: another process has the sockets
     Retire,
 }
 
-/// Takes orders.
+/// Sends commands to the process.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessHandle {
     command: watch::Sender<AdminCommand>,
@@ -30,14 +28,14 @@ pub(crate) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// The orders of one process, and where it hears of those to read its configuration again.
+    /// Creates the handle, and the receiver of its reloads.
     #[must_use]
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
-        let (asks, asked) = mpsc::channel(MAX_PENDING_RELOADS);
-        (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads: asks }, asked)
+        let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
+        (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
     }
 
-    /// Lets the process end in that way. The first wish stands.
+    /// Shuts the process down. The first command wins.
     pub(crate) fn shut_down(&self, command: AdminCommand) {
         self.command.send_if_modified(|now| {
             let first = *now == AdminCommand::Serve;
@@ -48,26 +46,25 @@ impl ProcessHandle {
         });
     }
 
-    /// Waits until the process is to end.
     pub(crate) async fn wait_for_shutdown(&self) -> AdminCommand {
-        let mut wish = self.command.subscribe();
-        // This keeps a sender, so it does not fail.
-        wish.wait_for(|wish| *wish != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |wish| *wish)
+        let mut command = self.command.subscribe();
+        // Fails only if the sender is gone, and `self` holds it.
+        command.wait_for(|now| *now != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |now| *now)
     }
 
-    /// Has the configuration read again, without waiting for it.
+    /// Starts a reload of the configuration.
     pub(crate) fn trigger_reload(&self) {
         let _ = self.reloads.try_send(oneshot::channel().0);
     }
 
-    /// Has the configuration read again.
+    /// Reloads the configuration.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Lists every problem.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
-        let (ask, answer) = oneshot::channel();
+        let (request, result) = oneshot::channel();
         let gone = |_| "the process is ending".to_owned();
-        self.reloads.send(ask).await.map_err(|_| gone(()))?;
-        answer.await.map_err(|_| gone(()))?
+        self.reloads.send(request).await.map_err(|_| gone(()))?;
+        result.await.map_err(|_| gone(()))?
     }
 }

@@ -1,5 +1,5 @@
-//! The admin plane: what changes the process. It listens on a Unix socket that this user alone may open, so that whoever gets
-//! here may do it all.
+//! Routes of the admin plane, which change the process. Only this user may open its Unix socket, so there is no further
+//! authorisation.
 
 use super::commands::{AdminCommand, ProcessHandle};
 use crate::net::SwapCell;
@@ -11,24 +11,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Hands the listening sockets to the process that waits for them.
-///
-/// # Errors
-/// Why they cannot be handed over.
+/// Hands the listening sockets to the process that waits for them, or returns the cause of the failure.
 pub(crate) type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What the admin plane acts on.
 #[derive(Clone)]
 pub(crate) struct AdminState {
-    /// what is ordered
     pub(crate) process: ProcessHandle,
-    /// the configuration in effect
     pub(crate) effective_config: SwapCell<String>,
-    /// what a successor gets
     pub(crate) hand_over: HandOverFn,
 }
 
-/// The routes of the admin plane, beside those of `status`.
+/// Returns the routes of the admin plane, including those of `status`.
 pub(crate) fn router(control: AdminState, status: Router) -> Router {
     let own = Router::new()
         .route("/drain", post(drain))
@@ -61,7 +54,7 @@ async fn log_level() -> String {
     format!("{}\n", log::level())
 }
 
-/// The text is what `DIGLOT_LOG` takes; an empty one brings the default back.
+/// Accepts the syntax of `DIGLOT_LOG`; an empty text restores the default.
 async fn set_log_level(text: String) -> Response {
     match log::set_level(&text) {
         Ok(()) => log_level().await.into_response(),
@@ -69,9 +62,9 @@ async fn set_log_level(text: String) -> Response {
     }
 }
 
-/// The first step of an upgrade: the successor has the sockets too, and nothing is different yet.
+/// First step of an upgrade: sends the sockets to the successor. This process serves as before.
 async fn hand_over_sockets(State(control): State<AdminState>) -> Response {
-    // It waits for the other process.
+    // Blocks until the other process has received them.
     let handed = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
     match handed.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(()) => "handed over\n".into_response(),
@@ -79,7 +72,7 @@ async fn hand_over_sockets(State(control): State<AdminState>) -> Response {
     }
 }
 
-/// The second: the successor serves.
+/// Second step: the successor serves.
 async fn finish_takeover(State(control): State<AdminState>) -> (StatusCode, &'static str) {
     control.process.shut_down(AdminCommand::Retire);
     (StatusCode::ACCEPTED, "retiring\n")

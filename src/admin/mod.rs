@@ -1,5 +1,5 @@
-//! Two planes beside the data plane. The status plane is what a kubelet and a Prometheus ask: nothing there changes anything,
-//! and nothing is secret. The admin plane changes the process, and listens where this user alone gets in: on a Unix socket.
+//! The status plane and the admin plane. Kubelet and Prometheus send requests to the status plane, which is read-only and has
+//! no secrets. The admin plane changes the process; it listens on a Unix socket that only this user may open.
 
 mod commands;
 mod control;

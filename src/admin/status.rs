@@ -24,7 +24,6 @@ struct StatusState {
     clusters: SwapCell<Vec<Arc<Cluster>>>,
 }
 
-/// The routes of the status plane.
 pub(crate) fn router(
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
@@ -39,28 +38,27 @@ pub(crate) fn router(
         .with_state(StatusState { metrics, lifecycle, guard, clusters })
 }
 
-/// Ready while runs are taken, and every route could tell who calls. Agents are no part of that: a gateway without a ready
-/// instance would answer nobody, where one whose agents are away says so to each client, and only runs that are sent to an
-/// agent find out that it is back. With `?verbose` it says what is and what is not, in
-/// the manner of Kubernetes' own servers.
+/// Returns 200 while runs are accepted and every route can authenticate its callers. Agents do not count: without a ready
+/// instance clients would get no response at all, instead of one that names the unavailable agent, and only runs that are
+/// sent to an agent detect that it is back. `?verbose` lists each check in the format of Kubernetes' own servers.
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
     let guard = status.guard.load();
     let unusable = guard.authenticator().routes_without_keys();
-    let (code, said) = match (draining, unusable.is_empty()) {
+    let (code, summary) = match (draining, unusable.is_empty()) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
         (false, true) => (StatusCode::OK, "ok\n"),
     };
     if !query.is_some_and(|query| query.split('&').any(|one| one.split('=').next() == Some("verbose"))) {
-        return (code, said).into_response();
+        return (code, summary).into_response();
     }
     let mut report = String::new();
     let mut line = |good: bool, text: &str| {
         let sign = if good { '+' } else { '-' };
-        // A cause may hold what an issuer sent: it gets no line of its own.
+        // A cause may contain text from an issuer, which must not start a new line.
         let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        // Writing to a text never fails.
+        // Writing to a string never fails.
         let _ = writeln!(report, "[{sign}] {text}");
     };
     line(!draining, if draining { "runs draining" } else { "runs ok" });
@@ -74,8 +72,8 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     (code, report).into_response()
 }
 
-/// Answers when a drain has begun and no run is open any more. It begins none: what stops an agent asks here whether the
-/// gateway before it still needs it.
+/// Responds once a drain has begun and no run is open any more. It does not start a drain: an agent's pre-stop hook waits here
+/// until the gateway no longer needs the agent.
 async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
     status.lifecycle.wait_drained().await;
     "drained\n"

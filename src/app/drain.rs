@@ -1,14 +1,14 @@
-//! The way out of the process.
+//! Shutdown of the process.
 //!
-//! 1. Somebody wants it to end. `/readyz` says 503, and for `drain_grace` everything is taken as before: load balancers take
-//!    their time to see it. HTTP/1 clients are told to come back over another connection.
-//! 2. The listeners close, and so does each connection behind what it is doing; runs may go on for `drain_timeout`. A client of
-//!    HTTP/2 may send requests until it has heard GOAWAY: they are served as well.
-//! 3. What still runs is cut: it ends with RUN_ERROR, and its body ends cleanly.
-//! 4. The process ends when the last connection is written out.
+//! 1. On a signal or command, `/readyz` returns 503. For `drain_grace` requests are accepted as before, until load balancers
+//!    notice. HTTP/1 responses ask the client to open another connection.
+//! 2. The listeners close, and each connection closes after its current requests; runs continue for up to `drain_timeout`.
+//!    Requests that an HTTP/2 client sends before it receives GOAWAY are served.
+//! 3. Runs that are still open are cut: they end with RUN_ERROR, and their bodies end cleanly.
+//! 4. The process exits after the last connection has been written out.
 //!
-//! A process that another one has taken over from goes the same way with other times: its listeners close at once, since the
-//! other one accepts, and its runs have `upgrade_timeout`.
+//! After a handover the old process follows the same steps with other times: its listeners close at once, since its
+//! successor accepts, and its runs have `upgrade_timeout`.
 
 use super::LocalEndpoint;
 use super::notify::ServiceState;
@@ -28,27 +28,27 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time for runs to say RUN_ERROR once they are cut, and for their clients to take it.
+/// Time for cut runs to send RUN_ERROR, and for their clients to receive it.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
-/// Time for the answers of the status and admin planes.
+/// Time for the responses of the status and admin planes.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// All that may come behind the time for runs, and some more.
+/// Time for all steps after the time for runs, and a reserve.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
-/// How long clients have to use the connections that they keep to a process that was taken over from, and to hear with the
-/// answer that they should open another. Idle ones are closed behind it.
+/// Time after a handover in which the response on a keep-alive connection asks the client to open another one. Connections
+/// that are idle are closed after it.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// How long a process without runs waits for what clients sent before they heard that their connection ends. Where it has
-/// runs, that comes in beside them.
+/// Time for which a process without runs waits for requests that clients sent before they received the close of their
+/// connection. A process with runs reads them meanwhile.
 const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a process waits for keys of its issuers before it takes over all the same.
+/// Time to wait for the issuers' keys before a takeover; after it the process takes over without them.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Watches for the end, and brings it about. pingora ends the process when [`Drain::recv`] returns.
+/// Waits for a shutdown and drains. pingora ends the process when [`Drain::recv`] returns.
 pub(super) struct Drain {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
@@ -57,14 +57,13 @@ pub(super) struct Drain {
     pub(crate) process: ProcessHandle,
     pub(crate) drain_signals: Arc<PlaneDrainSignals>,
     pub(crate) local: Option<LocalEndpoint>,
-    /// who is to be told that this process serves
+    /// notified when this process serves
     pub(crate) predecessor: Mutex<Option<Predecessor>>,
     pub(crate) listening: Vec<internal_event::ListenerStarted>,
-    /// of Unix sockets; another process goes on with them
+    /// of Unix sockets; the successor takes them over
     pub(crate) socket_files: Vec<Arc<SocketFile>>,
 }
 
-/// The ways into the planes.
 #[derive(Debug, Default)]
 pub(super) struct PlaneDrainSignals {
     pub(crate) data: DrainSignal,
@@ -72,18 +71,16 @@ pub(super) struct PlaneDrainSignals {
     pub(crate) admin: DrainSignal,
 }
 
-/// Who wants the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShutdownCause {
-    /// a signal; the next one means that nobody wants to wait
+    /// a signal; the next one ends the wait
     Signal,
-    /// an order. A signal comes behind it as a matter of course, from whatever stops processes
+    /// an admin command; the service manager's signal follows it as a matter of course
     Command,
-    /// another process has the sockets. A signal means that this one is to end too, as if it had been the first
+    /// another process has the sockets; a signal shuts this one down too, like a first signal
     Successor,
 }
 
-/// The signals that the process hears.
 struct UnixSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -99,7 +96,7 @@ impl UnixSignals {
         })
     }
 
-    /// Waits for one that asks for the end.
+    /// Waits for SIGTERM or SIGINT.
     async fn wait_for_termination(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -125,7 +122,7 @@ impl ShutdownSignalWatch for Drain {
 }
 
 impl Drain {
-    /// Says that the process serves: to whoever has served so far, to whoever looks for its socket, to the log.
+    /// Notifies the predecessor, publishes the admin socket, logs the listeners and notifies the service manager.
     async fn announce_serving(&self) {
         let before = self.predecessor.lock().take();
         if let Some(before) = before {
@@ -134,11 +131,11 @@ impl Drain {
                     sleep(Duration::from_millis(20)).await;
                 }
             };
-            // The other one goes on until then; it has the keys.
+            // Until then the predecessor serves; it has the keys.
             let _ = timeout(KEYS_TIMEOUT, ready).await;
-            let told = tokio::task::spawn_blocking(|| before.confirm_takeover()).await;
-            let told = told.unwrap_or_else(|error| Err(error.to_string()));
-            internal_event::TakeoverCompleted { failure: told.err() }.emit();
+            let confirmed = tokio::task::spawn_blocking(|| before.confirm_takeover()).await;
+            let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
+            internal_event::TakeoverCompleted { failure: confirmed.err() }.emit();
             self.socket_files.iter().for_each(|file| file.take_ownership());
         }
         if let Some(local) = &self.local
@@ -146,19 +143,18 @@ impl Drain {
         {
             tracing::error!(%error, run_dir = %local.run_dir.display(), "the admin socket cannot be put in its place");
         }
-        // Said only now: whoever reads it may send a signal at once, and that drains.
+        // After all else: a reader of this line may send a signal at once, which starts the drain.
         self.listening.iter().for_each(internal_event::ListenerStarted::emit);
         ServiceState::Ready.notify();
     }
 
-    /// Waits until somebody wants the end.
     async fn serve_until_shutdown(&self, signals: &mut UnixSignals) -> ShutdownCause {
         loop {
             tokio::select! {
                 _ = signals.terminate.recv() => return ShutdownCause::Signal,
                 _ = signals.interrupt.recv() => return ShutdownCause::Signal,
                 _ = signals.hangup.recv() => self.process.trigger_reload(),
-                wish = self.process.wait_for_shutdown() => match wish {
+                command = self.process.wait_for_shutdown() => match command {
                     AdminCommand::Retire => return ShutdownCause::Successor,
                     AdminCommand::Drain | AdminCommand::Serve => return ShutdownCause::Command,
                 },
@@ -166,7 +162,7 @@ impl Drain {
         }
     }
 
-    /// Waits until the last run has ended, the time is over, or nobody wants to wait any more.
+    /// Waits until the last run has ended, the time is over, or a second signal arrives.
     async fn wait_for_runs(&self, cause: ShutdownCause, signals: &mut UnixSignals) {
         let times = self.config.load().process.clone();
         let PlaneDrainSignals { data, status, .. } = &*self.drain_signals;
@@ -177,7 +173,7 @@ impl Drain {
         self.lifecycle.advance(LifecyclePhase::Leaving);
         internal_event::ShutdownStarted { grace, successor: cause == ShutdownCause::Successor }.emit(&self.metrics);
         if cause != ShutdownCause::Successor {
-            // The service goes on with the other one, which says so itself.
+            // After a handover the successor notifies the service manager.
             ServiceState::Stopping(grace + left + SHUTDOWN_MARGIN).notify();
         }
         if cause == ShutdownCause::Successor {
@@ -214,22 +210,22 @@ impl Drain {
         }
     }
 
-    /// Takes no more connections, and asks those that there are to end.
+    /// Closes the listeners, and each connection after its current requests.
     fn start_drain(&self, timeout: Duration) {
         self.drain_signals.data.close_connections();
         self.local.iter().for_each(|local| local.handover_sockets.close());
         internal_event::DrainStarted { timeout, runs: self.lifecycle.open_runs() }.emit();
     }
 
-    /// Waits until no run is open, and no client can send another one without knowing better.
+    /// Waits until no run is open and clients have had time to receive the close of their connections.
     async fn wait_until_drained(&self) {
-        // That no connection is left is the usual case, and takes no time.
+        // Usually no connection is open any more, and this returns at once.
         let _ = timeout(IN_FLIGHT_GRACE, self.drain_signals.data.wait_drained()).await;
         self.lifecycle.advance(LifecyclePhase::Draining);
         self.lifecycle.wait_drained().await;
     }
 
-    /// Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.
+    /// Ends each open run well-formed: RUN_ERROR, then a clean end of the body.
     async fn cut_runs(&self) {
         let PlaneDrainSignals { data, status, admin } = &*self.drain_signals;
         self.lifecycle.advance(LifecyclePhase::Cut);

@@ -1,5 +1,5 @@
-//! What a service manager is told, by the protocol of systemd: a datagram of `NAME=value` lines to the socket that
-//! `NOTIFY_SOCKET` names (`sd_notify(3)`). Without that variable nobody wants to hear it.
+//! Notifies the service manager by systemd's protocol: a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET`
+//! names (`sd_notify(3)`). Without that variable nothing is sent.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,22 +12,20 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 use std::time::Duration;
 
-/// What happened to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServiceState {
-    /// it serves
     Ready,
-    /// it ends, at the latest after this time
+    /// exits at the latest after this time
     Stopping(Duration),
 }
 
 impl ServiceState {
-    /// Tells it. Where that fails there is a line in the log, and the process goes on: it is here to serve.
+    /// Sends the state. A failure is logged and the process continues to serve.
     pub(super) fn notify(self) {
         if let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())
             && let Err(error) = send(&socket, &self.to_string())
         {
-            tracing::warn!(%error, socket = %socket.display(), "the service manager cannot be told");
+            tracing::warn!(%error, socket = %socket.display(), "the service manager cannot be notified");
         }
     }
 }
@@ -35,9 +33,9 @@ impl ServiceState {
 impl fmt::Display for ServiceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The number is news where this process has taken over from the one that was started before.
+            // After a takeover the service manager does not know this process's id yet.
             ServiceState::Ready => write!(f, "READY=1\nMAINPID={}\nSTATUS=serving", process::id()),
-            // Time to end is what the configuration says, whatever the unit has for TimeoutStopSec.
+            // The configured time applies instead of the unit's TimeoutStopSec.
             ServiceState::Stopping(within) => {
                 write!(f, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC={}", within.as_micros())
             }
@@ -47,7 +45,7 @@ impl fmt::Display for ServiceState {
 
 fn send(socket: &OsStr, text: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
-        // Such a name is none of the file system (unix(7), abstract).
+        // An abstract name, outside the file system (unix(7)).
         #[cfg(target_os = "linux")]
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(socket)?,

@@ -1,17 +1,16 @@
-//! Another configuration while the gateway serves: all of it, or nothing.
+//! Reload of the configuration while the gateway serves: all of it, or nothing.
 //!
 //! ```text
 //!   SIGHUP, POST /reload ──────────┐
-//!   the file, every two seconds ───┴▶ read ─▶ check ─▶ build beside the old one ─▶ turn ─▶ let go of what is gone
-//!                                      └────────┴─────────┴─▶ refused: one line, and everything stays as it is
+//!   the file, every two seconds ───┴▶ read ─▶ check ─▶ build alongside the old one ─▶ swap ─▶ drop unused parts
+//!                                      └────────┴─────────┴─▶ refused: one line, and nothing changes
 //! ```
-//! Requests go through the stack that they came to; runs that are open keep what they began with.
+//! Requests stay in the stack in which they started; open runs keep the configuration they started with.
 //!
-//! The file is read every two seconds and compared by its content. Being told of changes (inotify) would be sooner, but not
-//! surer: a mounted ConfigMap changes by a link to another folder, beside the file that was named; some mounts (NFS, FUSE, those
-//! of virtual machines) say nothing; and queues overflow. Whoever is told still has to look from time to time, and who looks need
-//! not be told: kubelet itself takes up to a minute to bring a change. Two reads of a small file in two seconds cost nothing
-//! that can be measured.
+//! The file is read every two seconds and compared by content. Notifications (inotify) would be faster but not reliable: a
+//! mounted ConfigMap changes by a link to another folder, not in the file itself; some mounts (NFS, FUSE, those of virtual
+//! machines) send none; and queues overflow, so polling would be needed anyway. kubelet itself takes up to a minute to
+//! deliver a change. Two reads of a small file in two seconds have no measurable cost.
 
 use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
@@ -35,36 +34,34 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{interval, sleep, timeout};
 
-/// How often the file is looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
+/// Time for which a changed file must stay unchanged, so that a half-written one is not used.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// How long the names of new agents may take before the configuration is used without their addresses.
+/// Time to resolve new agents; after it the configuration is used without their addresses.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much of a digest is shown, in bytes.
+/// Bytes of the digest that are shown.
 const HASH_BYTES: usize = 6;
 
-/// Where a configuration came from.
+/// A configuration file as it was read.
 #[derive(Debug)]
 pub(crate) struct ConfigSource {
     path: PathBuf,
     digest: Sha256Digest,
-    /// as it is in effect, without secrets
+    /// without secrets
     effective_config: String,
-    /// whether the file can be read again
+    /// false for a pipe
     is_reloadable: bool,
-    /// what is doubtful about it
     warnings: Vec<ConfigProblem>,
 }
 
 impl ConfigSource {
-    /// The file at `path`, with what was read there.
+    /// Reads and checks the file at `path`.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Lists every problem.
     pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), crate::config::ConfigProblems> {
         let bytes = load::read_source(path)?;
         let EffectiveConfig { config, yaml: printed, warnings } =
@@ -82,14 +79,13 @@ impl ConfigSource {
         ))
     }
 
-    /// Logs what is doubtful about the configuration.
     pub(super) fn log_warnings(&self) {
         for ConfigProblem { line, path, message, hint, .. } in &self.warnings {
             internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();
         }
     }
 
-    /// The configuration as it is in effect, without secrets.
+    /// Returns the effective configuration without secrets.
     pub(super) fn effective_config(&self) -> String {
         self.effective_config.clone()
     }
@@ -110,26 +106,25 @@ pub(super) struct RunningState {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Keeps [`Live`] fresh: the work beside requests, and the configuration itself.
+/// Runs the background tasks, and reloads the configuration.
 pub(super) struct ConfigReloader(Mutex<Option<ReloaderState>>);
 
 struct ReloaderState {
     running: RunningState,
     origin: Option<ConfigSource>,
-    /// as the process was started
     start_config: Arc<Config>,
     requests: mpsc::Receiver<ReloadRequest>,
-    /// what the file held when it was looked at last; an error that it cannot be read
+    /// of the file at the last poll; an error if it could not be read
     seen_digest: Result<Sha256Digest, ()>,
     last_reload_ok: bool,
     tasks: HashMap<usize, AbortHandle>,
 }
 
-/// Another configuration, built and not in use yet.
+/// A new configuration that is built but not in use yet.
 struct PreparedReload {
     config: Config,
     effective_config: String,
-    /// from what is in use
+    /// from the configuration in use
     changes: ConfigChanges,
     guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
@@ -174,31 +169,31 @@ impl ReloaderState {
     async fn run(&mut self) {
         let mut poll = interval(POLL_INTERVAL);
         loop {
-            let mut asks = Vec::new();
+            let mut requests = Vec::new();
             tokio::select! {
-                ask = self.requests.recv() => match ask {
-                    Some(ask) => asks.push(ask),
-                    // Nobody can ask any more, but the file may change.
+                request = self.requests.recv() => match request {
+                    Some(request) => requests.push(request),
+                    // No more requests can arrive, but the file may change.
                     None => sleep(POLL_INTERVAL).await,
                 },
                 _ = poll.tick() => if !self.has_changed().await { continue },
             }
-            // Whoever asks while others wait gets the same answer: the file is read after all of them.
-            while let Ok(ask) = self.requests.try_recv() {
-                asks.push(ask);
+            // All requests that wait get the same result: the file is read after all of them.
+            while let Ok(request) = self.requests.try_recv() {
+                requests.push(request);
             }
-            let answer = self.reload().await;
-            for ask in asks {
-                // Whoever asked by a signal does not wait.
-                let _ = ask.send(answer.clone());
+            let result = self.reload().await;
+            for request in requests {
+                // A request by signal has no receiver.
+                let _ = request.send(result.clone());
             }
         }
     }
 
-    /// Whether the file says something else than when it was looked at last, and has settled.
+    /// Returns true if the file has changed since the last poll, and has settled.
     async fn has_changed(&self) -> bool {
         let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else { return false };
-        // It is the next process's business by then.
+        // During a shutdown the next process reads the file.
         if self.running.lifecycle.phase() != LifecyclePhase::Serving {
             return false;
         }
@@ -246,8 +241,8 @@ impl ReloaderState {
         Err(problems)
     }
 
-    /// Reads files, makes keys and compares with what is in use, beside the runtime: health checks and the connection to Redis
-    /// are served by its one thread.
+    /// Reads files, creates keys and compares with the configuration in use. On a blocking thread, since the runtime's one
+    /// thread serves health checks and the connection to Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.origin.as_ref().map(|origin| origin.path.clone()).unwrap_or_default();
         let (guard, gateway) = (self.running.guard.load(), Arc::clone(&self.running.gateway));
@@ -292,7 +287,7 @@ impl ReloaderState {
         describe_changes(&changes, &kept)
     }
 
-    /// Begins the work for what is in use, and ends that for what is not any more.
+    /// Starts the background tasks of new parts, and ends those of removed parts.
     fn sync_tasks(&mut self) {
         let clusters = self.running.gateway.clusters();
         let clusters =
@@ -307,7 +302,7 @@ impl ReloaderState {
     }
 }
 
-/// What is answered to who asked: the changes, and every time what still waits for another process.
+/// Lists the changes, and every time the keys that still need a restart.
 fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     if kept.is_empty() {
         return changes.to_string();
@@ -315,12 +310,12 @@ fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
-/// Resolves agents before the first request comes. An agent that cannot be resolved yet is no reason to wait for it.
+/// Resolves agents before their first request, and continues without those that are not resolved in time.
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }
 
-/// Takes what is configured no more out of the metrics that say how something is.
+/// Removes the gauges of issuers and upstreams that are no longer configured.
 fn forget_removed(before: &Config, now: &Config, metrics: &Metrics) {
     let issuers =
         |config: &Config| config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect::<HashSet<_>>();

@@ -1,4 +1,4 @@
-//! One process takes over from another, without a connection being refused.
+//! Handover to a new process without refusing a connection.
 //!
 //! ```text
 //!   new                                         old
@@ -6,11 +6,11 @@
 //!   waits at upgrade.sock
 //!   POST /upgrade/sockets ────────────────────▶ sends its listening sockets there
 //!   serves on them ...                          ... and so does the old one
-//!   POST /upgrade/done ───────────────────────▶ closes its own; its runs go on to their end
-//!   puts its admin.sock in the place of the old one's
+//!   POST /upgrade/done ───────────────────────▶ closes its own; its runs continue to their end
+//!   replaces the old one's admin.sock
 //! ```
-//! A listening socket that two processes have is one queue of connections: whoever closes it takes none of them away. A new
-//! process that fails on the way leaves the old one as it was. The sockets travel by pingora's hand-over.
+//! Two processes that share a listening socket share its queue of connections: closing one copy loses none of them. If the
+//! new process fails, the old one continues unchanged. pingora's handover transfers the sockets.
 
 use super::StartError;
 use crate::admin;
@@ -26,17 +26,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the sockets travel, in `run_dir`.
+/// Socket in `run_dir` for the transfer.
 const UPGRADE_SOCKET: &str = "upgrade.sock";
 
-/// What pingora has room for: sockets, and bytes of their names.
+/// pingora's limits: sockets, and bytes of their names.
 const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
-/// For each answer of the other process; pingora waits up to five seconds for one.
+/// Timeout of each response of the other process; pingora waits up to five seconds for one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The process before this one.
 #[derive(Debug)]
 pub(super) struct Predecessor {
     run_dir: PathBuf,
@@ -44,19 +43,18 @@ pub(super) struct Predecessor {
 }
 
 impl Predecessor {
-    /// Gets the sockets of the process that listens in `run_dir`.
+    /// Receives the sockets of the process that listens in `run_dir`.
     pub(super) fn connect(run_dir: &Path) -> Result<Predecessor, StartError> {
         let failed = |what: String| StartError::Upgrade(run_dir.to_owned(), what);
         let sockets = receive_sockets(run_dir).map_err(failed)?;
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
-    /// The socket of that name, once.
     pub(super) fn take_socket(&mut self, name: &str) -> Option<OwnedFd> {
         self.sockets.remove(name)
     }
 
-    /// Tells it that this one serves. Blocks.
+    /// Reports that this process serves. Blocks.
     pub(super) fn confirm_takeover(self) -> Result<(), String> {
         match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(ANSWER_TIMEOUT)) {
             Ok(answer) if answer.status == 202 => Ok(()),
@@ -69,7 +67,7 @@ impl Predecessor {
 fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     let path = run_dir.join(UPGRADE_SOCKET);
     let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
-    // Of an upgrade that failed.
+    // Left by an upgrade that failed.
     let _ = fs::remove_file(&path);
     let waiting = std::thread::spawn(move || {
         let mut fds = Fds::new();
@@ -90,8 +88,8 @@ fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     Ok(names.into_iter().zip(fds.into_iter().map(own)).collect())
 }
 
-/// The listening sockets of this process, for the one after it. They are closed here when the process takes no more
-/// connections: a socket that nobody accepts from would keep clients waiting.
+/// Copies of this process's listening sockets for its successor. They are closed when the process stops accepting: clients
+/// would hang in the queue of an open socket.
 #[derive(Clone, Debug)]
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 
@@ -101,7 +99,7 @@ impl HandoverSockets {
         Ok(HandoverSockets(Arc::new(Mutex::new(copies.collect::<io::Result<_>>()?))))
     }
 
-    /// Sends them to whoever waits in `run_dir`. Blocks.
+    /// Sends the sockets to the process that waits in `run_dir`. Blocks.
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
         let path = run_dir.join(UPGRADE_SOCKET);
         let name = path.to_str().ok_or("run_dir is no UTF-8")?;
@@ -123,10 +121,10 @@ impl HandoverSockets {
     }
 }
 
-/// Names for the sockets of a plane: by what is configured, so that the next process finds them.
+/// Names the sockets of a plane by their configured addresses, so that the next process finds them.
 pub(super) fn socket_names(plane: &str, all: &[ListenerConfig]) -> Vec<String> {
     let number = |index: usize| all[..index].iter().filter(|one| one.address == all[index].address).count();
-    // They travel with blanks between them.
+    // pingora sends the names separated by blanks.
     let plain = |name: String| name.replace(char::is_whitespace, "%20");
     let name =
         |(index, listen): (usize, &ListenerConfig)| plain(format!("{plane}={}#{}", listen.address, number(index)));

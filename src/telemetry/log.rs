@@ -1,4 +1,4 @@
-//! The log: stderr, one line each, JSON unless a person is watching.
+//! The log: one line per event on stderr, JSON unless stderr is a terminal.
 
 use super::internal_event;
 use std::fmt::Display;
@@ -12,25 +12,25 @@ use tracing_subscriber::filter::LevelFilter;
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// pingora reports every dropped connection as an error of its own, and every try of a hand-over; what matters of it is logged
-/// by us. Under load its pool of connections says at level error that a kept one is still being looked at; it takes a new one.
+/// pingora logs every dropped connection and every attempt of a handover as an error; internal events cover what matters.
+/// Under load its connection pool logs at level error that a pooled connection is still being checked; it opens a new one.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
                               pingora_load_balancing=off";
 
-/// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
-/// behind it, must not make runs wait.
+/// Lines that may wait for a slow reader of stderr. Further ones are dropped: an unread log or a full disk must not delay
+/// runs.
 const MAX_BUFFERED_LINES: usize = 8192;
 
-/// The log while it is open. Dropping it writes out what waits, for a second at the most.
+/// Writes out the waiting lines on drop, for at most a second.
 #[must_use]
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
-/// Starts logging for the whole process. A filter that cannot be meant is complained of, and the default taken. Calling
-/// it again changes nothing.
+/// Starts logging for the whole process. For an invalid filter it logs a warning and uses the default. Calling it again
+/// changes nothing.
 pub(crate) fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
-    let asked = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
-    let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
+    let filter = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
+    let read = filter.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
     let mistake = read.as_ref().err().cloned();
     let filter = read.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let (stderr, guard) = NonBlockingBuilder::default()
@@ -64,7 +64,7 @@ pub(crate) fn init() -> LogGuard {
     LogGuard(guard)
 }
 
-/// Says in the log what would otherwise be lines of another form among its own.
+/// Logs a panic, whose default message would break the log's format.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place: &dyn Display = panic.location().map_or(&"an unknown place", |place| place);
     let payload = panic.payload();
@@ -72,7 +72,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
 
-/// The filter in use, once there is a log.
+/// Reads and replaces the filter in use.
 struct LogFilterHandle {
     get: Box<dyn Fn() -> String + Send + Sync>,
     set: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
@@ -80,31 +80,29 @@ struct LogFilterHandle {
 
 static FILTER_HANDLE: OnceLock<LogFilterHandle> = OnceLock::new();
 
-/// What is logged now, as [`FILTER_VARIABLE`] says it.
+/// Returns the filter in use, in the syntax of [`FILTER_VARIABLE`].
 #[must_use]
 pub(crate) fn level() -> String {
     FILTER_HANDLE.get().map(|level| (level.get)()).unwrap_or_default()
 }
 
-/// Logs by another filter from now on.
+/// Replaces the filter.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Describes the mistake in the filter.
 pub(crate) fn set_level(text: &str) -> Result<(), String> {
     let text = text.trim();
     let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
     FILTER_HANDLE.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
 }
 
-/// Reads a filter.
-///
 /// # Errors
-/// What is wrong with it.
+/// Describes the mistake.
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {
-    // EnvFilter takes any other word for a target, which silences everything else, and nothing at all for a level.
+    // EnvFilter parses any other word as a target, which silences everything else, and an empty text as a level.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    // Spans in brackets may hold commas of their own; EnvFilter judges those.
+    // Spans in brackets may contain commas; EnvFilter checks those.
     let stray = words.filter(|_| !text.contains('[')).find(|word| {
         let level = word.rsplit_once('=').map_or(*word, |(_, level)| level.trim());
         !is_level(level)

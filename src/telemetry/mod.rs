@@ -1,4 +1,4 @@
-//! What the gateway says about itself: metrics as one table, one struct for each thing that happens, and traces.
+//! Metrics as one table, log events as one struct each, and traces.
 
 pub mod label;
 pub mod metric;

@@ -190,7 +190,7 @@ async fn keeps_running_without_a_service_manager() {
     let mut command = diglot();
     command.arg("serve").arg("--config").arg(&config).env("NOTIFY_SOCKET", folder.0.join("nobody"));
     let mut gateway = Gateway::start_listening(command).await;
-    gateway.next_log("the service manager cannot be told").await;
+    gateway.next_log("the service manager cannot be notified").await;
     eventually("readiness", async || (gateway.get_status("/readyz").await.status == 200).then_some(())).await;
 }
 
