@@ -143,7 +143,7 @@ impl SpanRecording {
             RunOutcome::Finished | RunOutcome::Cancelled => {}
             // Nothing is wrong with the gateway or the agent when its client leaves or has an old credential.
             RunOutcome::ClientGone | RunOutcome::Unread | RunOutcome::Expired => {
-                span.set_attribute(attribute("error.type", code))
+                span.set_attribute(attribute("error.type", code));
             }
             RunOutcome::AgentError
             | RunOutcome::UpstreamError

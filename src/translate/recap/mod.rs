@@ -189,7 +189,7 @@ impl Recap {
             EventType::StateSnapshot => self.state.set_snapshot(row, &event),
             EventType::StateDelta => self.state.add_change(&event, RecapFrame::verbatim(&wire, data)),
             _ if !self.is_in_snapshot(row) => {
-                push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client))
+                push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client));
             }
             EventType::MessagesSnapshot => {
                 let unchanged = self.messages.replace(&event, self.client);
