@@ -12,7 +12,6 @@ use crate::event::Event;
 
 /// Translates one direction of one run: reader and writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
-    /// Emits the canonical events of an event of an own shape.
     fn read(&mut self, row: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>));
 
     /// Records a canonical event that the engine read.
@@ -27,7 +26,6 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Completes an outgoing event of an own shape.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
 
-    /// Returns the bytes buffered for later events.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -37,7 +35,6 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 pub(crate) struct ReleasedEvents<'a> {
     /// buffered events, to be written first
     pub(crate) earlier: Vec<Event<'static>>,
-    /// the current event, unless it was buffered
     pub(crate) current: Option<Event<'a>>,
 }
 

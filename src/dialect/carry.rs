@@ -55,7 +55,6 @@ const DISPLACED_VALUE: &str = "$extra";
 /// the reader and is dropped on the way back.
 const CANONICAL_TYPE: &str = json::TYPE;
 
-/// Adds `own` to `metadata.<dialect>` of `event`.
 pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     if own.is_empty() {
         return;
@@ -144,7 +143,6 @@ fn name_is_stable(key: &MemberKey<'_>) -> bool {
 /// The content of the dialect's [`CarryLocation`].
 #[derive(Debug, Default)]
 pub(crate) struct CarriedMembers {
-    /// canonical-only members
     pub(crate) canonical: Members<'static>,
     /// the carried canonical type of the event, if noted
     pub(crate) canonical_type: Option<String>,
@@ -152,7 +150,6 @@ pub(crate) struct CarriedMembers {
     pub(crate) rest: Option<Json<'static>>,
 }
 
-/// Splits the value of a dialect's `location` into its parts.
 #[must_use]
 pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
     let members = json::parse_members(extra).unwrap_or_default();
@@ -209,13 +206,11 @@ pub(crate) fn wrap_canonical(
     Some(json::to_object(&extra))
 }
 
-/// Returns true for a key that is written `name`.
 #[must_use]
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name
 }
 
-/// Removes the member called `name` from `members` and returns it.
 pub(crate) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
     let at = members.iter().position(|(key, _)| is_named(key, name))?;
     Some(members.remove(at).1)
@@ -236,7 +231,6 @@ pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Fie
     names.iter().filter_map(field).filter(|field| admits(*field)).collect()
 }
 
-/// Returns the value of a note that lists members.
 #[must_use]
 pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();

@@ -9,7 +9,6 @@ use crate::dialect::table::ContentParts;
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
-/// Separator of text parts that are joined to one string.
 const SEPARATOR: &str = "\n";
 
 const BINARY: &str = "binary";
@@ -23,7 +22,6 @@ const VALUE: &str = "value";
 /// Sources of a media part, and the equivalent member of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
-/// Returns the type of the media part for a media type.
 fn media_kind(mime_type: &str) -> &'static str {
     match mime_type.split('/').next() {
         Some("image") => "image",
@@ -104,7 +102,6 @@ fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
 
-/// Types of parts with a media source.
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
 /// Returns true if all parts are text or media with data or a URL: other parts exist since 1.0.

@@ -68,7 +68,6 @@ impl DialectOverrides {
     }
 }
 
-/// Returns the rows of a dialect, including those that are AG-UI's own.
 fn collect_rows(base: &'static Dialect) -> Vec<EventRow> {
     let mut rows = base.rows.to_vec();
     if base.fallback == FallbackPolicy::PassThrough {

@@ -138,7 +138,6 @@ impl PeerDialect {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
     }
 
-    /// Returns the dialects that may still be detected.
     #[must_use]
     pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
         if self.is_auto { ALL.to_vec() } else { vec![self.dialect] }

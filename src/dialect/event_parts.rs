@@ -3,7 +3,6 @@
 use super::carry;
 use crate::event::{Event, Field, Members};
 
-/// An event read from a dialect.
 pub(crate) struct IncomingEvent<'a> {
     /// canonical event with the members of the row
     pub(crate) event: Event<'a>,
@@ -23,11 +22,9 @@ impl<'a> IncomingEvent<'a> {
 
 /// An event to be written, sorted by the dialect's row.
 pub(crate) struct OutgoingEvent<'a> {
-    /// members that the dialect has
     pub(crate) members: Members<'a>,
     /// the dialect's own members, carried until now
     pub(crate) extensions: Members<'static>,
-    /// canonical-only members
     pub(crate) canonical: Members<'a>,
     /// canonical type of this event, if it is not the row's
     pub(crate) canonical_type: Option<&'static str>,

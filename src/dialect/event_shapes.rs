@@ -10,7 +10,6 @@ use std::borrow::Cow;
 /// Under `extra["ag-ui"]`: members that the chunk lacked.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
-/// Returns a canonical event as a JSON value.
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
         object.string_member(json::TYPE, event.kind.wire());
@@ -142,12 +141,10 @@ pub(crate) fn restore_absent(event: &mut Event<'_>) {
 /// Note, on a start and on the arguments after it: they were one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
-/// Removes the note of a start before it is written.
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
     carry::take(&mut outgoing.extensions, ARGS_IN_START);
 }
 
-/// Returns the tool call id of an event, empty if it has none.
 pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }

@@ -21,15 +21,12 @@ pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 /// unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
-/// The bytes of a list entry in addition to its text.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// Returns the bytes of a buffered event.
 pub(crate) fn event_cost(event: &Event<'_>) -> usize {
     ENTRY_OVERHEAD + members_cost(&event.members)
 }
 
-/// Returns the bytes of a buffered text.
 pub(crate) const fn text_cost(text: &str) -> usize {
     ENTRY_OVERHEAD + text.len()
 }
@@ -57,7 +54,6 @@ pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     IDS.iter().filter_map(|field| event.get(*field)).map(|id| text_cost(id.as_str())).sum()
 }
 
-/// Returns true for kinds that can introduce retained ids.
 pub(crate) const fn introduces_ids(kind: EventType) -> bool {
     matches!(
         kind,

@@ -95,7 +95,6 @@ pub struct OwnShape {
 }
 
 impl OwnShape {
-    /// Returns a form with all properties unset.
     pub(crate) const fn new(description: &'static str) -> Self {
         OwnShape { description, is_whole_message: false, null_is_absent: false, text_member: None }
     }
@@ -130,7 +129,6 @@ impl EventShape {
 }
 
 impl EventRow {
-    /// Returns the row of AG-UI's own event.
     pub(super) const fn plain(kind: EventType) -> EventRow {
         EventRow {
             wire: kind.wire(),
@@ -148,7 +146,6 @@ impl EventRow {
         }
     }
 
-    /// Returns true for an event that the dialect has.
     pub(super) const fn is_native(&self) -> bool {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }

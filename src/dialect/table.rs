@@ -17,7 +17,6 @@ pub struct Dialect {
     pub fallback: FallbackPolicy,
     /// The place for canonical-only members.
     pub carry_location: CarryLocation,
-    /// The messages that it accepts, in requests and snapshots.
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
     /// Members with other names in its messages and requests.
@@ -68,23 +67,19 @@ pub enum FallbackPolicy {
     Custom,
 }
 
-/// The messages that a dialect accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFormat {
     pub(crate) roles: &'static [&'static str],
     /// roles and message members that only peers from a version on accept
     pub(crate) since: &'static [(&'static str, PeerVersion)],
     pub(crate) fields: &'static [Field],
-    /// form of content
     pub(crate) parts: ContentParts,
     /// version from which on peers ignore unknown members of a request's messages; `None` for all versions
     pub(crate) lenient_since: Option<PeerVersion>,
 }
 
-/// The forms of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentParts {
-    /// always text
     Never,
     /// text and media, as AG-UI 1.0 has them
     Media,
@@ -92,7 +87,6 @@ pub(crate) enum ContentParts {
     Binary(PeerVersion),
 }
 
-/// The requests that a dialect accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
@@ -142,7 +136,6 @@ impl Dialect {
         self.carry_location == CarryLocation::Native
     }
 
-    /// Returns true if the dialect has an event of type `wire`.
     #[must_use]
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()

@@ -25,7 +25,6 @@ impl ToolName {
         Some(Self::from_static(text))
     }
 
-    /// Returns the name for a constant in a table.
     pub(super) const fn from_static(text: &str) -> Self {
         let (mut name, from, mut at) = ([0; MAX_LEN], text.as_bytes(), 0);
         while at < from.len() {

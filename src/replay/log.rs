@@ -84,7 +84,7 @@ pub(crate) struct RunLog {
     changed: Notify,
 }
 
-/// What precedes the first chunk.
+/// The state before the first chunk.
 #[derive(Debug)]
 enum LogBase {
     Recap(Box<Recap>),
@@ -103,7 +103,7 @@ struct LogState {
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
-    /// when the last reader left; meaningful without readers
+    /// time when the last reader left; meaningful without readers
     unread_since: Instant,
     /// a write that waits for readers
     write_waker: Option<Waker>,

@@ -137,7 +137,7 @@ pub(crate) struct RunQuery {
     pub(crate) run: ReplayKey,
     /// dialect of the route's clients
     pub(crate) side: PeerDialect,
-    /// where to resume
+    /// position to resume at
     pub(crate) cursor: Option<Cursor>,
 }
 

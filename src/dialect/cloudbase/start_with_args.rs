@@ -9,7 +9,6 @@ use crate::dialect::row::EventRow;
 use crate::dialect::table::Dialect;
 use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
 
-/// The member of a start with all arguments.
 pub(super) const ARGS_MEMBER: &str = "args";
 
 /// Buffers a start to be written until its arguments, which follow directly or not at all.

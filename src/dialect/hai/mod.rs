@@ -35,7 +35,6 @@ pub mod block {
     pub(crate) const THINKING: &str = "thinking";
     /// true if the client collapses the thinking
     pub(crate) const COLLAPSE: &str = "collapse";
-    /// type of a text block
     pub(crate) const TEXT: &str = "text";
     /// id of the block in its message, next to `delta`
     pub(crate) const BLOCK_ID: &str = "blockId";
@@ -56,9 +55,7 @@ pub mod collaboration {
     pub(crate) const TASKS: &str = "tasks";
     /// progress, in the content of the activity
     pub(crate) const STATUS: &str = "status";
-    /// the status from the start on
     pub(crate) const RUNNING: &str = "running";
-    /// the status after the end
     pub(crate) const DONE: &str = "done";
 }
 

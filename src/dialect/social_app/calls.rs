@@ -19,7 +19,6 @@ struct OpenToolCall {
     name: OptionalJson,
     message_id: OptionalJson,
     stage: OptionalJson,
-    /// text of the arguments
     args: OptionalJson,
 }
 
@@ -60,7 +59,6 @@ impl OpenToolCalls {
         self.open.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.is_same(id)))
     }
 
-    /// Records the start of a call.
     pub(crate) fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
         self.register(&parts.event.members, &parts.extensions);
         // The call's other events repeat the added members, too.
@@ -133,7 +131,6 @@ impl OpenToolCalls {
         self.remove(&id);
     }
 
-    /// Records a start to be written.
     pub(crate) fn write_start(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         add_fillers(outgoing, tool_call::START_FILLERS);
         self.register(&outgoing.members, &outgoing.extensions);
@@ -263,7 +260,6 @@ pub(super) fn add_fillers(outgoing: &mut OutgoingEvent<'_>, fillers: &'static [(
     }
 }
 
-/// Removes the members that [`add_fillers`] added.
 pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let Some(names) = carry::take(&mut parts.event.members, FILLED_MEMBERS) else {
         return;

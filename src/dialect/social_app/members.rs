@@ -5,9 +5,7 @@ const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 
 /// Members of TEXT_MESSAGE_END (§3.4).
 pub(super) mod text_end {
-    /// the whole text
     pub(crate) const TEXT: &str = "answer";
-    /// outcome of the work
     pub(crate) const STATUS: &str = "status";
     /// status of an aborted text
     pub(crate) const FAILED: &str = "failed";

@@ -118,7 +118,6 @@ fn take_role(own: &mut Members<'_>) -> Json<'static> {
     }
 }
 
-/// Emits the `ui_schema` of a message as an activity.
 fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut(Event<'_>)) {
     let shown = own.iter().position(|(key, value)| {
         carry::is_named(key, text_end::UI_SCHEMA)
@@ -176,9 +175,7 @@ struct BufferedMessage {
     events: Vec<Event<'static>>,
 }
 
-/// The result of buffering one event.
 pub(super) enum BufferResult<'a> {
-    /// it is buffered
     Buffered,
     /// it is the end: the message as its end event
     Complete(Event<'static>),
