@@ -60,6 +60,11 @@
 //! - Nothing that a client or an agent sends becomes a metric label, nor does their identity: labels are names from the
 //!   configuration and closed lists.
 
+#![cfg_attr(
+    not(all(feature = "server", feature = "otel")),
+    allow(dead_code, unused_imports, reason = "a build with fewer features uses less of the crate")
+)]
+
 pub mod event;
 
 pub mod codec;

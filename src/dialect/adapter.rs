@@ -1,25 +1,24 @@
-//! A dialect's own reading and writing, for events that no shared shape describes.
+//! The interface of a dialect's own code, for events that no shared shape describes.
 //!
 //! ```text
 //!   reading   frame ─▶ parts by the row ─▶ adapter.read ─▶ canonical events
 //!   writing   canonical event ─▶ adapter.buffer ─▶ parts by the row ─▶ adapter.write ─▶ frame
 //! ```
-//! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` alone.
+//! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` only.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
 use crate::event::Event;
 
-/// One direction of one run in a dialect of its own kind: the reader has one, and the writer another one.
+/// Translates one direction of one run: reader and writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
-    /// Reads an event of an own shape and emits the canonical events that it is.
     fn read(&mut self, row: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>));
 
-    /// Takes note of a canonical event that the engine read.
+    /// Records a canonical event that the engine read.
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Holds an event until others have come, or lets it pass. `canonical_type` is the chunk that the event was unfolded
-    /// from, the empty text when it stands for nothing.
+    /// Buffers an event until later ones arrive, or passes it through. `canonical_type` is the chunk that the event was
+    /// expanded from, empty for an event that the gateway added.
     fn buffer<'a>(&mut self, event: Event<'a>, _canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         ReleasedEvents::pass(event)
     }
@@ -27,18 +26,15 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Completes an outgoing event of an own shape.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
 
-    /// Returns the bytes that are held for later events.
     fn held_bytes(&self) -> usize {
         0
     }
 }
 
-/// The events to write now.
 #[derive(Default)]
 pub(crate) struct ReleasedEvents<'a> {
-    /// events that were held, to be written first
+    /// buffered events, to be written first
     pub(crate) earlier: Vec<Event<'static>>,
-    /// the event that came, unless it is held
     pub(crate) current: Option<Event<'a>>,
 }
 
@@ -47,7 +43,7 @@ impl<'a> ReleasedEvents<'a> {
         ReleasedEvents { earlier: Vec::new(), current: Some(event) }
     }
 
-    /// One event that was put together from those that were held.
+    /// Returns one event that was merged from buffered ones.
     pub(crate) fn merged(event: Event<'static>) -> Self {
         ReleasedEvents { earlier: vec![event], current: None }
     }

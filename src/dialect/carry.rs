@@ -1,23 +1,23 @@
-//! Carrying: the two homes of what the other side cannot say (`translation.md` §2).
+//! Carrying members that the other side has no field for (`translation.md` §2).
 //!
 //! ```text
 //! dialect ──▶ canonical   own members        ──▶ metadata.<dialect>
-//! canonical ──▶ dialect   canonical-only ones ──▶ extra["ag-ui"]              (Home::Extra)
-//!                                                 metadata["diglot.ag-ui"]    (Home::Metadata)
+//! canonical ──▶ dialect   canonical-only ones ──▶ extra["ag-ui"]              (CarryLocation::Extra)
+//!                                                 metadata["diglot.ag-ui"]    (CarryLocation::Metadata)
 //! ```
 //!
-//! Under the dialect's own key, a name that begins with `$` is a note of the gateway's about the event's form, not a member
-//! of it.
+//! Under the dialect's key, a name that begins with `$` is the gateway's note about the event's form, not a member of
+//! it.
 
 use crate::codec::json;
 use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
-/// The place in a dialect for what only canonical AG-UI has.
+/// The place in a dialect for canonical-only members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarryLocation {
-    /// it is said as it is: the dialect is canonical
+    /// no place needed: the dialect is canonical
     Native,
     /// in the member `extra["ag-ui"]`, of events and of messages
     Extra,
@@ -26,7 +26,7 @@ pub enum CarryLocation {
 }
 
 impl CarryLocation {
-    /// The member that takes what only canonical AG-UI can say, and the key in it that is ours.
+    /// Returns the member that carries canonical-only members, and the gateway's key in it.
     #[must_use]
     pub const fn carry_member(self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -38,24 +38,23 @@ impl CarryLocation {
     }
 }
 
-/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
+/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no such event.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
-/// Key in `metadata` under which the gateway carries what it had to take out.
+/// Key in `metadata` for values that the gateway had to remove.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-/// Note: these members are JSON texts of values that were no strings.
+/// Note: these members are JSON texts of values that were not strings.
 pub(crate) const AS_JSON_NOTE: &str = "$json";
 
-/// Note under our key: the value that stood in its place, and could not take ours in because it is no object, an empty
-/// one, or has that key.
+/// Note under the gateway's key: the value that the carrying object replaced because it was not an object, was empty or
+/// already had that key.
 const DISPLACED_VALUE: &str = "$extra";
 
-/// The member under our key that says which canonical event this one stands for. The empty text: none, the event only
-/// shows something to the reader and vanishes on the way back.
+/// The member under the gateway's key with the canonical type of the event. Empty: the event only displays something to
+/// the reader and is dropped on the way back.
 const CANONICAL_TYPE: &str = json::TYPE;
 
-/// Adds `own` to `metadata.<dialect>` of `event`.
 pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     if own.is_empty() {
         return;
@@ -64,13 +63,13 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     event.set(Field::Metadata, merged);
 }
 
-/// The metadata object `old` with `own` added to its member `dialect`.
+/// Returns the metadata object `old` with `own` added to its member `dialect`.
 #[must_use]
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
         Some((_, Some(members))) => members,
-        // Nothing that can take a member in: it is kept beside ours.
+        // The value cannot hold a member: it is kept as a note.
         Some((old, None)) => vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())],
     };
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
@@ -89,7 +88,7 @@ pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     json::to_object(&metadata)
 }
 
-/// Puts notes that nobody took back to where they were carried: they are no members of an event.
+/// Moves unused notes back to the place where they were carried: they are not members of an event.
 pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
     let is_note = |(key, _): &(MemberKey<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
     if !own.iter().any(is_note) {
@@ -101,9 +100,9 @@ pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
     set(own, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Takes the dialect's own material out of a metadata object: what was carried for it, and the rest of the object.
+/// Splits a metadata object into the members carried for the dialect and the rest of the object.
 ///
-/// Members for which `splices` is false stay in the rest: the event says them itself, so they cannot stand beside it.
+/// Members for which `splices` is false stay in the rest, since the event has them itself.
 #[must_use]
 pub(crate) fn unpack(
     metadata: Json<'_>,
@@ -132,8 +131,8 @@ pub(crate) fn unpack(
     (own, rest)
 }
 
-/// Whether a member called so reads back under the same name: `type` is the event's own, and `run_id` would be read as
-/// `runId`.
+/// Returns true for a member that reads back under the same name: `type` belongs to the event, and `run_id` would be
+/// read as `runId`.
 fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
         MemberKey::Known(_) => true,
@@ -141,18 +140,16 @@ fn name_is_stable(key: &MemberKey<'_>) -> bool {
     }
 }
 
-/// What the home of canonical material held: canonical members, what the event stands for, and what was there besides.
+/// The content of the dialect's [`CarryLocation`].
 #[derive(Debug, Default)]
 pub(crate) struct CarriedMembers {
-    /// members that only canonical AG-UI has
     pub(crate) canonical: Members<'static>,
-    /// the canonical type that the event stands for, where that is noted
+    /// the carried canonical type of the event, if noted
     pub(crate) canonical_type: Option<String>,
-    /// the home without ours, when anything is left of it
+    /// the remaining value, if not empty
     pub(crate) rest: Option<Json<'static>>,
 }
 
-/// Takes the value of a dialect's `home` apart.
 #[must_use]
 pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
     let members = json::parse_members(extra).unwrap_or_default();
@@ -179,7 +176,8 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
-/// The value of a dialect's `home`: what was there, and ours beside it. `None` when there is nothing to say.
+/// Returns the value for a dialect's `location`: the existing value plus the carried members; `None` when both are
+/// empty.
 #[must_use]
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
@@ -208,26 +206,24 @@ pub(crate) fn wrap_canonical(
     Some(json::to_object(&extra))
 }
 
-/// Returns true for a key that is written `name`.
 #[must_use]
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name
 }
 
-/// Takes the member called `name` out of `members`.
 pub(crate) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
     let at = members.iter().position(|(key, _)| is_named(key, name))?;
     Some(members.remove(at).1)
 }
 
-/// The key of a member that is the dialect's own.
+/// Returns the key of a dialect's own member.
 #[must_use]
 pub(crate) fn extension_key(name: &'static str) -> MemberKey<'static> {
     MemberKey::Other(Cow::Borrowed(name))
 }
 
-/// Takes a note that lists members out of what was carried: those of them that `known` admits. Notes come back from
-/// clients, so what they say is checked like anything else from outside.
+/// Removes a note that lists members from the carried ones and returns those that `admits` accepts. Clients send the
+/// notes back, so their content is validated.
 pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
     let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -235,7 +231,6 @@ pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Fie
     names.iter().filter_map(field).filter(|field| admits(*field)).collect()
 }
 
-/// The value of a note that lists members.
 #[must_use]
 pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
@@ -249,10 +244,10 @@ fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
     }
 }
 
-/// Note: these members were numbers where ids are texts.
+/// Note: these members were numbers where ids are strings.
 const NUMBERS_NOTE: &str = "$numbers";
 
-/// An id that is a number becomes the text of it, and the note says so.
+/// Replaces numeric ids with their text, and notes it.
 pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
     let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
         MemberKey::Known(field)
@@ -272,7 +267,7 @@ pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Memb
     }
 }
 
-/// Undoes [`name_numbers`].
+/// Reverses [`stringify_number_ids`].
 pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Members<'_>) {
     for field in take_fields(own_members, NUMBERS_NOTE, |field| IDS.contains(&field)) {
         let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
@@ -285,12 +280,12 @@ pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Me
 
 const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];
 
-/// Notes that the value of `field` was no string and became its JSON text.
+/// Notes that the value of `field` is the JSON text of a value that was not a string.
 pub(crate) fn note_json(own_members: &mut Members<'_>, field: Field) {
     own_members.push((extension_key(AS_JSON_NOTE), json::to_array(&[Json::string(field.camel())])));
 }
 
-/// Takes the note of [`note_json`]: whether the value of `field` has to be written as JSON again.
+/// Removes the note of [`note_json`]; returns true if `field` must be written as JSON again.
 pub(crate) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
     take(own_members, AS_JSON_NOTE).is_some_and(|note| {
         json::parse_elements(&note).is_some_and(|all| all.iter().any(|one| one.is_str(field.camel())))

@@ -1,4 +1,4 @@
-//! Content parts of messages: what a dialect without them shows, and the `binary` parts of AG-UI before 1.0
+//! Content parts of messages: the text for dialects without parts, and the `binary` parts of AG-UI before 1.0
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
 use super::carry;
@@ -9,7 +9,6 @@ use crate::dialect::table::ContentParts;
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
-/// Text between the text parts of a message that becomes one string.
 const SEPARATOR: &str = "\n";
 
 const BINARY: &str = "binary";
@@ -20,10 +19,9 @@ const FILENAME: &str = "filename";
 const MIME_TYPE: &str = "mimeType";
 const VALUE: &str = "value";
 
-/// Sources of a media part, and the member of a `binary` part that says the same.
+/// Sources of a media part, and the equivalent member of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
-/// The kind of media part that a media type makes.
 fn media_kind(mime_type: &str) -> &'static str {
     match mime_type.split('/').next() {
         Some("image") => "image",
@@ -33,7 +31,7 @@ fn media_kind(mime_type: &str) -> &'static str {
     }
 }
 
-/// The list with its `binary` parts turned into media parts. `None` when it has none.
+/// Turns `binary` parts into media parts; `None` if there are none.
 pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     let parts = json::parse_elements(content)?;
     let mut changed = false;
@@ -50,7 +48,7 @@ pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     changed.then(|| json::to_array(&read))
 }
 
-/// Data is preferred to a URL, a URL to the id of a file.
+/// Reads one part, preferring data to a URL and a URL to a file id.
 fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(part)?;
     if !carry::take(&mut members, json::TYPE)?.is_str(BINARY) {
@@ -68,14 +66,15 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     Some(json::build_object(|object| {
         object.string_member(json::TYPE, media_kind(&mime.text().unwrap_or_default()));
         object.member(SOURCE, source.as_str());
-        // File name and whatever else the part has; the real client puts the name there too.
+        // File name and all other members; the real client puts the name there too.
         if !members.is_empty() {
             object.member(METADATA, json::to_object(&members).as_str());
         }
     }))
 }
 
-/// Content for a side, and the parts themselves where the content does not give them back. `open`: what is carried is taken.
+/// Returns the content for a peer, and the original parts if the content loses any of them. `open`: the peer accepts
+/// carried members.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
@@ -86,7 +85,7 @@ pub(crate) fn write<'a>(
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
         ContentParts::Never => flat(),
-        // A tool's result has parts from 1.0 on.
+        // Tool results have parts since 1.0.
         ContentParts::Binary(_) if role.is_some_and(|role| role.is_str("tool")) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
         ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
@@ -97,16 +96,15 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true where content may be a list. In events it is fatal to 0.0.35 and 0.0.39 (measured); what a request may hold is said by the
-/// seed (`content: string | InputContent[]`), unless the agent is known to be older than that.
+/// Returns true where content may be a list. In events lists are fatal to 0.0.35 and 0.0.39 (measured); in requests the
+/// seed allows them (`content: string | InputContent[]`), unless the agent is known to be older.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
 
-/// Types of parts that say where their media are.
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Returns true where all parts are text, or media that are said by data or URL: what else there is came with 1.0.
+/// Returns true if all parts are text or media with data or a URL: other parts exist since 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
         let mut members = json::parse_members(part)?;
@@ -122,7 +120,7 @@ fn is_inline(content: &Json<'_>) -> bool {
     json::parse_elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
-/// Parts with media as `binary`, and whether that is all that they said. `None` when nothing of them can be said so.
+/// Returns the parts with media as `binary`, and whether nothing was lost; `None` if no part can be written so.
 fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
     let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
@@ -130,7 +128,7 @@ fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     (!list.is_empty()).then(|| (json::to_array(&list), exact))
 }
 
-/// One part, and whether that is all that it said.
+/// Returns one part, and whether nothing was lost.
 fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     let mut members = json::parse_members(part)?;
     let kind = carry::take(&mut members, json::TYPE)?;
@@ -138,15 +136,15 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
         return write_binary(&kind, members);
     }
     let text = carry::take(&mut members, TEXT)?;
-    let said = json::build_object(|object| {
+    let part = json::build_object(|object| {
         object.string_member(json::TYPE, TEXT);
         object.member(TEXT, text.as_str());
     });
-    Some((said, members.is_empty()))
+    Some((part, members.is_empty()))
 }
 
-/// A media part as `binary`. What reading put into `metadata` is a member of the part again. A source without a media type
-/// gets an empty one: "empty string for a now-required field is allowed" [spec versioning].
+/// Writes a media part as `binary`. Members that reading moved to `metadata` are members of the part again. A source
+/// without a media type gets an empty one: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;
@@ -155,26 +153,26 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
     let value = carry::take(&mut source, VALUE)?;
     let mime = carry::take(&mut source, MIME_TYPE);
     let metadata = carry::take(&mut members, METADATA);
-    let said_more = metadata.as_ref().and_then(json::parse_members).unwrap_or_default();
-    // What reading would prefer to the source cannot stand beside it.
+    let other_metadata = metadata.as_ref().and_then(json::parse_members).unwrap_or_default();
+    // A member that reading would prefer to the source cannot accompany it.
     let is_own = |(key, value): &(MemberKey<'_>, Json<'_>)| {
         let mut names = SOURCE_MEMBERS[at + 1..].iter().map(|(_, name)| *name).chain([FILENAME]);
         value.json_type() == JsonType::String && names.any(|name| carry::is_named(key, name))
     };
-    let own: Members<'_> = said_more.iter().filter(|member| is_own(member)).cloned().collect();
+    let own: Members<'_> = other_metadata.iter().filter(|member| is_own(member)).cloned().collect();
     let exact = mime.as_ref().and_then(Json::text).is_some_and(|mime| kind.is_str(media_kind(&mime)))
         && (members.is_empty() && source.is_empty())
-        && (metadata.is_none() || (own.len() == said_more.len() && !own.is_empty()));
-    let said = json::build_object(|object| {
+        && (metadata.is_none() || (own.len() == other_metadata.len() && !own.is_empty()));
+    let part = json::build_object(|object| {
         object.string_member(json::TYPE, BINARY);
         object.member(MIME_TYPE, mime.as_ref().map_or("\"\"", Json::as_str));
         object.member(SOURCE_MEMBERS[at].1, value.as_str());
         own.iter().for_each(|member| object.copy_member(member, false));
     });
-    Some((said, exact))
+    Some((part, exact))
 }
 
-/// The text of all text parts: what a dialect without parts can show.
+/// Joins all text parts, for a dialect without parts.
 pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let parts = json::parse_elements(value).unwrap_or_default();
     let texts: Vec<String> = parts
@@ -187,7 +185,6 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     texts.join(SEPARATOR)
 }
 
-/// Returns true for a list of content parts.
 #[must_use]
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {
     value.json_type() == JsonType::Array

@@ -1,29 +1,29 @@
-//! A dialect of the operator's own: a built-in one with other names, words and strip rules.
+//! An operator's own dialect: a built-in one with other names, values and strip rules.
 
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
-/// The differences from the dialect that is extended.
+/// The differences from the extended dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
-    /// its own name
+    /// name of the new dialect
     pub name: String,
-    /// what it extends
+    /// extended dialect
     pub base: &'static Dialect,
-    /// types of events: what the base calls them, and what it calls them
+    /// event types: the base's name, the new name
     pub events: Vec<(String, String)>,
-    /// members of events, messages and requests: what AG-UI calls them, and what it calls them
+    /// members of events, messages and requests: AG-UI's name, the new name
     pub fields: Vec<(Field, String)>,
-    /// values: the member, what AG-UI says, and what it says
+    /// values: the member, AG-UI's value, the new value
     pub values: Vec<(Field, String, String)>,
-    /// members of events that must not leave the gateway, besides those of the base
+    /// members of events that must not leave the gateway, in addition to the base's
     pub strip: Vec<String>,
 }
 
 impl DialectOverrides {
-    /// The dialect. It lives as long as the process: tables are `'static`, and a configuration has a few of them.
+    /// Builds the dialect, which is never freed: tables are `'static`, and a configuration has a few of them.
     #[must_use]
     pub fn into_dialect(self) -> &'static Dialect {
         let DialectOverrides { name, base, events, fields, values, strip } = self;
@@ -49,7 +49,7 @@ impl DialectOverrides {
             name: leak(name),
             rows: Vec::leak(rows),
             fallback: base.fallback,
-            // What is called otherwise cannot be passed through as it came.
+            // An event with other names cannot be passed through unchanged.
             carry_location: if base.carry_location == CarryLocation::Native {
                 CarryLocation::Metadata
             } else {
@@ -68,7 +68,6 @@ impl DialectOverrides {
     }
 }
 
-/// The rows of a dialect, those included that are AG-UI's own there.
 fn collect_rows(base: &'static Dialect) -> Vec<EventRow> {
     let mut rows = base.rows.to_vec();
     if base.fallback == FallbackPolicy::PassThrough {

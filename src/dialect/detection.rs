@@ -1,39 +1,38 @@
-//! By what one tells the dialects apart: for routes that say `auto`, and for `diglot detect`.
+//! Detection of the dialect of a peer, for routes with `auto` and for `diglot detect`.
 //!
-//! A sign is something that only one dialect says, or that only its document prints. The rows stand in the order in which
-//! they are asked: of two dialects whose signs an event has, the one whose row comes first has it.
+//! A pattern is a feature that only one dialect has, or that only its document prints. The rows are tried in order: the
+//! first that matches decides.
 
 use super::{AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, CLOUDBASE, Dialect, HAI, PeerDialect, SOCIAL_APP};
 
-/// What an event has to be like.
+/// A condition on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventPattern {
-    /// its type begins so
+    /// its type has this prefix
     TypePrefix(&'static str),
     /// it is of this type and has this member
     HasMember(&'static str, &'static str),
     /// it is of this type and lacks this member
     LacksMember(&'static str, &'static str),
-    /// it is the first of its stream, and of another type
+    /// it is the first of its stream and of another type
     FirstIsNot(&'static str),
 }
 
-/// One sign in a stream.
+/// One pattern and its dialect.
 #[derive(Debug)]
 pub struct DetectionRule {
-    /// whose it is
+    /// detected dialect
     pub dialect: &'static Dialect,
-    /// what it is
     pub(crate) pattern: EventPattern,
-    /// the same in words, for a log
+    /// the pattern in words, for logs
     pub description: &'static str,
 }
 
-const fn rule(dialect: &'static Dialect, mark: EventPattern, words: &'static str) -> DetectionRule {
-    DetectionRule { dialect, pattern: mark, description: words }
+const fn rule(dialect: &'static Dialect, pattern: EventPattern, description: &'static str) -> DetectionRule {
+    DetectionRule { dialect, pattern, description }
 }
 
-/// Every sign, the first that fits decides.
+/// All rules in order of precedence.
 pub static DETECTION_RULES: &[DetectionRule] = &[
     rule(&HAI, EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* is HAI's own"),
     rule(&HAI, EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"), "AGENT_COLLABORATIVE_MESSAGE_* is HAI's own"),
@@ -117,29 +116,28 @@ pub static DETECTION_RULES: &[DetectionRule] = &[
 ];
 
 impl EventPattern {
-    /// Whether an event has this mark: of the type `wire`, with the members of these names, and the first of its stream or
-    /// not.
+    /// Returns true for a match with an event of type `wire`, the members that `has` accepts, and its position
+    /// (`first`) in the stream.
     #[must_use]
     pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
             EventPattern::TypePrefix(start) => wire.starts_with(start),
             EventPattern::HasMember(own, member) => wire == own && has(member),
             EventPattern::LacksMember(own, member) => wire == own && !has(member),
-            // An error may stand alone anywhere.
+            // An error may be the only event in any dialect.
             EventPattern::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
         }
     }
 }
 
 impl PeerDialect {
-    /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
-    /// of AG-UI takes, and which reads all of AG-UI.
+    /// Returns a peer whose dialect is detected from its events. Until then AG-UI before 1.0 is used: every AG-UI agent
+    /// accepts its requests, and it reads all of AG-UI.
     #[must_use]
     pub fn new_auto() -> Self {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
     }
 
-    /// The dialects that the side may turn out to speak.
     #[must_use]
     pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
         if self.is_auto { ALL.to_vec() } else { vec![self.dialect] }

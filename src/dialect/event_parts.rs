@@ -1,20 +1,18 @@
-//! An event taken apart by its row: what the row says, what only the dialect has, and what only canonical AG-UI has.
+//! An event split by its row: mapped members, dialect-only members and canonical-only members.
 
 use super::carry;
 use crate::event::{Event, Field, Members};
 
-/// An event of the dialect, taken apart by its row.
 pub(crate) struct IncomingEvent<'a> {
-    /// the canonical event as far as the row says it
+    /// canonical event with the members of the row
     pub(crate) event: Event<'a>,
-    /// the dialect's own members
     pub(crate) extensions: Members<'a>,
-    /// members of the event that `extra` held: canonical already, whatever the dialect makes of such a value
+    /// members restored from `extra`: already canonical, so the dialect's values do not apply to them
     pub(crate) restored_fields: Vec<Field>,
 }
 
 impl<'a> IncomingEvent<'a> {
-    /// The canonical event, which carries the members of `dialect`.
+    /// Returns the canonical event, which carries the own members of `dialect`.
     pub(crate) fn into_event(self, dialect: &str) -> Event<'a> {
         let IncomingEvent { mut event, extensions, .. } = self;
         carry::pack(&mut event, dialect, extensions);
@@ -22,14 +20,12 @@ impl<'a> IncomingEvent<'a> {
     }
 }
 
-/// An event on its way out, sorted by what the dialect's row says.
+/// An event to be written, sorted by the dialect's row.
 pub(crate) struct OutgoingEvent<'a> {
-    /// members that the dialect says as they are
     pub(crate) members: Members<'a>,
-    /// the dialect's own, carried until now
+    /// the dialect's own members, carried until now
     pub(crate) extensions: Members<'static>,
-    /// members that only canonical AG-UI has
     pub(crate) canonical: Members<'a>,
-    /// the canonical event that this one stands for, when it is not the row's own
+    /// canonical type of this event, if it is not the row's
     pub(crate) canonical_type: Option<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! Shapes that are one event in both dialects: members that a peer writes in another way, read and written.
+//! Reading and writing of shapes that map one event to one event but write members differently.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{carry, content_parts};
@@ -7,10 +7,9 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
 use std::borrow::Cow;
 
-/// Under `extra["ag-ui"]`: this member was not said by the chunk.
+/// Under `extra["ag-ui"]`: members that the chunk lacked.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
-/// A whole canonical event as a value.
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
         object.string_member(json::TYPE, event.kind.wire());
@@ -18,7 +17,7 @@ pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     })
 }
 
-/// An event that stands for a chunk, as that chunk.
+/// Turns an event that was expanded from a chunk back into that chunk.
 pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
         event.kind = kind;
@@ -27,7 +26,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// A run boundary needs a message id and a role over there: the run's id and "assistant", unless it said others.
+/// Adds the message id and role that the dialect requires on a run boundary: the run's id and "assistant" by default.
 pub(crate) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
     let has = |field: Field| outgoing.extensions.iter().any(|(key, _)| *key == MemberKey::Known(field));
     let (has_id, has_role) = (has(Field::MessageId), has(Field::Role));
@@ -42,7 +41,7 @@ pub(crate) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// A text that was a JSON value over there is one again.
+/// Turns a text that was a JSON value in the dialect back into one.
 pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     if carry::take_json_note(&mut outgoing.extensions, field)
         && let Some(text) = get(&outgoing.members, field).and_then(Json::text).map(Cow::into_owned)
@@ -52,7 +51,7 @@ pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     }
 }
 
-/// A result whose message had no id over there has none again; an empty id that is canonical is not taken for that.
+/// Removes the id of a result whose message had none in the dialect; a canonical empty id is kept.
 pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
     if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
@@ -62,7 +61,7 @@ pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Content parts are said as their text; the parts themselves are carried.
+/// Writes content parts as their text and carries the parts.
 pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     let Some(parts) = get(&outgoing.members, Field::Content).filter(|content| content.json_type() == JsonType::Array)
     else {
@@ -76,7 +75,7 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.
+/// Marks missing run ids as valid where the dialect does not require them, so that they need no repair.
 pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     for field in [Field::ThreadId, Field::RunId] {
         if parts.event.get(field).is_none() {
@@ -88,21 +87,21 @@ pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
 /// Note: the message of this result had an empty id.
 pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
-/// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
-/// results would be one message to a client that keeps messages by their ids.
+/// Supplies the message id of a result, since it is not required here and its absence needs no repair. An empty id
+/// counts as absent: two results would be one message to a client that keys messages by id.
 pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
-    let said = parts.event.get(Field::MessageId);
-    let unnamed = said.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
+    let id_member = parts.event.get(Field::MessageId);
+    let unnamed = id_member.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
     if unnamed {
         parts.extensions.push((carry::extension_key(EMPTY_ID_NOTE), Json::from_trusted("true")));
     }
-    if unnamed || said.is_none() {
+    if unnamed || id_member.is_none() {
         let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
         parts.event.set(Field::MessageId, tool_result_id(&call));
     }
 }
 
-/// A value that is no string becomes its JSON text, and the note says so.
+/// Replaces a value that is not a string with its JSON text, and notes it.
 pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
@@ -114,7 +113,7 @@ pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     }
 }
 
-/// Whether a value has to become its JSON text. A piece of text that is null adds nothing, whereas a call may well have
+/// Returns true for a value to be replaced with its JSON text. A null text delta adds nothing, whereas a call may have
 /// returned null.
 fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     match value.json_type() {
@@ -124,12 +123,12 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
+/// Returns the id of a tool result's message that the agent did not name: always the same for the same call.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Takes out again what unfolding had to add to a chunk.
+/// Removes the members that expanding added to a chunk.
 pub(crate) fn restore_absent(event: &mut Event<'_>) {
     let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
     for name in json::parse_elements(&list).unwrap_or_default() {
@@ -139,15 +138,13 @@ pub(crate) fn restore_absent(event: &mut Event<'_>) {
     }
 }
 
-/// Note, on a start and on the arguments that follow it: they were one event.
+/// Note, on a start and on the arguments after it: they were one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
-/// Takes the note of a start out of what is written.
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
     carry::take(&mut outgoing.extensions, ARGS_IN_START);
 }
 
-/// The call that an event is about; the empty text where it names none.
 pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }

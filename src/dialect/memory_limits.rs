@@ -1,34 +1,32 @@
-//! How much a run may have the gateway hold: memory stays bounded whatever an agent sends.
+//! Memory limits of a run: memory stays bounded for any agent.
 //!
 //! ```text
-//!   waits      events that leave later (`sequence`, `answer`, `call`)        at most the route's frame, or WAITING
-//!   is kept    ids that are remembered until the run ends (guard, readers)   at most KEPT
+//!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
+//!   retained   ids kept until the run ends (guard, readers)             at most RETAINED_IDS_LIMIT
 //! ```
-//! What waits is one frame in the end, or many that were held up, so the limit of a frame is its limit. Both are looked at
-//! behind every frame of the agent: over the limit the run ends with `frame_too_large`, and what waited leaves before that.
-//! A frame more than the limit may be held at that time. The opening that `auto` remembers is one frame.
+//! Buffered events become one frame in the end, or are many delayed frames, so the frame limit applies to them. Both
+//! are checked after every frame of the agent: over the limit, the buffered events leave and the run ends with
+//! `frame_too_large`. Up to one frame more than the limit may be buffered then. `auto` buffers one frame at the
+//! opening.
 
 use crate::event::{Event, EventType, Field, Members};
 
-/// The bytes that may wait on a route whose frames are smaller than this: what waits is many frames there.
+/// The buffer limit in bytes of a route with a smaller frame limit: the buffer has many frames there.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// The bytes of ids that are kept for one run. With ids of usual length that is 200,000 messages, calls and steps.
+/// The limit in bytes of the ids retained for one run: 200,000 messages, calls and steps with ids of usual length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
-/// The longest id that is kept in lists that a snapshot fills: those are as long as a conversation may be, and take a longer
-/// one as it comes.
+/// The longest id retained in lists that a snapshot fills, which are as long as a conversation may be; longer ids pass
+/// unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
-/// The bytes of a list entry besides its text.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// Returns the bytes that an event occupies while it is held.
 pub(crate) fn event_cost(event: &Event<'_>) -> usize {
     ENTRY_OVERHEAD + members_cost(&event.members)
 }
 
-/// Returns the bytes that a text occupies while it is held.
 pub(crate) const fn text_cost(text: &str) -> usize {
     ENTRY_OVERHEAD + text.len()
 }
@@ -37,7 +35,7 @@ fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
-/// What is kept for good of an event: the ids that it introduces.
+/// Returns the bytes of the ids that an event introduces, which are retained.
 pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,
@@ -49,14 +47,13 @@ pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
         Field::ToolCallName,
         Field::Name,
     ];
-    // The start of a message that thinking overtakes is kept whole, and noted here.
+    // The start of a message that is deferred for thinking is buffered whole, and counted here.
     if event.kind == EventType::ReasoningStart {
         return event_cost(event);
     }
     IDS.iter().filter_map(|field| event.get(*field)).map(|id| text_cost(id.as_str())).sum()
 }
 
-/// Returns true for kinds that can introduce ids that are kept.
 pub(crate) const fn introduces_ids(kind: EventType) -> bool {
     matches!(
         kind,

@@ -1,10 +1,10 @@
-//! The dialects: one folder each, which holds the dialect's table and the code that only this dialect needs.
+//! The dialects: one folder each, with the dialect's table and the code that only this dialect needs.
 //!
-//! A table has rows against the canonical vocabulary: the name of an event, the canonical event that it is, the members
-//! that it can hold, and the shape ([`EventShape`]) that connects the two. The engine in `translate/` implements the shapes
-//! that two dialects or more share, and calls a dialect's adapter for its own ones. No code describes a pair of dialects.
+//! A row of a table maps an event to the canonical vocabulary: its name, its canonical event, its members, and the
+//! shape ([`EventShape`]) that connects the two. The engine in `translate/` implements the shapes that several dialects
+//! share, and calls a dialect's adapter for its own ones. No code describes a pair of dialects.
 //!
-//! To add a dialect: one folder here, one line in [`ALL`], one folder of golden cases.
+//! Adding a dialect needs one folder here, one line in [`ALL`] and one folder of golden cases.
 
 pub(crate) mod carry;
 pub(crate) mod event_parts;
@@ -46,10 +46,10 @@ pub(crate) use table::{ContentParts, RunInputFormat};
 pub use table::{Dialect, FallbackPolicy, ValueAlias};
 pub use tool_name::ToolName;
 
-/// Every dialect that the gateway speaks, the canonical one first.
+/// All built-in dialects, the canonical one first.
 pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &CLOUDBASE, &SOCIAL_APP];
 
-/// The dialect called `name`.
+/// Returns the built-in dialect called `name`.
 #[must_use]
 pub fn find_by_name(name: &str) -> Option<&'static Dialect> {
     ALL.iter().copied().find(|dialect| dialect.name == name)

@@ -1,10 +1,10 @@
-//! One side of a route: a dialect and the options that a peer of it may need.
+//! One side of a route: a dialect and its options.
 
 use super::peer_version::PeerVersion;
 use super::table::{Dialect, ValueAlias};
 use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
 
-/// Whether streamed text is written as plain strings or as output blocks.
+/// The form of streamed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextFormat {
     /// `"delta": "text"`
@@ -14,7 +14,7 @@ pub enum TextFormat {
     Blocks,
 }
 
-/// How member names are spelt when written. Reading accepts both.
+/// The spelling of written member names. Reading accepts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberCase {
     /// `messageId`
@@ -24,7 +24,7 @@ pub enum MemberCase {
     Snake,
 }
 
-/// In what timestamps count.
+/// The unit of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampUnit {
     /// numbers below 10^11 are seconds, others milliseconds; milliseconds are written
@@ -36,38 +36,38 @@ pub enum TimestampUnit {
     Seconds,
 }
 
-/// One side of a route: a dialect and its options.
+/// One side of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerDialect {
-    /// the dialect
+    /// its dialect
     pub dialect: &'static Dialect,
-    /// how it takes text
+    /// form of streamed text
     pub text_format: TextFormat,
-    /// how it spells members
+    /// spelling of member names
     pub member_case: MemberCase,
-    /// which version of it the peer has
+    /// version of the peer
     pub peer_version: PeerVersion,
-    /// in what its timestamps count
+    /// unit of its timestamps
     pub timestamp_unit: TimestampUnit,
-    /// the tool that asks its user what an interrupt asks
+    /// tool whose calls stand for interrupts
     pub interrupt_tool: ToolName,
-    /// words of the peer's own for values, before those of the dialect
+    /// the peer's own values, with precedence over the dialect's
     pub value_aliases: &'static [ValueAlias],
-    /// names of CUSTOM events that are errors of the run
+    /// names of CUSTOM events that are run errors
     pub error_events: &'static [&'static str],
-    /// Whether the dialect is only where one begins: what the peer says decides.
+    /// True while the dialect is only a default, to be replaced by the detected one.
     pub is_auto: bool,
 }
 
 impl PeerDialect {
-    /// The dialect with its default options.
+    /// Returns the dialect with its default options.
     #[must_use]
     pub fn new(dialect: &'static Dialect) -> Self {
         PeerDialect {
             dialect,
             text_format: TextFormat::default(),
             member_case: MemberCase::default(),
-            // Who has no versions is no older peer.
+            // A dialect without versions has no older peers.
             peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
             timestamp_unit: TimestampUnit::default(),
             interrupt_tool: ToolName::from_static(DEFAULT_INTERRUPT_TOOL),
@@ -77,34 +77,34 @@ impl PeerDialect {
         }
     }
 
-    /// What a route calls it.
+    /// Returns the name in the configuration.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.is_auto { AUTO } else { self.dialect.name }
     }
 }
 
-/// Name of the option of a dialect that knows interrupts as calls of a tool.
+/// Name of the option of dialects whose interrupts are calls of a tool.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl PeerDialect {
-    /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
+    /// Returns the tool whose calls are interrupts, if the dialect has no other form of them.
     #[must_use]
     pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
         self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
 
-/// What `client` and `agent` of a route are called when what they say decides.
+/// Value of a route's `client` and `agent` that enables detection.
 pub const AUTO: &str = "auto";
 
-/// What a choice sets.
+/// Applies a choice.
 pub type OptionSetter = fn(&mut PeerDialect);
 
-/// One choice of an option: its name, the word for the choice, and what it sets.
+/// One choice of an option: the option, the choice and its effect.
 pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
-/// Every option that is a choice between words.
+/// All options with a fixed list of choices.
 pub const OPTION_CHOICES: &[OptionChoice] = &[
     ("content", "string", |side| side.text_format = TextFormat::String),
     ("content", "blocks", |side| side.text_format = TextFormat::Blocks),
@@ -124,7 +124,7 @@ pub const OPTION_CHOICES: &[OptionChoice] = &[
     ("pin", "0.1", |side| side.peer_version = PeerVersion::V0_1),
 ];
 
-/// The choices of the option called `name`.
+/// Returns the choices of the option called `name`.
 pub fn choices_for(name: &str) -> impl Iterator<Item = &'static OptionChoice> {
     OPTION_CHOICES.iter().filter(move |(option, ..)| *option == name)
 }

@@ -1,4 +1,4 @@
-//! A row of a dialect's table: one event against the canonical vocabulary, and the closed set of shapes.
+//! A row of a dialect's table: one event mapped to the canonical vocabulary, and the closed set of shapes.
 
 use super::peer_version::PeerVersion;
 use crate::event::{EventType, Field};
@@ -8,44 +8,44 @@ use crate::event::{EventType, Field};
 pub struct EventRow {
     /// value of `type`
     pub wire: &'static str,
-    /// the canonical event it is
+    /// its canonical event
     pub kind: EventType,
-    /// how the two differ
+    /// difference between the two
     pub shape: EventShape,
-    /// canonical members that this event can say as they are; everything else is carried
+    /// canonical members that this event has; all others are carried
     pub fields: FieldSet,
-    /// members that this event calls by another name
+    /// members with another name in this event
     pub field_aliases: &'static [(Field, &'static str)],
-    /// the version of the peer from which on the row is not written any more
+    /// peer version from which on the row is not written
     pub until: Option<PeerVersion>,
-    /// where the dialect's document defines it
+    /// place of the definition in the dialect's document
     pub seed: &'static str,
 }
 
-/// The canonical members that an event can hold.
+/// The canonical members of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSet {
     /// these
     Only(&'static [Field]),
-    /// whatever its kind has, but for these
+    /// all members of its kind except these
     AllBut(&'static [Field]),
 }
 
-/// How an event of a dialect differs from its canonical counterpart. Each shape is one reading and one writing in
-/// `translate/`.
+/// The difference between an event of a dialect and its canonical counterpart. Each shape is one reading and one
+/// writing in `translate/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
-    /// other names at most
+    /// no difference except names
     Plain,
     /// boundaries of a run: `messageId` and `role` in place of thread and run ids
     RunBoundary,
     /// an error that may be nested in an `error` member
     MaybeNestedError,
-    /// a start that is held until the first text, because thinking may stand before it
+    /// a start that is buffered until the first text, because thinking may precede it
     DeferredStart,
     /// a delta that is a string or an output block
     OutputBlock,
-    /// an end that says the role again
+    /// an end that repeats the role
     EndWithRole,
     /// a delta that may be an object instead of its JSON text
     ObjectDelta,
@@ -55,47 +55,46 @@ pub enum EventShape {
     PatchWithFrom,
     /// a list of messages
     MessageList,
-    /// a message between agents, told in three events: an activity and its changes
+    /// a message between agents in three events: an activity and its changes
     Collaboration(CollaborationStep),
-    /// an event without a canonical word yet: it travels whole, as CUSTOM
+    /// an event without a canonical counterpart, which travels whole as CUSTOM
     NonCanonical,
-    /// a canonical event that the dialect has no word for: it travels whole, as CUSTOM
+    /// a canonical event without a counterpart in the dialect, which travels whole as CUSTOM
     Unsupported,
     /// a chunk, which becomes start, content and end
     ExpandedChunk,
-    /// a boundary of a run that need not say its ids
+    /// a boundary of a run with optional ids
     OptionalIds,
-    /// a start that always says its role
+    /// a start that always has its role
     ExplicitRole,
-    /// a piece of text that must not be empty
+    /// a text delta that must not be empty
     NonEmptyDelta,
-    /// how a run ended, as far as the peer's version knows it
+    /// the outcome of a run, as far as the peer's version has it
     VersionedOutcome,
     /// thinking whose messages have no ids
     ThinkingWithoutIds,
     /// thinking without a span around its messages
     ThinkingWithoutSpan,
-    /// an error that is said in an `error` member
+    /// an error in an `error` member
     NestedError,
-    /// a form that only this dialect has: its adapter reads and writes it
+    /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }
 
-/// A form that only one dialect has, read and written by the dialect's adapter.
+/// A form of one dialect only, which the dialect's adapter reads and writes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnShape {
-    /// how the event differs from its canonical counterpart, for the page of dialects
+    /// difference from the canonical counterpart, for the page of dialects
     pub description: &'static str,
-    /// whether the event is a whole message, so that a conversation cannot be continued in the middle of one
+    /// true for a whole message, so that a conversation cannot continue in the middle of one
     pub(crate) is_whole_message: bool,
-    /// whether a null stands for a required member that is absent
+    /// true if a required member may be null instead of absent
     pub(crate) null_is_absent: bool,
-    /// the dialect's member in which the event has text that its row does not list
+    /// the dialect's text member that the row does not list
     pub(crate) text_member: Option<&'static str>,
 }
 
 impl OwnShape {
-    /// A form without any of the properties.
     pub(crate) const fn new(description: &'static str) -> Self {
         OwnShape { description, is_whole_message: false, null_is_absent: false, text_member: None }
     }
@@ -104,7 +103,7 @@ impl OwnShape {
 /// The three events of a message between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollaborationStep {
-    /// who asks whom
+    /// the two agents
     Start,
     /// one task
     Content,
@@ -113,7 +112,7 @@ pub enum CollaborationStep {
 }
 
 impl EventShape {
-    /// The properties of an own form.
+    /// Returns the own shape, if it is one.
     #[must_use]
     pub const fn own_shape(self) -> Option<&'static OwnShape> {
         match self {
@@ -122,7 +121,7 @@ impl EventShape {
         }
     }
 
-    /// Returns true where every event of the row's kind is written by this row. The other rows are found by their shape.
+    /// Returns true if this row writes all events of its kind. The other rows are found by their shape.
     #[must_use]
     pub(crate) const fn writes_its_kind(self) -> bool {
         !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
@@ -130,12 +129,11 @@ impl EventShape {
 }
 
 impl EventRow {
-    /// AG-UI's own event.
     pub(super) const fn plain(kind: EventType) -> EventRow {
         EventRow {
             wire: kind.wire(),
             kind,
-            // Messages are said by the dialect's own names and words, whatever the event is called.
+            // Messages use the dialect's names and values even in an AG-UI event.
             shape: if matches!(kind, EventType::MessagesSnapshot) {
                 EventShape::MessageList
             } else {
@@ -148,13 +146,12 @@ impl EventRow {
         }
     }
 
-    /// Returns true for an event of the dialect, false for a canonical one that the dialect does not have.
     pub(super) const fn is_native(&self) -> bool {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
 
-    /// Whether this event can say `field` as it is. Every event can say when it happened; metadata is where things are
-    /// carried, so it is never just said.
+    /// Returns true if this event has `field`. Every event has a timestamp; metadata carries members, so it is never
+    /// written unchanged.
     #[must_use]
     pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
@@ -165,7 +162,6 @@ impl EventRow {
         }
     }
 
-    /// Returns the name of `field` in this event.
     #[must_use]
     pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
         let own = self.field_aliases.iter().find(|(own, _)| *own == field);

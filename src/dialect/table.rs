@@ -1,4 +1,4 @@
-//! The form of a dialect's table.
+//! The types of a dialect's table.
 
 use super::adapter::DialectAdapter;
 use super::carry::CarryLocation;
@@ -9,38 +9,36 @@ use crate::event::{EventType, Field};
 /// One dialect, described against AG-UI 1.0.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its name in configuration, metrics and as the key under which its own material is carried in `metadata`.
+    /// Its name in the configuration, in metrics, and as the key of its own members in `metadata`.
     pub name: &'static str,
-    /// Its events. The first row of a kind is the one that is written.
+    /// Its events. The first row of a kind is the one to be written.
     pub rows: &'static [EventRow],
     /// The treatment of canonical kinds that have no row.
     pub fallback: FallbackPolicy,
-    /// The place for what only canonical AG-UI has.
+    /// The place for canonical-only members.
     pub carry_location: CarryLocation,
-    /// The messages that it accepts, in requests and snapshots.
     pub(crate) message: MessageFormat,
-    /// The requests that it accepts.
     pub(crate) input: RunInputFormat,
-    /// Members that its messages and requests call otherwise.
+    /// Members with other names in its messages and requests.
     pub(crate) field_aliases: &'static [(Field, &'static str)],
-    /// Values that it says in words of its own.
+    /// Values with other names.
     pub value_aliases: &'static [ValueAlias],
-    /// Members that the dialect says on every event, from the start of the run.
+    /// Members on every event, from the start of the run.
     pub(crate) common_fields: &'static [Field],
     /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
     /// True where a frame has an `event:` line with the event's type.
     pub(crate) has_event_line: bool,
-    /// Names of the options in [`PeerDialect`](super::PeerDialect) that mean something here.
+    /// Names of the options in [`PeerDialect`](super::PeerDialect) that apply here.
     pub option_names: &'static [&'static str],
-    /// Makes what reads or writes the events of shape [`EventShape::Own`]; `None` where there are none.
+    /// Creates the reader or writer of events of shape [`EventShape::Own`]; `None` if there are none.
     pub(crate) adapter: Option<NewAdapter>,
 }
 
 /// Creates the adapter of a dialect for one stream.
 pub(crate) type NewAdapter = fn(&'static Dialect) -> Box<dyn DialectAdapter>;
 
-/// Tables are the same only if they are one: there is no second copy of any.
+/// Equality is identity: a table has no second copy.
 impl PartialEq for Dialect {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -49,47 +47,42 @@ impl PartialEq for Dialect {
 
 impl Eq for Dialect {}
 
-/// A value of a member that a dialect says otherwise.
+/// A value of a member with another name in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueAlias {
-    /// which member
+    /// member
     pub field: Field,
-    /// what canonical AG-UI says
+    /// canonical value
     pub canonical: &'static str,
-    /// what the dialect says
+    /// the dialect's value
     pub wire: &'static str,
-    /// Whether the word is read as the canonical value. Where several values share a word it is not: the value is carried.
+    /// True if the dialect's value is read as the canonical one. It is false if several values share it: the value is
+    /// carried.
     pub is_reversible: bool,
 }
 
 /// The treatment of the kinds and types that a dialect's table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
-    /// the dialect is AG-UI for the rest: it says them all as they are
+    /// the dialect has all of AG-UI's others, and writes them unchanged
     PassThrough,
     /// they travel as CUSTOM with a prefixed name and the whole event as value
     Custom,
 }
 
-/// The messages that a dialect accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFormat {
-    /// roles it knows
     pub(crate) roles: &'static [&'static str],
-    /// roles, and members of messages, that peers know only from a version on
+    /// roles and message members that only peers from a version on accept
     pub(crate) since: &'static [(&'static str, PeerVersion)],
-    /// canonical members of a message that it knows
     pub(crate) fields: &'static [Field],
-    /// what content may be besides a text
     pub(crate) parts: ContentParts,
-    /// from which version on a peer takes messages of a request with more in them than it knows; `None` for always
+    /// version from which on peers ignore unknown members of a request's messages; `None` for all versions
     pub(crate) lenient_since: Option<PeerVersion>,
 }
 
-/// Whether content may be a list of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentParts {
-    /// always a text
     Never,
     /// text and media, as AG-UI 1.0 has them
     Media,
@@ -97,16 +90,15 @@ pub(crate) enum ContentParts {
     Binary(PeerVersion),
 }
 
-/// The requests that a dialect accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
     Current,
-    /// the 0.x form, all seven members always there and nothing else: what every older agent accepts
+    /// the 0.x form, always with all seven members and no others, which every older agent accepts
     SevenMembers,
 }
 
-/// The events of AG-UI as they are, for dialects that only differ in some.
+/// AG-UI's own rows, for dialects that replace only some.
 static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
     let mut rows = [EventRow::plain(EventType::ALL[0]); EventType::ALL.len()];
     let mut at = 0;
@@ -118,7 +110,7 @@ static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
 };
 
 impl Dialect {
-    /// The row of the event that is written `wire` here, and its position in [`Self::labels`].
+    /// Returns the row of the event `wire`, and its position in [`Self::labels`].
     #[must_use]
     pub(crate) fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
     where
@@ -128,7 +120,7 @@ impl Dialect {
         own.or_else(|| self.plain_row(EventType::from_wire(wire)?))
     }
 
-    /// The first version of a peer that says `wire` itself, where older ones have another word for it, or none.
+    /// Returns the first peer version with the event `wire`, if older ones have another event instead, or none.
     #[must_use]
     pub(crate) fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
         let kind = EventType::from_wire(wire)?;
@@ -136,25 +128,23 @@ impl Dialect {
         row.until
     }
 
-    /// Returns true where its peers have versions that accept different events.
+    /// Returns true if its peers have versions that accept different events.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.option_names.contains(&"pin")
     }
 
-    /// Returns true for canonical AG-UI itself.
     #[must_use]
     pub(crate) fn is_canonical(&self) -> bool {
         self.carry_location == CarryLocation::Native
     }
 
-    /// Returns true for the type of an event of this dialect.
     #[must_use]
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
     }
 
-    /// The row that writes the canonical `kind` for a peer of this version, and its position in [`Self::labels`].
+    /// Returns the row that writes `kind` for a peer of this version, and its position in [`Self::labels`].
     #[must_use]
     pub fn row_for_kind(&self, kind: EventType, pin: PeerVersion) -> Option<(usize, &'static EventRow)> {
         let writes =
@@ -163,19 +153,19 @@ impl Dialect {
         own.or_else(|| self.plain_row(kind))
     }
 
-    /// The row that [`Dialect::row_of`] found for `kind`, by its position.
+    /// Returns the row that [`Dialect::row_for_kind`] found for `kind`, by its position.
     #[must_use]
     pub(crate) fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
         self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
-    /// The row of this shape, which is one of those that stand once.
+    /// Returns the row of this shape, which must be one that occurs once.
     #[must_use]
     pub(crate) fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    /// Returns true where a message is one event, so that a snapshot cannot continue it.
+    /// Returns true if a message is one event, so that a snapshot cannot continue it.
     #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
@@ -185,7 +175,7 @@ impl Dialect {
         (self.fallback == FallbackPolicy::PassThrough).then(|| (self.label_index(kind), &PLAIN_ROWS[kind as usize]))
     }
 
-    /// The closed vocabulary of event types for metrics: the rows, the canonical kinds where the dialect knows them, and
+    /// Returns the closed set of event types for metrics: the rows, the canonical kinds if the dialect has them, and
     /// `OTHER` last.
     #[must_use]
     pub(crate) fn labels(&self) -> Vec<&'static str> {
@@ -197,7 +187,7 @@ impl Dialect {
         rows.chain(canonical.iter().map(|kind| kind.wire())).chain(["OTHER"]).collect()
     }
 
-    /// The position in [`Self::labels`] of a canonical kind that has no row.
+    /// Returns the position in [`Self::labels`] of a canonical kind without a row.
     #[must_use]
     pub fn label_index(&self, kind: EventType) -> usize {
         match self.fallback {
@@ -206,7 +196,6 @@ impl Dialect {
         }
     }
 
-    /// The position of `OTHER` in [`Self::labels`].
     #[must_use]
     pub(crate) fn other_label_index(&self) -> usize {
         match self.fallback {

@@ -1,11 +1,11 @@
-//! The name of a tool, small enough that a side of a route stays a value that is copied.
+//! A tool name in a fixed-size buffer, which keeps a side of a route `Copy`.
 
-/// The tool by which an agent asks its user, unless the route names another one (HAI §3.3.2).
+/// The default tool with which an agent asks its user (HAI §3.3.2).
 pub(super) const DEFAULT_INTERRUPT_TOOL: &str = "confirmAction";
 
 use std::fmt;
 
-/// Longest name, in bytes: what model providers take for a function.
+/// Maximum length in bytes: the limit of model providers for function names.
 pub(crate) const MAX_LEN: usize = 64;
 
 /// The name of a tool: 1 to 64 bytes without control characters.
@@ -16,7 +16,7 @@ pub struct ToolName {
 }
 
 impl ToolName {
-    /// The name that is `text`. `None` when it is empty, too long or holds a control character.
+    /// Returns `None` if `text` is empty, too long or has a control character.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > MAX_LEN || text.chars().any(char::is_control) {
@@ -25,7 +25,6 @@ impl ToolName {
         Some(Self::from_static(text))
     }
 
-    /// A name that stands in a table.
     pub(super) const fn from_static(text: &str) -> Self {
         let (mut name, from, mut at) = ([0; MAX_LEN], text.as_bytes(), 0);
         while at < from.len() {
@@ -35,10 +34,9 @@ impl ToolName {
         ToolName { text: name, len: from.len() }
     }
 
-    /// The name.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
-        // It was a text when it came in, and was not cut.
+        // The buffer was filled from a `&str` without truncation.
         std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
     }
 }

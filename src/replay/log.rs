@@ -83,7 +83,7 @@ pub(crate) struct RunLog {
     changed: Notify,
 }
 
-/// The part of the run before the first chunk.
+/// The state before the first chunk.
 #[derive(Debug)]
 enum LogBase {
     Recap(Box<Recap>),
@@ -102,7 +102,7 @@ struct LogState {
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
-    /// when the last reader left; meaningful without readers
+    /// time when the last reader left; meaningful without readers
     unread_since: Instant,
     /// a write that waits for readers
     write_waker: Option<Waker>,

@@ -37,7 +37,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// Deadline of Redis calls outside of requests: a copy may be late.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Interval at which a process renews its lease.
+/// Interval of lease renewals.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
@@ -49,7 +49,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(3);
 /// Shortest time for which Redis keeps an open run after its owner last wrote.
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// Longest wait of a resuming client for events that the owner has not copied yet.
+/// Limit for a resuming client to wait for events that the owner has not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Limit of concurrent copies, so that Redis can answer in time.
@@ -71,7 +71,7 @@ pub(crate) struct ReplicatedRuns {
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     /// limits concurrent copies: after an outage of Redis every run has something to copy
     copy_permits: Semaphore,
-    /// how often Redis lost its data, and when it last did
+    /// number of times that Redis lost its data, and the last time
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
@@ -80,9 +80,9 @@ pub(crate) struct ReplicatedRuns {
 pub(crate) struct ReplicaSettings {
     /// this process's name among the replicas; a new one at each start
     pub(crate) process: RunToken,
-    /// readers get a comment after this much silence
+    /// silence after which readers get a comment
     pub(crate) keep_alive: Duration,
-    /// how long a run is kept after its end
+    /// time that a run is kept after its end
     pub(crate) age: Duration,
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct RunQuery {
     pub(crate) run: ReplayKey,
     /// dialect of the route's clients
     pub(crate) side: PeerDialect,
-    /// where to resume
+    /// position to resume at
     pub(crate) cursor: Option<Cursor>,
 }
 

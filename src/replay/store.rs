@@ -62,7 +62,7 @@ pub(crate) struct StoredRun {
     /// truncated: ids from clients may have megabytes, which are not counted here
     pub(crate) ids: RunIds,
     pub(crate) log: Arc<RunLog>,
-    /// whether another replica owns it, or did
+    /// true if another replica owns it, or did
     pub(crate) is_remote: bool,
     /// its share of the bytes in `RunStore::used`
     counted_bytes: AtomicUsize,

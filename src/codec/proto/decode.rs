@@ -260,7 +260,7 @@ fn write_outcome(
         out.push("{\"type\":")?;
         out.string(word)?;
     }
-    // Lists that do not belong to the outcome become its siblings; schema validation judges them later.
+    // Lists of another outcome become its siblings; schema validation rejects them later.
     for (row, own) in rows.iter().zip(found) {
         if let JsonLocation::OutcomeList { name, outcome_type: of } = row.location {
             let absent = if of == word { row.when_absent } else { AbsentField::Omitted };
@@ -270,7 +270,6 @@ fn write_outcome(
     if is_open { out.push("}") } else { Ok(()) }
 }
 
-/// Writes one member, or nothing if the wire has none.
 fn write_member(
     out: &mut JsonBuffer,
     row: &FieldRow,

@@ -98,7 +98,7 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
     })
 }
 
-/// Returns true if a reader would take this metadata for ours.
+/// Returns true if a reader would decode this metadata as an exact text of the gateway.
 fn has_exact_text(metadata: &Json<'_>) -> bool {
     // An escape may hide the name.
     let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
@@ -184,7 +184,6 @@ impl ProtoWriter<'_> {
         taken
     }
 
-    /// Writes one field. Returns `true` if it expresses one of `members`.
     fn write_row(&mut self, row: &FieldRow, members: &[Member<'_>], outcome: Option<&mut OutcomeParts<'_>>) -> bool {
         match row.location {
             JsonLocation::Member(name) => {

@@ -18,7 +18,7 @@ pub(super) enum WireValue<'a> {
     Varint(u64),
     Double(f64),
     Bytes(&'a [u8]),
-    /// a wire type that none of our fields uses
+    /// a wire type that the schema does not use
     Other,
 }
 
@@ -150,7 +150,6 @@ pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> Lengt
     LengthPrefix { position, reserved }
 }
 
-/// Ends a message and writes its length.
 pub(super) fn end_message(out: &mut Vec<u8>, open: LengthPrefix) {
     let LengthPrefix { position: at, reserved: room } = open;
     let length = out.len() - at - room;

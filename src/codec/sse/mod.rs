@@ -1,4 +1,4 @@
-//! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and its kin).
+//! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and others).
 //!
 //! The rules are those of the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
 //! sentence that requires it. Two deviations are intended and documented in place: a last event without its blank line

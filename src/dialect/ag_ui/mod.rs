@@ -4,7 +4,7 @@ use crate::dialect::carry::CarryLocation;
 use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
-/// AG-UI 1.0 as npm and PyPI 1.0.0 speak it.
+/// AG-UI 1.0 as published on npm and PyPI in 1.0.0.
 pub static AG_UI: Dialect = Dialect {
     name: "ag-ui",
     rows: &[],

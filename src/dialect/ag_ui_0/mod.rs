@@ -1,10 +1,11 @@
 //! `ag-ui-0`: AG-UI before 1.0, from `seeds/001_59bea8f43136049a.txt` ("the seed") and the published versions 0.0.35 to
 //! 0.1.x (`specs/ag-ui-1.0.md` §1.4, §3.6, §6).
 //!
-//! An event of an unknown type is fatal to every client of these versions, an unknown member of an event to none: so what a
-//! version has no event for leaves as CUSTOM, and what it has no member for is carried in `metadata`. Which events a version
-//! lacks is said by the column `until`; without a `pin` everything leaves as the oldest version takes it, and so do all.
-//! Requests are stricter, since some agents refuse unknown members of a message: to these nothing is carried.
+//! Every client of these versions fails on an event of an unknown type and ignores an unknown member of an event: an
+//! event that a version lacks leaves as CUSTOM, a member that it lacks is carried in `metadata`. The column `until`
+//! lists the events that a version lacks; without a `pin` everything leaves in the form of the oldest version, which
+//! all accept. Requests are stricter, since some agents refuse unknown members of a message: nothing is carried in
+//! them.
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
@@ -36,13 +37,12 @@ const fn unsupported(kind: EventType, until: PeerVersion) -> EventRow {
     row(kind.wire(), kind, EventShape::Unsupported, &[], Some(until))
 }
 
-/// AG-UI as it was before 1.0.
 pub(crate) static AG_UI_0: Dialect = Dialect {
     name: "ag-ui-0",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // 消息类型; what came later is read from any peer and written to those that know it.
+    // 消息类型; later roles and members are read from any peer and written to peers whose version has them.
     message: MessageFormat {
         roles: AG_UI.message.roles,
         since: &[
@@ -64,7 +64,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
             Field::SubagentRunId,
         ],
         parts: ContentParts::Binary(PeerVersion::V0_0_53),
-        // Python 0.1.5 and 0.1.8 answer any member more with 422.
+        // Python 0.1.5 and 0.1.8 reject any additional member with 422.
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
@@ -78,7 +78,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
 };
 
 static ROWS: &[EventRow] = &[
-    // An echo of the input needs members there that 1.0 made optional.
+    // An echoed input requires members that are optional in 1.0.
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[Field::Input], None),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::VersionedOutcome, &[], None),
     row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[], None),

@@ -1,7 +1,7 @@
-//! `ag-ui-snake`: platforms that took AG-UI over with snake_case ids of thread and run and words of their own, from
-//! `seeds/002_193c7bed05dbb088.txt` ("the seed", which has no sections: rows cite the event they are printed at).
+//! `ag-ui-snake`: platforms with AG-UI's events, snake_case thread and run ids and their own value names, from
+//! `seeds/002_193c7bed05dbb088.txt` ("the seed", which has no sections: rows cite the event that prints them).
 //!
-//! What the seed does not print is AG-UI's own (a guess), spelt as AG-UI spells it, since the seed spells most members so.
+//! Everything that the seed does not print is AG-UI's, in AG-UI's spelling, as most members of the seed are (a guess).
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
@@ -24,13 +24,12 @@ const fn role(canonical: &'static str, word: &'static str) -> ValueAlias {
     ValueAlias { field: Field::Role, canonical, wire: word, is_reversible: true }
 }
 
-/// AG-UI with snake_case ids.
 pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // The seed prints no messages: AG-UI's own are a guess.
+    // The seed prints no messages: AG-UI's are used (a guess).
     message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: RUN_IDS,
@@ -46,7 +45,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
 static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, RUN_IDS),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::Plain, RUN_IDS),
-    // Its `result` is the dialect's own.
+    // `result` is the dialect's own member.
     row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[]),
     row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[]),
     row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::ThinkingWithoutSpan, &[]),
@@ -55,7 +54,7 @@ static ROWS: &[EventRow] = &[
     // "delta":{}, 参数块
     row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectDelta, &[]),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[(Field::MessageId, "message_id")]),
-    // Not printed (a guess): messages say their roles in the dialect's words.
+    // Not printed (a guess): messages use the dialect's role names.
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[]),
     row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, &[]),
     row("TOOL_CALL_CHUNK", EventType::ToolCallChunk, EventShape::ExpandedChunk, &[]),

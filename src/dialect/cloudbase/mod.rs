@@ -1,6 +1,6 @@
 //! `cloudbase`: Tencent CloudBase agents, from `seeds/003_160e57ef808642c6.txt` ("the seed").
 //!
-//! The seed calls itself fully compatible with AG-UI ("完全兼容 AG-UI 协议"): what it does not print is AG-UI's own.
+//! The seed claims full compatibility with AG-UI ("完全兼容 AG-UI 协议"): everything that it does not print is AG-UI's.
 
 mod start_with_args;
 
@@ -20,7 +20,6 @@ const fn code(canonical: &'static str, word: &'static str) -> ValueAlias {
     ValueAlias { field: Field::Code, canonical, wire: word, is_reversible: false }
 }
 
-/// AG-UI as CloudBase speaks it.
 pub(crate) static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
@@ -30,10 +29,10 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: &[],
-    // 常见错误码: what the gateway says itself on a stream is said in these words; which code is which is a guess. Codes of ours
-    // that none of the five fits stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not
-    // the dialect's: its problem document keeps our own code, which its `type` repeats and the manual explains, and which the
-    // words could not tell apart.
+    // 常见错误码: the gateway's own errors on a stream use these codes; the mapping is a guess. Codes that match none of the
+    // five stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not the dialect's:
+    // its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and which the
+    // five could not tell apart.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
@@ -74,7 +73,7 @@ static ROWS: &[EventRow] = &[
         "工具调用事件; an object is a guess from 用户输入",
     ),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, "not printed: AG-UI's own"),
-    // 消息格式 gives tool messages a name, which AG-UI has not.
+    // 消息格式 gives tool messages a name, which AG-UI's lack.
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, "状态事件"),
     row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, "not in 消息事件"),
     row("TOOL_CALL_CHUNK", EventType::ToolCallChunk, EventShape::ExpandedChunk, "not in 工具调用事件"),

@@ -1,4 +1,4 @@
-//! The start of a call with all its arguments in it: canonically a start and its arguments.
+//! The start of a call with all its arguments: a start and its arguments in canonical AG-UI.
 
 use crate::codec::json;
 use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
@@ -9,10 +9,9 @@ use crate::dialect::row::EventRow;
 use crate::dialect::table::Dialect;
 use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
 
-/// The member of a start that holds all arguments.
 pub(super) const ARGS_MEMBER: &str = "args";
 
-/// A start that is written waits for its arguments. They come directly after it, or not at all.
+/// Buffers a start to be written until its arguments, which follow directly or not at all.
 #[derive(Debug)]
 pub(super) struct CloudbaseAdapter {
     dialect: &'static Dialect,
@@ -29,7 +28,7 @@ impl DialectAdapter for CloudbaseAdapter {
     fn read(&mut self, _: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
         let dialect = self.dialect.name;
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
-        // No arguments are no arguments: `null` is carried as it is.
+        // A `null` is not an argument: it is carried.
         let has_args = find_member(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
         let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
         let Some(args) = args else {

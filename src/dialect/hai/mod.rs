@@ -1,7 +1,7 @@
 //! `hai`: ZTE's Human Agent Interaction Protocol, from `seeds/000_fb60119269e9b390.txt` ("the seed").
 //!
-//! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
-//! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
+//! HAI-only members (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travel in canonical
+//! `metadata.hai`; canonical-only members travel in HAI's `extra["ag-ui"]`. Guesses are marked.
 
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{CollaborationStep, EventRow, EventShape, FieldSet};
@@ -21,9 +21,9 @@ const fn row(
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
 /// business data content).
 pub mod block {
-    /// the block itself, in `delta`
+    /// the block, in `delta`
     pub(crate) const OUTPUT: &str = "output";
-    /// where the block stands on the screen, in `delta`
+    /// position on the screen, in `delta`
     pub(crate) const LAYOUT: &str = "layout";
     /// text of a text block; text of the thinking, in `data`
     pub(crate) const CONTENT: &str = "content";
@@ -31,34 +31,31 @@ pub mod block {
     pub(crate) const DATA: &str = "data";
     /// seconds spent, in `data` of thinking
     pub(crate) const ELAPSED: &str = "elapsed";
-    /// whether the agent still thinks, in `data` of thinking; also the type of that block
+    /// true while the agent thinks, in `data` of thinking; also the type of that block
     pub(crate) const THINKING: &str = "thinking";
-    /// whether the client folds the thinking away
+    /// true if the client collapses the thinking
     pub(crate) const COLLAPSE: &str = "collapse";
-    /// type of a text block
     pub(crate) const TEXT: &str = "text";
-    /// which block of its message it is, beside `delta`
+    /// id of the block in its message, next to `delta`
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
-/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and what they are called in the
-/// activity that stands for one.
+/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and their names in the
+/// corresponding activity.
 pub mod collaboration {
-    /// who asks
+    /// requesting agent
     pub(crate) const FROM: &str = "from";
-    /// who is asked
+    /// requested agent
     pub(crate) const TO: &str = "to";
-    /// the task, in `delta`; the builder wants an object with id and name, the sample backend gives it a text
+    /// the task, in `delta`; the builder requires an object with id and name, the sample backend uses a text
     pub(crate) const TASK: &str = "task";
-    /// last part of the type of the activity; also the one type of block that stays a block
+    /// last part of the type of the activity; also the only block type that stays a block
     pub(crate) const NAME: &str = "collaboration";
     /// the tasks so far, in the content of the activity
     pub(crate) const TASKS: &str = "tasks";
-    /// how far it is, in the content of the activity
+    /// progress, in the content of the activity
     pub(crate) const STATUS: &str = "status";
-    /// the status from the start on
     pub(crate) const RUNNING: &str = "running";
-    /// the status after the end
     pub(crate) const DONE: &str = "done";
 }
 
@@ -68,8 +65,8 @@ pub static HAI: Dialect = Dialect {
     rows: ROWS,
     fallback: FallbackPolicy::Custom,
     carry_location: CarryLocation::Extra,
-    // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: §3.3.2 answers one by
-    // `toolCallId`, and a conversation that has a tool message must be able to show the call it answers.
+    // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: a result in §3.3.2 has a
+    // `toolCallId`, and a conversation with a tool message must be able to show its call.
     message: MessageFormat {
         roles: &["user", "assistant", "system", "tool", "developer"],
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
@@ -77,7 +74,7 @@ pub static HAI: Dialect = Dialect {
         since: &[],
         lenient_since: None,
     },
-    // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
+    // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.
     input: RunInputFormat::SevenMembers,
     field_aliases: &[],
     value_aliases: &[],
@@ -89,7 +86,7 @@ pub static HAI: Dialect = Dialect {
 };
 
 static ROWS: &[EventRow] = &[
-    // The builders of §4.2 write messageId, role, timestamp and no ids of thread or run; those are added when writing.
+    // The builders of §4.2 write messageId, role, timestamp and no thread or run ids; writing adds those.
     row(
         "RUN_STARTED",
         EventType::RunStarted,
@@ -129,7 +126,7 @@ static ROWS: &[EventRow] = &[
         &[Field::MessageId],
         "§3.3.1, §4.2 build_business_data_end",
     ),
-    // They say nothing that a canonical activity says: the engine makes it of `from`, `to` and `delta.task`.
+    // These events have no member of the canonical activity: the engine builds it from `from`, `to` and `delta.task`.
     row(
         "AGENT_COLLABORATIVE_MESSAGE_START",
         EventType::ActivitySnapshot,

@@ -1,4 +1,4 @@
-//! The reading and writing of `social-app`, in one direction of one run.
+//! The adapter of `social-app` for one direction of one run.
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};
@@ -77,7 +77,7 @@ impl DialectAdapter for SocialAppAdapter {
         }
         let event = match self.message_buffer.buffer_event(event, canonical_type) {
             BufferResult::Buffered => return ReleasedEvents::default(),
-            BufferResult::Complete(whole) => return ReleasedEvents::merged(whole),
+            BufferResult::Complete(message) => return ReleasedEvents::merged(message),
             BufferResult::PassThrough(event) => event,
         };
         match event.kind {
@@ -85,10 +85,10 @@ impl DialectAdapter for SocialAppAdapter {
                 self.args_buffer.push(call_id(&event), restore_chunk(event, canonical_type));
                 ReleasedEvents::default()
             }
-            // A result may come before the end, and no result before the arguments.
+            // A result may precede the end, but not the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {
-                let whole = self.args_buffer.finish(&call_id(&event));
-                ReleasedEvents { earlier: whole.into_iter().collect(), current: Some(event) }
+                let args = self.args_buffer.finish(&call_id(&event));
+                ReleasedEvents { earlier: args.into_iter().collect(), current: Some(event) }
             }
             _ => ReleasedEvents::pass(event),
         }

@@ -1,4 +1,4 @@
-//! Tool calls whose every event repeats what their start says, with all arguments in one event, as an object.
+//! Tool calls: all events repeat the start's members, and one event has all arguments as an object.
 
 use super::members::tool_call;
 use crate::codec::json;
@@ -8,7 +8,7 @@ use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
-/// Under the home of canonical material: the events that were gathered into this one, and members that writing had to add.
+/// Under the carry location: the events that were merged into this one, and members that writing added.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
@@ -19,36 +19,32 @@ struct OpenToolCall {
     name: OptionalJson,
     message_id: OptionalJson,
     stage: OptionalJson,
-    /// the text of the arguments
     args: OptionalJson,
 }
 
 type OptionalJson = Option<Json<'static>>;
 
-/// Calls of a run whose result has not come yet, on either side.
+/// The calls of a run without a result so far, on either side.
 #[derive(Debug, Default)]
 pub(super) struct OpenToolCalls {
     open: Vec<OpenToolCall>,
-    /// what they hold, in bytes
     retained_bytes: usize,
 }
 
 impl OpenToolCalls {
-    /// Returns the bytes of the calls that are kept.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }
 
     fn remove(&mut self, id: &OptionalJson) {
-        let held = &mut self.retained_bytes;
+        let retained = &mut self.retained_bytes;
         self.open.retain(|call| {
             let stays = call.id != *id;
-            *held -= if stays { 0 } else { call.retained_bytes() };
+            *retained -= if stays { 0 } else { call.retained_bytes() };
             stays
         });
     }
 
-    /// Notes the arguments of a call.
     fn set_args(&mut self, id: Option<&Json<'_>>, args: OptionalJson) {
         let (mut before, mut after) = (0, 0);
         if let Some(call) = self.find(id) {
@@ -63,22 +59,21 @@ impl OpenToolCalls {
         self.open.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.is_same(id)))
     }
 
-    /// The start of a call is taken note of.
     pub(crate) fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
         self.register(&parts.event.members, &parts.extensions);
-        // The other events of the call repeat what was filled in, too.
+        // The call's other events repeat the added members, too.
         remove_fillers(parts, tool_call::START_FILLERS);
     }
 
     fn register(&mut self, members: &Members<'_>, own: &Members<'_>) {
-        let said = |field| get(members, field).cloned().map(Json::into_owned);
-        let id = said(Field::ToolCallId);
+        let member = |field| get(members, field).cloned().map(Json::into_owned);
+        let id = member(Field::ToolCallId);
         self.remove(&id);
         let call = OpenToolCall {
             id,
-            name: said(Field::ToolCallName),
-            message_id: said(Field::ParentMessageId),
-            // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
+            name: member(Field::ToolCallName),
+            message_id: member(Field::ParentMessageId),
+            // §3.3 prints the stage on every event of a call; all other members belong to the start only.
             stage: find_member(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
@@ -86,7 +81,7 @@ impl OpenToolCalls {
         self.open.push(call);
     }
 
-    /// Takes off the arguments of a call what they repeat.
+    /// Removes the repeated members from the arguments of a call.
     pub(crate) fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId);
         let args = parts.event.get(Field::Delta).map(|args| match args.json_type() {
@@ -99,14 +94,14 @@ impl OpenToolCalls {
         }
     }
 
-    /// Takes off the end of a call what it repeats.
+    /// Removes the repeated members from the end of a call.
     pub(crate) fn strip_end(&mut self, parts: &mut IncomingEvent<'_>) {
         if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
             call.strip_repeats(&mut parts.extensions);
         }
     }
 
-    /// Takes off the result of a call what it repeats.
+    /// Removes the repeated members from the result of a call.
     pub(crate) fn strip_result(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId).cloned().map(Json::into_owned);
         remove_fillers(parts, tool_call::FILLERS);
@@ -114,35 +109,34 @@ impl OpenToolCalls {
             return;
         };
         call.strip_repeats(&mut parts.extensions);
-        let said = parts.extensions.iter().position(|(key, value)| {
+        let repeated = parts.extensions.iter().position(|(key, value)| {
             carry::is_named(key, tool_call::TOOL_NAME) && call.name.as_ref().is_some_and(|name| name.is_same(value))
         });
-        said.map(|at| parts.extensions.remove(at));
-        let said = parts.extensions.iter().position(|(key, value)| {
-            // Only an object is said again by the way back.
+        repeated.map(|at| parts.extensions.remove(at));
+        let repeated = parts.extensions.iter().position(|(key, value)| {
+            // Only an object is written again on the way back.
             carry::is_named(key, tool_call::TOOL_CALL_ARGS)
                 && value.json_type() == JsonType::Object
                 && call.args.as_ref().and_then(Json::text).is_some_and(|args| args == value.as_str())
         });
-        said.map(|at| parts.extensions.remove(at));
-        // It names the message of its call over there; a message of its own is what it makes here.
+        repeated.map(|at| parts.extensions.remove(at));
+        // In the dialect this is the id of the call's message; the canonical result makes its own message.
         if parts
             .event
             .get(Field::MessageId)
-            .is_some_and(|said| call.message_id.as_ref().is_some_and(|own| own.is_same(said)))
+            .is_some_and(|id| call.message_id.as_ref().is_some_and(|own| own.is_same(id)))
         {
             parts.event.remove(Field::MessageId);
         }
         self.remove(&id);
     }
 
-    /// Takes note of a start that is written.
     pub(crate) fn write_start(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         add_fillers(outgoing, tool_call::START_FILLERS);
         self.register(&outgoing.members, &outgoing.extensions);
     }
 
-    /// Has the arguments and the end of a call repeat its start.
+    /// Repeats the members of the start on the arguments and the end of a call.
     pub(crate) fn write_repeats(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId);
         if let Some(args) = get(&outgoing.members, Field::Delta) {
@@ -153,7 +147,7 @@ impl OpenToolCalls {
         }
     }
 
-    /// Has the result of a call say the call again, and what a canonical result has not.
+    /// Repeats the call on its result, and adds the members that a canonical result lacks.
     pub(crate) fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId).cloned().map(Json::into_owned);
         if let Some(call) = self.find(id.as_ref()) {
@@ -196,7 +190,7 @@ impl OpenToolCall {
 
     fn strip_repeats(&self, own: &mut Members<'_>) {
         for (key, value) in self.repeated_members() {
-            own.retain(|(said, what)| *said != key || !what.is_same(value));
+            own.retain(|(name, what)| *name != key || !what.is_same(value));
         }
     }
 
@@ -208,15 +202,15 @@ impl OpenToolCall {
 }
 
 fn add_missing(own: &mut Members<'static>, key: MemberKey<'static>, value: &Json<'static>) {
-    if !own.iter().any(|(said, _)| *said == key) {
+    if !own.iter().any(|(name, _)| *name == key) {
         own.push((key, value.clone()));
     }
 }
 
-/// Note: the arguments were a text, although it is that of an object.
+/// Note: the arguments were a text, although the text of an object.
 const ARGS_AS_TEXT: &str = "$text";
 
-/// Reads all arguments of a call. An object is how they are said here, so that it is one needs no note.
+/// Reads all arguments of a call. An object is the usual form and needs no note.
 pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     match parts.event.get(Field::Delta).map(|args| (args.json_type(), args.as_str().to_owned())) {
         Some((JsonType::Object, object)) => parts.event.set(Field::Delta, Json::string(&object)),
@@ -227,7 +221,8 @@ pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Writes all arguments of a call: the object that they are the text of, and what they were where they were something else.
+/// Writes all arguments of a call: the object that their text contains, or their original value if it was not an
+/// object.
 pub(super) fn write_args(outgoing: &mut OutgoingEvent<'_>) {
     let is_text = carry::take(&mut outgoing.extensions, ARGS_AS_TEXT).is_some();
     let is_value = carry::take_json_note(&mut outgoing.extensions, Field::Delta);
@@ -242,13 +237,13 @@ pub(super) fn write_args(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// The arguments of a call as the object that they are the text of.
+/// Parses the text of a call's arguments as an object.
 pub(super) fn as_object(text: &Json<'_>) -> Option<Json<'static>> {
     let text = text.text().map(Cow::into_owned)?;
     json::parse_value(&text).filter(|value| value.json_type() == JsonType::Object).map(Json::into_owned)
 }
 
-/// Adds members that a dialect always says, and notes which.
+/// Adds members that the dialect always has, and notes which.
 pub(super) fn add_fillers(outgoing: &mut OutgoingEvent<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let mut filled = Vec::new();
     for (name, value) in fillers {
@@ -265,7 +260,6 @@ pub(super) fn add_fillers(outgoing: &mut OutgoingEvent<'_>, fillers: &'static [(
     }
 }
 
-/// Takes out again what [`fill`] added.
 pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let Some(names) = carry::take(&mut parts.event.members, FILLED_MEMBERS) else {
         return;
@@ -273,23 +267,22 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
     for name in json::parse_elements(&names).unwrap_or_default() {
         let filler = fillers.iter().find(|(filler, _)| name.is_str(filler));
         if let Some((filler, value)) = filler {
-            let stays = |(key, said): &Member<'_>| !carry::is_named(key, filler) || said.as_str() != *value;
+            let stays = |(key, found): &Member<'_>| !carry::is_named(key, filler) || found.as_str() != *value;
             parts.extensions.retain(stays);
             parts.event.members.retain(stays);
         }
     }
 }
 
-/// The writing side of a call whose arguments are gathered.
+/// Buffers the arguments of calls to be written.
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
     open: Vec<(Json<'static>, Vec<Event<'static>>)>,
-    /// what they hold, in bytes
     buffered_bytes: usize,
 }
 
 impl ArgsBuffer {
-    /// A piece of the arguments of the call `id` waits for the end.
+    /// Buffers one piece of the arguments of the call `id` until its end.
     pub(crate) fn push(&mut self, id: Json<'static>, event: Event<'_>) {
         let event = event.into_owned();
         self.buffered_bytes += memory_limits::event_cost(&event);
@@ -299,7 +292,7 @@ impl ArgsBuffer {
         }
     }
 
-    /// All arguments of a call, now that it ends, as one event: with a note of the pieces where they were more than one.
+    /// Returns all arguments of a finished call as one event, with a note of the pieces if there were several.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
         let (id, events) = self.open.remove(at);
@@ -307,7 +300,6 @@ impl ArgsBuffer {
         Some(merge_args(id, events))
     }
 
-    /// Returns the bytes of the pieces that are held.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
@@ -323,7 +315,7 @@ fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'stat
     let plain = match events.as_slice() {
         [one] if one.kind == EventType::ToolCallArgs => {
             let text = one.text(Field::Delta).unwrap_or_default();
-            // Blanks around an object would not come back.
+            // Whitespace around an object would be lost.
             json::parse_value(&text).is_none_or(|value| value.as_str() == text)
         }
         _ => false,
@@ -339,7 +331,7 @@ fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'stat
     all
 }
 
-/// Takes out of an event those that were gathered into it. They come from outside, so only kinds that `admits` are taken.
+/// Removes the merged events from an event. They come from outside, so only kinds that `admits` accepts are returned.
 pub(super) fn take_buffered_events(
     event: &mut Event<'_>,
     admits: impl Fn(EventType) -> bool,

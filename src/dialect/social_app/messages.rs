@@ -1,11 +1,11 @@
-//! Text messages of `social-app`, which are one event each: the end of the message.
+//! Text messages of `social-app`: one event each, the end of the message.
 //!
-//! Reading makes start, text, what is to be shown beside it, and end of one event. Writing gathers until the message ends:
+//! Reading expands the event to start, text, activity and end. Writing buffers until the message ends:
 //! ```text
-//!   START ─▶ Gather{pieces} ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
-//!                                        └── the run fails ──▶ one event, without an end
+//!   START ─▶ BufferedMessage ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
+//!                                         └── the run fails ──▶ one event, without an end
 //! ```
-//! The lengths of the pieces are noted, so that the way back restores the pieces. Events between the pieces are not noted.
+//! The lengths of the pieces are noted so that the way back restores them. Events between the pieces are not noted.
 
 use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
@@ -19,24 +19,24 @@ use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
 
-/// Under the home of canonical material: how many bytes of the answer each piece has, as JSON spells it.
+/// Under the carry location: the number of bytes of the answer in each piece, in JSON spelling.
 const PIECE_LENGTHS: &str = "$pieces";
 
-/// Suffix of the id of the activity that a message's `ui_schema` becomes.
+/// Suffix of the id of the activity for a message's `ui_schema`.
 const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
-/// Under the home of canonical material: the answer that an end said beside the text that had been streamed.
+/// Under the carry location: the answer of an end whose text had already been streamed.
 const SECOND_ANSWER: &str = "$answer";
 
-/// Messages that are remembered at once; the oldest is forgotten first.
+/// Limit of remembered messages; the oldest is dropped first.
 const STREAMED_LIMIT: usize = 1024;
 
-/// The reading side: messages that the agent streamed all the same, and whether any text of them has come.
+/// Reader state: messages that the agent streamed nevertheless, and whether any of their text has arrived.
 #[derive(Debug, Default)]
 pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
 
 impl StreamedMessages {
-    /// Takes note of an event that was read. A piece opens its message as well as a start does.
+    /// Records an event that was read. A content event opens its message like a start.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if !matches!(
             event.kind,
@@ -44,13 +44,13 @@ impl StreamedMessages {
         ) {
             return;
         }
-        let said = event.get(Field::MessageId).map(|_| message_id(&event.members));
-        let at = match &said {
+        let id = event.get(Field::MessageId).map(|_| message_id(&event.members));
+        let at = match &id {
             Some(id) => self.0.iter().rposition(|(open, _)| open.is_same(id)),
-            // A chunk without an id goes on with the message before it.
+            // A chunk without an id continues the message before it.
             None => self.0.len().checked_sub(1),
         };
-        let at = match (at, said) {
+        let at = match (at, id) {
             (Some(at), _) => at,
             (None, Some(id)) => {
                 if self.0.len() == STREAMED_LIMIT {
@@ -65,7 +65,7 @@ impl StreamedMessages {
         self.0[at].1 |= has_text;
     }
 
-    /// The end of a message: with all of it, unless it was streamed.
+    /// Reads the end of a message, with its text unless that was streamed.
     pub(crate) fn read_end(
         &mut self,
         mut parts: IncomingEvent<'_>,
@@ -78,11 +78,11 @@ impl StreamedMessages {
             return events.into_iter().for_each(emit);
         }
         let pieces = carry::take(&mut parts.event.members, PIECE_LENGTHS).map(Json::into_owned);
-        let beside = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
+        let second_answer = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         let id = message_id(&event.members);
         let open = self.0.iter().position(|(open, _)| open.is_same(&id)).and_then(|at| self.0.remove(at));
-        // Without a name there is no message to speak of: the guard says what is wrong with such an event.
+        // Without an id there is no message: the guard reports the fault of such an event.
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {
             let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
@@ -96,9 +96,9 @@ impl StreamedMessages {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
                     emit(content.with(Field::Delta, piece));
                 }
-                beside
+                second_answer
             }
-            other => beside.or(other),
+            other => second_answer.or(other),
         };
         own.extend(left.map(|text| (carry::extension_key(text_end::TEXT), text)));
         if is_named {
@@ -109,7 +109,7 @@ impl StreamedMessages {
     }
 }
 
-/// The role of a message that begins. A word that AG-UI has no such message for stays where it was.
+/// Returns the role of a message that begins. A role without an AG-UI text message stays in `own`.
 fn take_role(own: &mut Members<'_>) -> Json<'static> {
     let is_role = |role: &Json<'_>| role.text().is_some_and(|role| TEXT_ROLES.contains(&&*role));
     match get(own, Field::Role).is_some_and(is_role).then(|| remove(own, Field::Role)).flatten() {
@@ -118,7 +118,6 @@ fn take_role(own: &mut Members<'_>) -> Json<'static> {
     }
 }
 
-/// Emits the `ui_schema` of a message as an activity.
 fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut(Event<'_>)) {
     let shown = own.iter().position(|(key, value)| {
         carry::is_named(key, text_end::UI_SCHEMA)
@@ -126,9 +125,10 @@ fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut
     });
     if let Some(at) = shown {
         let (_, content) = own.remove(at);
-        let beside = Event::new(EventType::ActivitySnapshot).with(Field::MessageId, id.with_suffix(ACTIVITY_SUFFIX));
-        let beside = beside.with(Field::ActivityType, Json::string(text_end::UI_SCHEMA_ACTIVITY));
-        emit(beside.with(Field::Content, content));
+        let second_answer =
+            Event::new(EventType::ActivitySnapshot).with(Field::MessageId, id.with_suffix(ACTIVITY_SUFFIX));
+        let second_answer = second_answer.with(Field::ActivityType, Json::string(text_end::UI_SCHEMA_ACTIVITY));
+        emit(second_answer.with(Field::Content, content));
     }
 }
 
@@ -143,30 +143,29 @@ const fn is_text(kind: EventType) -> bool {
     )
 }
 
-/// The pieces of a text. It stays whole unless the lengths fit it: they come from outside.
+/// Splits a text into its pieces. It stays whole unless the lengths match: they come from outside.
 fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
-    let whole = || vec![text.clone().into_owned()];
+    let unsplit = || vec![text.clone().into_owned()];
     let Some(lengths) = lengths.and_then(json::parse_elements) else {
-        return whole();
+        return unsplit();
     };
     let mut rest = &text.as_str()[1..text.as_str().len() - 1];
     let mut pieces = Vec::with_capacity(lengths.len());
     for length in &lengths {
         let piece = length.as_i64().and_then(|length| rest.split_at_checked(usize::try_from(length).ok()?));
-        let Some((piece, more)) = piece else { return whole() };
+        let Some((piece, more)) = piece else { return unsplit() };
         let piece = format!("\"{piece}\"");
-        let Some(piece) = json::parse_value(&piece).map(Json::into_owned) else { return whole() };
+        let Some(piece) = json::parse_value(&piece).map(Json::into_owned) else { return unsplit() };
         pieces.push(piece);
         rest = more;
     }
-    if rest.is_empty() { pieces } else { whole() }
+    if rest.is_empty() { pieces } else { unsplit() }
 }
 
-/// The writing side: messages that are not at their end yet.
+/// Buffers unfinished messages to be written.
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffer {
     open: Vec<BufferedMessage>,
-    /// what they hold, in bytes
     buffered_bytes: usize,
 }
 
@@ -176,18 +175,17 @@ struct BufferedMessage {
     events: Vec<Event<'static>>,
 }
 
-/// The result of buffering one event.
 pub(super) enum BufferResult<'a> {
-    /// it waits
     Buffered,
-    /// it is the end: the whole message, as the event that ends it
+    /// it is the end: the message as its end event
     Complete(Event<'static>),
-    /// it is none of a message that waits
+    /// it does not belong to a buffered message
     PassThrough(Event<'a>),
 }
 
 impl MessageBuffer {
-    /// Takes an event of a message. `stands_for` is the chunk that it was unfolded from, the empty text when it was made.
+    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from, empty for an event that
+    /// was added.
     pub(crate) fn buffer_event<'a>(
         &mut self,
         event: Event<'a>,
@@ -223,12 +221,11 @@ impl MessageBuffer {
         BufferResult::Complete(gather.into_end_event(true))
     }
 
-    /// Returns the bytes of the events that are held.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// The message that an activity stands beside, if it waits.
+    /// Returns the buffered message of an activity.
     fn owning_message(&self, event: &Event<'_>) -> Option<Json<'static>> {
         let id = message_id(&event.members);
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
@@ -250,7 +247,7 @@ impl BufferedMessage {
         memory_limits::text_cost(self.id.as_str()) + self.events.iter().map(memory_limits::event_cost).sum::<usize>()
     }
 
-    /// The message as the event that ends it. `ended` is whether it came to its end.
+    /// Returns the message as its end event. `ended` is false for an aborted message.
     fn into_end_event(self, ended: bool) -> Event<'static> {
         let BufferedMessage { id, events } = self;
         let mut text = String::from("\"");
@@ -266,7 +263,7 @@ impl BufferedMessage {
         let says_end = events.last().is_some_and(|end| end.kind == EventType::TextMessageEnd);
         let plain = says_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
         let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
-        let beside = events
+        let second_answer = events
             .iter()
             .find(|event| event.kind == EventType::ActivitySnapshot)
             .and_then(|event| event.get(Field::Content));
@@ -275,9 +272,9 @@ impl BufferedMessage {
         if !lengths.is_empty() {
             own.push((carry::extension_key(text_end::TEXT), Json::from_trusted(text)));
         }
-        own.extend(beside.map(|content| (carry::extension_key(text_end::UI_SCHEMA), content.clone())));
+        own.extend(second_answer.map(|content| (carry::extension_key(text_end::UI_SCHEMA), content.clone())));
         if !ended {
-            // The run failed in the middle of it; the way back reads the events, not this.
+            // The run failed before the end of the message; the way back reads the events, not the status.
             own.push((carry::extension_key(text_end::STATUS), Json::string(text_end::FAILED)));
         }
         let mut end = match events.last() {
@@ -295,10 +292,10 @@ impl BufferedMessage {
     }
 }
 
-/// Between gathering and writing: the dialect's own members of the whole message.
+/// Between buffering and writing: the dialect's own members of the message.
 const EXTENSIONS: &str = "$own";
 
-/// Returns true for an event that reading would restore from the whole message.
+/// Returns true for an event that reading would restore from the merged message.
 fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     let only = |fields: &[Field]| {
         event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if fields.contains(field)))
@@ -314,7 +311,7 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     }
 }
 
-/// Takes the dialect's own members out of a whole message that is written, and adds what it always says.
+/// Removes the dialect's own members from a merged message to be written, and adds the members that it always has.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
         for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 /// Limit of the unread preludes of one run, as a multiple of its `max_bytes`.
 const MAX_PRELUDES: usize = 2;
 
-/// The start of a reader. Times are those of the prelude, in ms since the epoch.
+/// The start position of a reader. Times are those of the prelude, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
     /// at the first event while it is retained; else with a prelude

@@ -45,8 +45,8 @@ impl LogState {
         Some(piece)
     }
 
-    /// Returns the time by which the next of the watched readers has to read something; `None` without watched readers. Stall
-    /// periods start in this call alone, so that an event costs nothing.
+    /// Returns the time by which the next watched reader has to read; `None` without watched readers. Stall periods
+    /// start only in this call, so that an event costs nothing.
     pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
@@ -78,8 +78,8 @@ impl LogState {
         removed
     }
 
-    /// Removes the oldest chunks: above `bound` bytes those that the fastest reader has read, and of a `discarded` log those
-    /// that every reader has read.
+    /// Removes the oldest chunks: above `bound` bytes those that the fastest reader has read, and of a `discarded` log
+    /// those that every reader has read.
     pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
         let mut retained = self.retained_bytes();

@@ -1,4 +1,4 @@
-//! One reader of a log, as the log sees it.
+//! One reader of a log, from the log's side.
 
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ pub(super) struct ReaderSlot {
     pub(crate) offset: u64,
     /// delivered before the frames
     pub(crate) prelude: Bytes,
-    /// whether to send a keep-alive comment
+    /// true if a keep-alive comment is due
     pub(crate) comment_due: bool,
     pub(crate) stall_watch: StallWatch,
     pub(crate) waker: Option<Waker>,

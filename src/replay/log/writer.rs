@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The reason for a run to stop writing.
+/// Reasons for a run to stop writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogStopReason {
     /// the run had no reader for `abandon_after`
@@ -76,7 +76,7 @@ impl LogWriter {
         Poll::Ready(Ok(()))
     }
 
-    /// Appends `frames` without waiting for readers, and empties it. For the last events of a run.
+    /// Appends `frames`, the last events of a run, without waiting for readers, and empties it.
     pub(crate) fn push(&self, frames: &mut Vec<u8>, last: u64) {
         let mut state = self.log.state();
         if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
@@ -194,7 +194,6 @@ impl LogWriter {
         wakers.into_iter().for_each(wake);
     }
 
-    /// Removes watched readers that have stopped reading.
     pub(crate) fn remove_stalled(&self) {
         self.log.remove_stalled();
     }

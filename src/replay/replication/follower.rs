@@ -6,7 +6,8 @@
 //!              │  ╰─ stopped here: the owner gets a message
 //!              ╰─ no readers, missing frames, no answer for long, the process exits ─▶ Cut: readers reconnect
 //! ```
-//! The log is in the store like any other, so that all readers here share it. It is removed when the run ends or has no reader.
+//! The log is in the store like any other, so that all readers here share it. It is removed when the run ends or has no
+//! reader.
 
 use super::super::log::{self, LogStopReason, LogWriter};
 use super::super::store::{InsertOutcome, NewRun};
@@ -30,10 +31,10 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Time for which a run is followed without a reader: long enough for a client to reconnect.
+/// Following ends after this time without a reader: long enough for a client to reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// Readers are cut off, so that they reconnect, when Redis has not answered or not had the run for this long.
+/// Readers are cut off, and reconnect, after Redis has not answered or not had the run for this long.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Delay of the second poll; doubles up to [`HEARTBEAT_INTERVAL`].
@@ -152,7 +153,6 @@ impl ReplicatedRuns {
         Ok(stored)
     }
 
-    /// Fetches a run from Redis.
     async fn fetch_remote(&self, wanted: &RunQuery) -> Result<Option<RemoteRun>, ReplicationUnavailable> {
         let name = self.keys.run(&wanted.run);
         let lease = self.keys.process(self.process_id());
@@ -195,7 +195,6 @@ enum StopState {
     Sent,
 }
 
-/// The result of a read.
 enum ReadStatus {
     /// more may come
     Open,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Longest time for which recording the end of a run is retried while Redis does not answer. An exiting process may wait for it.
+/// Limit for retries to record the end of a run while Redis does not answer. An exiting process may wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ReplicatedRuns {
@@ -39,7 +39,6 @@ impl ReplicatedRuns {
     }
 }
 
-/// Copies one run.
 pub(super) struct RunPublisher {
     shared: Arc<ReplicatedRuns>,
     descriptor: RunDescriptor,
@@ -47,7 +46,7 @@ pub(super) struct RunPublisher {
     mirror: LogMirror,
     /// the last copied frame
     sent_through: u64,
-    /// whether Redis has the conversation before the run
+    /// true if Redis has the conversation before the run
     has_base: bool,
     /// the last frame in the summary that Redis has
     summed_through: u64,
