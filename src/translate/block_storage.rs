@@ -50,7 +50,7 @@ pub(super) fn read(
         return none;
     };
     set(canonical, MemberKey::Known(Field::Content), text);
-    // Notes the original also where there was more than text.
+    // Content that was not a string also has to be written back as it was.
     if !plain || own.iter().any(|(key, _)| carry::is_named(key, carry::AS_JSON_NOTE)) {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }

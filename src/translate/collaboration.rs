@@ -257,7 +257,7 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
 }
 
 /// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
-/// with a name in `excluded` are dropped, because the event already uses that name.
+/// named in `excluded` stay in the metadata: the event itself uses those names.
 pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: &[&str]) -> OutgoingEvent<'a> {
     let mut said = OutgoingEvent {
         members: Members::new(),
