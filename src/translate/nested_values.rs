@@ -117,7 +117,8 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for `value`, which is invalid in this shape, and the value to carry. `None`: remove it.
+/// Returns the replacement for `value`, which is invalid in this shape, and adds lost data to `carried`. `None`: remove
+/// the value.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
