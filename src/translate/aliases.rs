@@ -42,7 +42,6 @@ pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report
     });
 }
 
-/// Strips each message of a list.
 pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements).filter(|_| !dialect.strip.is_empty())
     else {
@@ -87,7 +86,6 @@ pub(super) fn read_field_names(names: &[(Field, &str)], members: &mut Members<'_
     }
 }
 
-/// Renames members to the dialect's names.
 pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut Members<'_>) {
     for (key, _) in members {
         if let MemberKey::Known(field) = key
@@ -253,7 +251,6 @@ pub(super) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEv
     }
 }
 
-/// Does the same for the role of a message.
 pub(super) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
     let words = AliasLookup { peer: side, kind: None };
     words.read(words.aliased_fields(message), message, own);
@@ -264,12 +261,10 @@ pub(super) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut O
     outgoing.canonical.extend(lost);
 }
 
-/// Does the same for the role of a message.
 pub(super) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
     AliasLookup { peer: side, kind: None }.write(message, own);
 }
 
-/// Converts a timestamp to milliseconds.
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     let Some(said) = parts.event.get(Field::Timestamp) else {
         return;
@@ -301,7 +296,6 @@ fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
     whole.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(sign * digits.parse::<i64>().ok()?)
 }
 
-/// Converts a timestamp to the unit of the side.
 pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
     let noted = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
     let Some(now) = get(&outgoing.members, Field::Timestamp).cloned().map(Json::into_owned) else {
@@ -324,7 +318,6 @@ pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
     set(&mut outgoing.members, MemberKey::Known(Field::Timestamp), written);
 }
 
-/// Returns a time in the unit of the side.
 pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'static> {
     let seconds = side.timestamp_unit == TimestampUnit::Seconds && side.dialect.option_names.contains(&"timestamp");
     Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })

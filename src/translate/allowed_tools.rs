@@ -6,7 +6,7 @@
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
 //! A call is checked when it begins. Text, arguments and results cost nothing; a route without a list costs nothing.
-//! The tool that the gateway itself uses to ask a client's user ([`Side::asks_by`]) is exempt: its calls are created
+//! The tool that the gateway itself uses to ask a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created
 //! after this check, and such a client may always offer it.
 
 use super::request_refusal::RequestRefusal;
@@ -17,7 +17,6 @@ use crate::event::{Event, EventType, Field, Json, JsonType, RunAgentInput, find_
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Members of a tool and of a call.
 const NAME: &str = "name";
 const FUNCTION: &str = "function";
 
@@ -94,7 +93,6 @@ fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
     (get(&members, Field::Id).and_then(text), name)
 }
 
-/// Checks the calls of a run.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallFilter {
     /// `None`: any tool may be called
@@ -113,7 +111,6 @@ impl ToolCallFilter {
         self.prior_calls = made;
     }
 
-    /// Returns the forbidden tool that was called, shortened for error messages.
     pub(crate) fn forbidden_tool(&self) -> Option<&str> {
         self.forbidden_tool.as_deref()
     }
@@ -152,7 +149,6 @@ impl ToolCallFilter {
         self.set_forbidden(stranger)
     }
 
-    /// Returns whether messages that the client stores contain only known or allowed calls.
     fn admit_messages(&mut self, messages: Option<&Json<'_>>) -> bool {
         let (Some(tools), Some(messages)) = (&self.allowed, messages) else { return true };
         let is_strange = |call: &Json<'_>| {
@@ -194,7 +190,6 @@ fn unwrap_custom<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
     name.contains('.').then(|| Event { members: object.members, ..Event::new(kind) })
 }
 
-/// Shortens an external name for use in an error.
 fn printable_name(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(MAX_TOOL_NAME_LEN).collect()
 }

@@ -23,7 +23,6 @@ struct StoredBlocks {
     text: Json<'static>,
     /// the other blocks, and whether each comes after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,
-    /// only text blocks
     is_plain: bool,
 }
 
@@ -96,7 +95,6 @@ pub(super) fn intact_message_ids(messages: &[MessageMembers<'_>], dialect: &str)
         .collect()
 }
 
-/// Returns whether this is reasoning or an activity contained in one of `intact`.
 pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, intact: &[Json<'static>]) -> bool {
     let shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
     if intact.is_empty() || !shown {
@@ -107,7 +105,6 @@ pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, i
         .is_some_and(|home| intact.iter().any(|message| message.is_same(&home)))
 }
 
-/// Returns the stored blocks of a message if they still match it.
 fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
     let stored = carry::take(&mut carried_members(message, dialect)?, BLOCKS_NOTE)?;
     let content = get(message, Field::Content)?;
@@ -120,7 +117,6 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
     json::parse_members(&own).map(crate::event::into_owned_members)
 }
 
-/// Returns whether the content was stored blocks with more than text.
 pub(super) fn has_blocks_note(own: &Members<'_>) -> bool {
     own.iter().any(|(key, _)| carry::is_named(key, BLOCKS_NOTE))
 }

@@ -8,13 +8,10 @@ use crate::event::EventType;
 /// A limit on a run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetLimit {
-    /// number of events
     Events,
-    /// number of bytes
     Bytes,
 }
 
-/// Remaining budget.
 #[derive(Debug)]
 pub(super) struct OutputBudget {
     events: u64,

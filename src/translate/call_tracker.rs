@@ -12,7 +12,6 @@ use crate::event::{Event, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Members of an outcome.
 const INTERRUPTS: &str = "interrupts";
 const PENDING_CALLS: &str = "pendingToolCallIds";
 
@@ -50,7 +49,6 @@ impl CallTracker {
         list.iter().filter_map(json::parse_message).for_each(|message| self.observe_message(&message));
     }
 
-    /// Records a call that was made, or used without a start.
     pub(crate) fn record_call(&mut self, id: Option<&Json<'_>>) {
         if let Some(id) = id.and_then(Json::text)
             && !self.0.contains_key(&*id)
@@ -65,7 +63,6 @@ impl CallTracker {
         }
     }
 
-    /// Records the calls and results in a message of the conversation.
     pub(crate) fn observe_message(&mut self, message: &MessageMembers<'_>) {
         if get(message, Field::Role).is_some_and(|role| role.is_str("tool")) {
             if let Some(id) = get(message, Field::ToolCallId).and_then(Json::text) {

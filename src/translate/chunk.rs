@@ -21,7 +21,6 @@ pub(super) struct ChunkUnfolder {
 }
 
 impl ChunkUnfolder {
-    /// Returns the end of the open chunk stream if `event` closes it.
     pub(crate) fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
         let (open_kind, id) = self.open.as_ref()?;
         let closes = match ChunkStreamKind::from_event(event.kind) {

@@ -94,7 +94,6 @@ impl CollaborationState {
         message.with_suffix(&format!(":{}:{count}", words::NAME))
     }
 
-    /// Records an interpreted event.
     fn observe(&mut self, step: CollaborationStep, message: &Json<'_>, meaning: &CollaborationActivity) {
         if meaning.kind == EventType::ActivitySnapshot {
             *self.id_counts.entry(id_text(message)).or_default() += 1;
@@ -146,13 +145,13 @@ impl CollaborationState {
         else {
             return Err(event);
         };
-        let (step, mut told) = form.first_event();
+        let (step, mut first) = form.first_event();
         let mut said = split_members(&event, dialect, &[words::FROM, words::TO]);
         if step == CollaborationStep::Content {
             let rest = carry::take(&mut said.extensions, DELTA_NOTE);
-            restore_delta(&mut told, rest.as_ref());
+            restore_delta(&mut first, rest.as_ref());
         }
-        said.extensions.extend(told.iter().cloned());
+        said.extensions.extend(first.iter().cloned());
         let meaning =
             self.interpret(step, &said.extensions).filter(|_| get(&said.extensions, Field::MessageId).is_some());
         let reads_back = |meaning: &CollaborationActivity| {
@@ -167,15 +166,14 @@ impl CollaborationState {
             }
             None => {
                 let message = message_id_of(&event);
-                let of = |mut told: Members<'static>| {
-                    told.push((MemberKey::Known(Field::MessageId), message.clone()));
-                    told
+                let of = |mut members: Members<'static>| {
+                    members.push((MemberKey::Known(Field::MessageId), message.clone()));
+                    members
                 };
-                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(told)))];
-                all.extend(
-                    form.into_remaining_events()
-                        .map(|(step, told)| (step, super::placeholder::write_display_only(Members::new(), of(told)))),
-                );
+                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(first)))];
+                all.extend(form.into_remaining_events().map(|(step, members)| {
+                    (step, super::placeholder::write_display_only(Members::new(), of(members)))
+                }));
                 Ok(all)
             }
         }
@@ -191,7 +189,6 @@ enum CollaborationChange {
 }
 
 impl CollaborationChange {
-    /// Returns the event that expresses or notes it.
     fn first_event(&self) -> (CollaborationStep, Members<'static>) {
         match self {
             // A task without a start has no sender and no receiver.
@@ -199,10 +196,11 @@ impl CollaborationChange {
                 (CollaborationStep::Content, task_delta(&tasks[0]))
             }
             CollaborationChange::Snapshot { from, to, .. } => {
-                let told = [(words::FROM, from), (words::TO, to)];
+                let agents = [(words::FROM, from), (words::TO, to)];
                 (
                     CollaborationStep::Start,
-                    told.into_iter()
+                    agents
+                        .into_iter()
                         .filter_map(|(name, who)| Some((carry::extension_key(name), who.clone()?)))
                         .collect(),
                 )
@@ -291,7 +289,6 @@ pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: 
     said
 }
 
-/// Returns the member carried under this name with an activity.
 #[must_use]
 pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
     let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
@@ -299,7 +296,6 @@ pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -
     carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
 }
 
-/// Returns `M`, as far as the activity's id contains it.
 fn message_id_of(event: &Event<'_>) -> Json<'static> {
     let id = crate::event::message_id(&event.members);
     let text = id.text().unwrap_or_default();
@@ -364,7 +360,6 @@ fn task_delta(task: &Json<'_>) -> Members<'static> {
     vec![(MemberKey::Known(Field::Delta), json::build_object(|object| object.member(words::TASK, task.as_str())))]
 }
 
-/// Restores the members noted besides the task.
 fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
     let Some(rest) = rest.and_then(json::parse_members) else {
         return;

@@ -15,7 +15,6 @@ use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
 /// `source` of the RAW event that wraps an event beyond repair.
 const INVALID_SOURCE: &str = "diglot.invalid";
 
-/// Repairs or wraps `event`.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
     let kind = event.kind;
     if kind == EventType::MessagesSnapshot {
@@ -151,16 +150,13 @@ const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
 
-/// Members of an interrupted run's outcome: the list, and the required and optional members of an interrupt.
 const INTERRUPTS: &str = "interrupts";
 const INTERRUPT_REQUIRED: [&str; 2] = ["id", "reason"];
 const INTERRUPT_TEXTS: [&str; 6] = ["id", "reason", "message", "toolCallId", "expiresAt", "subagentRunId"];
 const INTERRUPT_OBJECTS: [&str; 2] = ["responseSchema", "metadata"];
 
-/// Lists of ids in the outcomes of runs and subagents.
 const OUTCOME_IDS: [&str; 2] = ["pendingToolCallIds", "interruptIds"];
 
-/// Returns whether every member with one of these names passes.
 fn all_named_pass(members: &Members<'_>, names: &[&str], passes: impl Fn(&Json<'_>) -> bool) -> bool {
     members
         .iter()
@@ -228,7 +224,6 @@ fn truncate_to_integer(number: f64) -> Option<Json<'static>> {
     (number.abs() < 9e15).then(|| Json::integer(number.trunc() as i64))
 }
 
-/// Returns the value of a missing required member where there is one obvious value.
 fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
         (EventType::ToolCallResult, Field::MessageId) => tool_result_id(event.get(Field::ToolCallId)?),
@@ -243,7 +238,6 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     })
 }
 
-/// Wraps an event beyond repair as RAW with all of its members.
 fn wrap_as_raw(event: &Event<'_>, report: &mut TranslationReport) -> Event<'static> {
     report.count_repair(EventRepair::MalformedFrame);
     let whole = json::build_object(|object| {

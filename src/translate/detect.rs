@@ -10,10 +10,8 @@ use crate::dialect::{
 };
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
-/// A detected dialect with the evidence for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectedDialect {
-    /// the dialect, with the options that could be seen
     pub(crate) peer: PeerDialect,
     pub(crate) evidence: &'static str,
 }
@@ -112,7 +110,7 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
     let (content, fields) = (takes("content"), takes("fields"));
     // A configured version is kept.
     let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
-    let mut told = false;
+    let mut decided = false;
     for data in events {
         let Ok(object) = json::parse_object(data) else { continue };
         if versioned {
@@ -122,9 +120,9 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
         // The first text decides; a later one of the other form is noted when it is read.
         let blocks =
             has_block_delta(&members).or_else(|| has_stored_blocks(get(&members, Field::Messages)).then_some(true));
-        if let Some(blocks) = blocks.filter(|_| content && !told) {
+        if let Some(blocks) = blocks.filter(|_| content && !decided) {
             side.text_format = if blocks { TextFormat::Blocks } else { TextFormat::String };
-            told = true;
+            decided = true;
         }
         if fields && is_snake_case(data) {
             side.member_case = MemberCase::Snake;
@@ -133,7 +131,6 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
     side
 }
 
-/// Returns the minimum version of a peer that sends this.
 fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion {
     let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
     let role = get(&object.members, Field::Role)
@@ -162,13 +159,11 @@ fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     }
 }
 
-/// Returns whether any message is stored as output blocks.
 fn has_stored_blocks(messages: Option<&Json<'_>>) -> bool {
     let messages = messages.and_then(json::parse_elements).unwrap_or_default();
     messages.iter().any(|message| json::parse_members(message).is_some_and(|message| is_stored_as_blocks(&message)))
 }
 
-/// Returns whether the members of a HAI event are in snake_case.
 fn is_snake_case(data: &str) -> bool {
     let members = json::parse_open_object(data).map(|object| object.members).unwrap_or_default();
     members.iter().any(|(key, _)| {
@@ -220,7 +215,6 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     found(&AG_UI_0, "the request says no protocolVersion, as before AG-UI 1.0")
 }
 
-/// Returns whether this is an assistant's message stored as output blocks.
 fn is_stored_as_blocks(message: &Members<'_>) -> bool {
     let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
     content.and_then(Json::text).is_some_and(|text| {

@@ -35,7 +35,6 @@ pub(super) fn is_empty_content(event: &Event<'_>) -> bool {
         && event.get(Field::Delta).is_some_and(|delta| delta.is_str(""))
 }
 
-/// Returns the empty piece of text in a RAW event.
 pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     let source = raw.text(Field::Source)?;
     let kind = EventType::from_wire(source.strip_prefix(CANONICAL_PREFIX)?)?;

@@ -10,7 +10,6 @@ use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 
-/// One processing step.
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
     /// an event of the agent was read: its type, and its row where the dialect's table has one
@@ -25,15 +24,12 @@ pub(crate) enum TraceEntry {
     Loss(EventLoss),
 }
 
-/// Entries since the last time they were taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExplainTrace {
-    /// in order of occurrence
     pub(crate) entries: Vec<TraceEntry>,
 }
 
 impl ExplainTrace {
-    /// Records a frame of the agent before it is read.
     pub(super) fn record_frame(&mut self, data: &str, agent: &'static Dialect) {
         let kind = json::parse_object(data).ok().and_then(|object| object.kind);
         if let Some(wire) = kind.as_ref().and_then(Json::text) {
@@ -79,7 +75,6 @@ fn carried_names(members: &Members<'_>, field: Field, key: &str) -> Vec<String> 
     get(members, field).map(|_| nested_names(members, field.camel(), key)).unwrap_or_default()
 }
 
-/// Returns the member names of the object `outer.inner`.
 fn nested_names(members: &Members<'_>, outer: &str, inner: &str) -> Vec<String> {
     let find = |members: &Members<'_>, name: &str| {
         let found =

@@ -8,7 +8,6 @@ use crate::codec::{Framing, proto};
 pub(super) struct AgentFrame<'a> {
     /// the JSON text of an event, or its replacement
     pub(crate) data: &'a str,
-    /// the id of the SSE event
     pub(crate) id: Option<&'a str>,
     /// number of unknown content parts that were left out
     pub(crate) dropped_parts: usize,
@@ -64,7 +63,7 @@ impl FrameReader {
     /// Decodes bytes as received, and passes each frame to `each`.
     ///
     /// # Errors
-    /// When the bytes exceed a limit, and the first error from `each`.
+    /// Fails if the bytes exceed a limit, or with the first error from `each`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],

@@ -34,7 +34,6 @@ const PAYLOAD: &str = "payload";
 const RESOLVED: &str = "resolved";
 const CANCELLED: &str = "cancelled";
 
-/// The role of a message that answers a call.
 const TOOL: &str = "tool";
 
 /// Returns the calls for the interrupts of `finish`: start, arguments and end of each.
@@ -92,12 +91,12 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
 ///
 /// Answers to earlier requests come before a reply of the assistant, or before its next calls.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
-    let shown = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
-    let told: Vec<_> = messages.iter().filter(shown).collect();
-    let since = told.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
-    let run = told[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
+    let visible: Vec<_> = messages.iter().filter(is_visible).collect();
+    let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let run = visible[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
     let mut entries: Vec<(Json<'static>, Json<'static>)> = Vec::new();
-    for message in &told[since..] {
+    for message in &visible[since..] {
         let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
@@ -106,8 +105,8 @@ fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<
             entries.push((id, resolved));
         }
     }
-    if told.len() > since {
-        for id in told[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
+    if visible.len() > since {
+        for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
             if !entries.iter().any(|(own, _)| own.is_same(&id)) {
                 let cancelled = resume_entry(&id, CANCELLED, None, None);
                 entries.push((id, cancelled));
@@ -134,19 +133,16 @@ fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     Some(meant.unwrap_or_else(|| content.clone().into_owned())).filter(|payload| !payload.is_null())
 }
 
-/// Returns the interrupts in a message of the assistant.
 fn interrupts_of_message(message: &MessageMembers<'_>) -> Vec<Json<'static>> {
     let calls = get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
     calls.iter().filter_map(interrupt_of_call).collect()
 }
 
-/// Returns the interrupt that a call represents.
 fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(call)?;
     interrupt_id(&carry::take(&mut members, ID)?)
 }
 
-/// Returns the interrupt whose call has this id.
 fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     let text = call.text()?;
     let id = text.strip_prefix(PREFIX)?;
@@ -179,7 +175,6 @@ fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     true
 }
 
-/// Returns whether a message of the assistant is empty.
 fn is_empty_message(message: &MessageMembers<'_>) -> bool {
     get(message, Field::ToolCalls).is_none()
         && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is_str(""))

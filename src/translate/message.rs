@@ -21,10 +21,8 @@ const FOLLOWING: &str = "following";
 /// Under `extra["ag-ui"]` of a request's last message: input members that the dialect does not have.
 pub(super) const INPUT_MEMBER: &str = "input";
 
-/// Note: these members were null.
 const NULLS_NOTE: &str = "$nulls";
 
-/// Converts the messages of a snapshot to canonical ones.
 pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -46,7 +44,6 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     event.set(Field::Messages, to_array(&canonical, false));
 }
 
-/// Converts the messages of a snapshot for a side.
 pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect) {
     let Some(value) = remove(&mut outgoing.members, Field::Messages) else {
         return;
@@ -140,7 +137,6 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     append_carried(after.as_ref(), out);
 }
 
-/// The role of a message with a tool's result.
 const TOOL_ROLE: &str = "tool";
 
 fn has_blocks(dialect: &Dialect) -> bool {
@@ -167,7 +163,6 @@ pub(super) enum CarryPolicy {
 }
 
 impl CarryPolicy {
-    /// Returns the policy for an agent's requests.
     pub(crate) fn for_request(side: PeerDialect) -> Self {
         match side.dialect.message.lenient_since {
             Some(since) if side.peer_version < since => CarryPolicy::Never(std::cell::Cell::new(0)),
@@ -175,7 +170,6 @@ impl CarryPolicy {
         }
     }
 
-    /// Returns the number of members and messages left out.
     pub(crate) fn lost_count(&self) -> u64 {
         match self {
             CarryPolicy::Always => 0,
@@ -192,7 +186,6 @@ impl CarryPolicy {
     }
 }
 
-/// Returns whether a side's version has the role or member of this name.
 fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
@@ -334,7 +327,6 @@ fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
 }
 
-/// Adds a canonical-only member to an already written message.
 pub(super) fn add_carried_member(
     message: &mut MessageMembers<'_>,
     location: CarryLocation,
@@ -385,12 +377,11 @@ pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationRep
     }
 }
 
-/// Returns whether the real client accepts this list of messages.
 pub(super) fn are_valid(list: &Json<'_>) -> bool {
-    let unheard = &mut TranslationReport::default();
+    let discarded = &mut TranslationReport::default();
     let sound = |(at, element): (usize, &Json<'_>)| {
         let message = json::parse_message(element).map(crate::event::into_owned_members);
-        message.is_some_and(|mut message| !repair_message(&mut message, at, unheard))
+        message.is_some_and(|mut message| !repair_message(&mut message, at, discarded))
     };
     json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }

@@ -30,7 +30,6 @@ pub(super) enum MessageKind {
 }
 
 impl MessageKind {
-    /// Returns the suffix for renamed ids.
     const fn suffix(self) -> &'static str {
         match self {
             MessageKind::Text => "text",
@@ -70,11 +69,9 @@ impl MessageKind {
     }
 }
 
-/// The ids of a conversation's messages.
 #[derive(Debug, Default)]
 pub(super) struct MessageIdMap {
     claims: HashMap<Box<str>, IdClaim>,
-    /// any id was renamed
     has_renames: bool,
 }
 
@@ -130,7 +127,6 @@ impl MessageIdMap {
         Some(name)
     }
 
-    /// Renames the ids in an event.
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.rename_call_parent(event, report),
@@ -186,7 +182,6 @@ impl MessageIdMap {
         id.text().and_then(|id| self.claims.get(&*id)).is_some_and(|claim| claim.is_generated)
     }
 
-    /// Returns the new id of `id` in the first of these kinds that has one.
     fn lookup(&self, id: &Json<'_>, sorts: &[MessageKind]) -> Option<Json<'static>> {
         let claim = self.claims.get(&*id.text()?)?;
         for sort in sorts {
@@ -229,7 +224,6 @@ impl MessageIdMap {
         }
     }
 
-    /// Renames the messages of a list; `None` when nothing changes.
     fn rename_messages(&mut self, list: &Json<'_>, report: &mut TranslationReport) -> Option<Json<'static>> {
         let elements = json::parse_elements(list)?;
         let mut messages: Vec<MessageMembers<'_>> = Vec::with_capacity(elements.len());

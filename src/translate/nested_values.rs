@@ -14,11 +14,9 @@ use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSche
 use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
-/// Members with parts or their text; and metadata.
 const CONTENT: &str = "content";
 const METADATA: &str = "metadata";
 
-/// The real client's treatment of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientVerdict {
     Accepted,
@@ -264,7 +262,6 @@ fn repair_member(
     }
 }
 
-/// Returns the empty value of a shape, where it has one.
 fn empty_value(shape: ValueSchema) -> Option<Json<'static>> {
     Some(match shape {
         ValueSchema::Str | ValueSchema::TextOrList(_) => Json::string(""),

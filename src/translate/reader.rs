@@ -31,12 +31,9 @@ pub(super) struct EventReader {
     text_reader: BlockReader,
     collaborations: CollaborationState,
     reasoning_ids: ReasoningIds,
-    /// reads the events of the dialect's own shapes
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
-    /// the row of the last event, and its label
     last_row: Option<(usize, &'static EventRow)>,
-    /// an event was received
     has_begun: bool,
     /// detects the dialect, where it is not configured
     detector: Option<DialectDetector>,
@@ -77,11 +74,11 @@ impl EventReader {
         sink.report().switch_dialect(sign);
         *self = EventReader::new(PeerDialect::new(sign.dialect));
         // Replays the kept events to rebuild the state of open messages and calls; they were emitted already.
-        let mut unheard = DiscardingSink(TranslationReport {
+        let mut discarded = DiscardingSink(TranslationReport {
             events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
             ..TranslationReport::default()
         });
-        before.iter().for_each(|data| self.read_frame(data, &mut unheard));
+        before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
     /// Returns the size of the state kept for calls without a result, in bytes.

@@ -294,7 +294,6 @@ impl SpanWrapper {
     }
 }
 
-/// Returns whether the agent sent this thinking event without an id.
 fn is_nameless(event: &Event<'_>, side: PeerDialect) -> bool {
     event.get(Field::Metadata).is_some_and(|metadata| {
         let own = json::parse_members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));

@@ -21,7 +21,6 @@ pub struct TranslationReport {
     pub repairs: [u64; EventRepair::ALL.len()],
     /// by [`EventLoss`], in the order of its table
     pub losses: [u64; EventLoss::ALL.len()],
-    /// the dialect of the agent, as far as it is known
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
     /// events from the agent, by label of its dialect
@@ -41,7 +40,6 @@ pub struct TranslationReport {
 pub struct DialectSwitch {
     /// the evidence
     pub rule: &'static DetectionRule,
-    /// the previously assumed dialect
     pub(crate) from_dialect: &'static str,
     /// events that were read before, by label of the previously assumed dialect
     pub(crate) events_read: Box<[u64]>,
@@ -85,9 +83,7 @@ impl TranslationReport {
     }
 }
 
-/// Receives canonical events in order.
 pub(super) trait EventSink {
     fn emit(&mut self, event: Event<'_>);
-    /// Returns the report for repairs and losses.
     fn report(&mut self) -> &mut TranslationReport;
 }

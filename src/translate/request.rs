@@ -13,7 +13,6 @@ use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, 
 /// `description` of the context entry that replaces a plain-text context.
 const CONTEXT_DESCRIPTION: &str = "context";
 
-/// Maximum number of messages in a request.
 pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 
 /// A request ready for the agent.
@@ -34,7 +33,7 @@ pub struct TranslatedRequest {
 /// of the run has them.
 ///
 /// # Errors
-/// When the body is not a run input of the client's dialect.
+/// Fails if the body is not a run input of the client's dialect.
 pub fn translate_request(
     body: &[u8],
     client: PeerDialect,
@@ -109,7 +108,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
 /// Reads a request of a dialect into the canonical input.
 ///
 /// # Errors
-/// When it is not a JSON object, has no list of messages, or has a member that no rule can read.
+/// Fails if it is not a JSON object, has no list of messages, or has a member that no rule can read.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -228,7 +227,6 @@ fn supply_result_id(message: &mut Members<'_>) {
     }
 }
 
-/// Shortens client input for an error message.
 fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }

@@ -18,7 +18,6 @@ use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
 /// Maximum number of added events skipped in search of a match.
 const LOOKAHEAD: usize = 256;
 
-/// Maximum number of recorded differences.
 const DIFFERENCES_LIMIT: usize = 1_000;
 
 /// Returns whether an event exists for the dialect alone: reading it again yields no event.
@@ -39,7 +38,6 @@ pub struct RoundTrip {
     returned: Vec<String>,
 }
 
-/// A sent event and its fate on the way there.
 #[derive(Debug)]
 struct SentEvent {
     data: String,
@@ -52,7 +50,6 @@ struct SentEvent {
 /// The result of a round trip.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTripOutcome {
-    /// types of the events that were added
     pub(crate) added: Vec<String>,
     /// events that were left out on purpose: their position from 0 on, and the reason
     pub losses: Vec<(usize, EventLoss)>,
@@ -120,15 +117,15 @@ impl RoundTrip {
         for frame in decode_frames(frames_of_b) {
             let mut out = Vec::new();
             let _ = self.backward.push_event(&frame, 0, &mut out);
-            let heard =
+            let events =
                 decode_frames(&out).into_iter().filter(|event| !is_placeholder(self.dialect.carry_location, event));
-            self.returned.extend(heard);
+            self.returned.extend(events);
         }
     }
 
     fn compare_events(self) -> RoundTripOutcome {
         let mut outcome = RoundTripOutcome::default();
-        let mut heard = 0;
+        let mut matched = 0;
         for (event, said) in self.sent.iter().enumerate() {
             outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
             // A placeholder may vanish.
@@ -146,24 +143,24 @@ impl RoundTrip {
                 after,
                 repairs: said.repairs.clone(),
             };
-            let rest: Vec<&str> = self.returned[heard..].iter().take(LOOKAHEAD).map(String::as_str).collect();
-            let own = said.returned_count.saturating_sub(heard);
+            let rest: Vec<&str> = self.returned[matched..].iter().take(LOOKAHEAD).map(String::as_str).collect();
+            let own = said.returned_count.saturating_sub(matched);
             match self.find_match(&said.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
                     outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
-                    heard += skipped + 1;
+                    matched += skipped + 1;
                 }
                 // Another event came back in its place.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
                     outcome.differences.push(note((String::new(), frame_json(&said.data), instead)));
-                    heard += own;
+                    matched += own;
                 }
             }
             outcome.differences.truncate(DIFFERENCES_LIMIT);
         }
-        outcome.added.extend(self.returned[heard..].iter().map(|event| event_type(event)));
+        outcome.added.extend(self.returned[matched..].iter().map(|event| event_type(event)));
         outcome
     }
 
@@ -187,12 +184,10 @@ impl RoundTrip {
         alike
     }
 
-    /// Returns whether a member must not leave the gateway.
     fn is_stripped(&self, path: &str) -> bool {
         path.rsplit('/').next().is_some_and(|name| self.dialect.strip.contains(&name))
     }
 
-    /// Returns whether an event is one that a dialect supplies where it is missing.
     fn is_supplied(&self, event: &str) -> bool {
         let wire = event_type(event);
         let row = self.dialect.row_for_wire(&wire).map(|(_, row)| row.kind);
@@ -206,7 +201,7 @@ impl RoundTrip {
 /// Translates a request there and back.
 ///
 /// # Errors
-/// When it is not a valid request, or its translation is not.
+/// Fails if it is not a valid request, or its translation is not.
 pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
@@ -240,7 +235,6 @@ fn decode_frames(bytes: &[u8]) -> Vec<String> {
     found
 }
 
-/// Converts a frame to JSON.
 fn frame_json(frame: &str) -> String {
     json::parse_value(frame).map_or_else(|| Json::string(frame), Json::into_owned).as_str().to_owned()
 }
@@ -276,11 +270,11 @@ fn compare_object(
     location: CarryLocation,
     out: &mut Vec<ValueChange>,
 ) {
-    let (Some(said), Some(heard)) = (json::parse_message(before), json::parse_message(after)) else {
+    let (Some(said), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
         return compare_value(path, before, Some(after), ExtraMembers::Forbidden, out);
     };
     for (key, old) in &said {
-        let new = heard.iter().find(|(own, _)| own == key).map(|(_, value)| value);
+        let new = returned.iter().find(|(own, _)| own == key).map(|(_, value)| value);
         at_step(path, key.name(), |path| match key {
             // Declared by each writer.
             MemberKey::Known(Field::ProtocolVersion) => {}

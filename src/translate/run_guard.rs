@@ -31,7 +31,6 @@ const UNKNOWN_TOOL: &str = "unknown";
 /// `outcome` of a run that was stopped on purpose (specs §1.2).
 const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
-/// Maximum length of an event type in an error.
 const MAX_TYPE_NAME_LEN: usize = 64;
 
 /// Response to an agent that breaks a rule.
@@ -50,7 +49,7 @@ pub enum GuardMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictViolation {
     pub(crate) broken_rule: BrokenRule,
-    /// `type` of the agent's event, as received and truncated; empty where it has none
+    /// empty where the event has none
     pub(crate) event_type: String,
 }
 
@@ -84,7 +83,6 @@ impl ConversationState {
     }
 }
 
-/// Guards one run.
 #[derive(Debug)]
 pub(super) struct RunGuard {
     pub(crate) mode: GuardMode,
@@ -99,7 +97,6 @@ pub(super) struct RunGuard {
     start_optional: bool,
     /// the client keeps messages of all kinds in one list
     single_message_list: bool,
-    /// the terminal event sent
     ending: Option<RunEnding>,
     violation: Option<StrictViolation>,
     /// bytes of ids that are kept until the run ends
@@ -130,12 +127,10 @@ impl RunGuard {
         self.conversation = conversation;
     }
 
-    /// Returns the ending of the run once its terminal event was sent.
     pub(crate) fn ending(&self) -> Option<RunEnding> {
         self.ending
     }
 
-    /// Returns the first broken rule, in [`GuardMode::Strict`].
     pub(crate) fn violation(&self) -> Option<&StrictViolation> {
         self.violation.as_ref()
     }
@@ -258,7 +253,6 @@ impl RunGuard {
         }
     }
 
-    /// Records a sent event.
     fn observe(&mut self, event: &Event<'_>) {
         self.lanes.observe(event);
         match event.kind {
@@ -385,7 +379,6 @@ impl RunGuard {
         }
     }
 
-    /// Closes all open items.
     fn close_open_items(
         &mut self,
         report: &mut TranslationReport,
@@ -432,7 +425,6 @@ impl RunGuard {
 }
 
 impl RunIds {
-    /// Reads the ids of a run boundary, with defaults for missing ones.
     fn from_event(event: &Event<'_>) -> RunIds {
         let [thread_id, run_id] = DEFAULT_IDS.map(|(name, field)| {
             event.get(field).filter(|id| !id.is_str("")).cloned().map_or_else(|| Json::string(name), Json::into_owned)
@@ -441,14 +433,12 @@ impl RunIds {
     }
 }
 
-/// Returns the type of an agent's event, shortened for error messages.
 fn event_type(data: &str) -> String {
     let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     let text = kind.as_ref().and_then(Json::text).unwrap_or_default();
     text.chars().filter(|c| !c.is_control()).take(MAX_TYPE_NAME_LEN).collect()
 }
 
-/// Removes a member from an event and carries it.
 fn carry_member(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
     if let Some(value) = event.remove(field).map(Json::into_owned) {
         report.count_repair(EventRepair::ValueCarried);
@@ -465,7 +455,6 @@ const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Creates the start of an item that was used without one.
 fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
     let mut opener = Event::new(item.opener());
     let (_, field) = item.closer();

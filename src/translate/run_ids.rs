@@ -2,12 +2,10 @@
 
 use crate::event::Json;
 
-/// The ids of a run: those of the request, or generated for it.
+/// The ids of a run: those of the request, or generated for it; JSON strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIds {
-    /// the conversation, a JSON string
     pub(crate) thread_id: Json<'static>,
-    /// a JSON string
     pub(crate) run_id: Json<'static>,
 }
 
@@ -18,7 +16,6 @@ impl RunIds {
         RunIds { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
     }
 
-    /// Returns the ids truncated to at most this many characters.
     #[must_use]
     pub(crate) fn truncated(&self, most: usize) -> Self {
         let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();

@@ -21,14 +21,11 @@ pub(super) struct EventSequencer {
     /// messages ended early by another event
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
-    /// size of all of it, in bytes
     buffered_bytes: usize,
 }
 
-/// A message before its end.
 #[derive(Debug)]
 struct SequencedMessage {
-    /// the agent's id
     id: Json<'static>,
     /// the last start sent to the peer
     start: Event<'static>,
@@ -36,7 +33,6 @@ struct SequencedMessage {
     start_count: usize,
 }
 
-/// A call before its end.
 #[derive(Debug)]
 struct SequencedCall {
     id: Json<'static>,
@@ -111,7 +107,6 @@ impl EventSequencer {
         }
     }
 
-    /// Ends the open message, because another event follows.
     fn pause_message(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if let Some(text) = self.open_message.take() {
             let mut end = Event::new(EventType::TextMessageEnd);
@@ -142,7 +137,7 @@ impl EventSequencer {
                     events[shown..].iter().for_each(|rest| out(SequencerOutput::AsCustom(rest.clone())));
                     events.into_iter().for_each(|made| out(SequencerOutput::Synthetic(made)));
                 } else {
-                    events.into_iter().for_each(|waited| out(SequencerOutput::AsIs(waited)));
+                    events.into_iter().for_each(|pending| out(SequencerOutput::AsIs(pending)));
                 }
                 out(SequencerOutput::AsIs(event));
             }
@@ -157,12 +152,10 @@ impl EventSequencer {
         }
     }
 
-    /// Returns the size of pending events, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// Emits pending call events whole, because another event follows.
     fn flush_calls(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
             self.pause_message(out);

@@ -21,14 +21,14 @@ use std::sync::Arc;
 /// Translates the event stream of one run from the agent's dialect to the client's.
 ///
 /// ```
-/// use diglot::{codec::sse::Limits, dialect::{self, Side}, translate::{Ids, Stream}};
+/// use diglot::{codec::sse::SseLimits, dialect::{self, PeerDialect}, translate::{RunIds, Stream}};
 ///
-/// let side = |name| Side::new(dialect::by_name(name).expect("a dialect"));
-/// let mut stream = Stream::new(side("hai"), side("ag-ui"), Some(Ids::new("t1", "r1")), Limits::default());
+/// let side = |name| PeerDialect::new(dialect::find_by_name(name).expect("a dialect"));
+/// let mut stream = Stream::new(side("hai"), side("ag-ui"), Some(RunIds::new("t1", "r1")), SseLimits::default());
 /// let mut out = Vec::new();
 /// stream.push(b"data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n", 0, &mut out)?;
 /// assert!(String::from_utf8_lossy(&out).contains(r#""threadId":"t1","runId":"r1""#));
-/// # Ok::<(), diglot::translate::Fault>(())
+/// # Ok::<(), diglot::translate::StreamError>(())
 /// ```
 #[derive(Debug)]
 pub struct Stream {
@@ -41,14 +41,12 @@ pub struct Stream {
     writer: EventWriter,
     report: TranslationReport,
     dialects: DialectPair,
-    /// maximum size of pending events, in bytes
     buffer_limit: usize,
 }
 
 /// Code and message of the error that ends a stopped run which cannot be closed in order.
 const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
-/// The agent's dialect and the client's.
 type DialectPair = (&'static Dialect, &'static Dialect);
 
 impl Stream {
@@ -132,7 +130,6 @@ impl Stream {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
 
-    /// Returns the agent's delay before resuming (`retry`).
     #[must_use]
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
@@ -161,7 +158,7 @@ impl Stream {
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route, it
+    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route, it
     /// called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing after
     /// it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
@@ -200,7 +197,7 @@ impl Stream {
     /// dropped, and breaks no rule except that the run had no end.
     ///
     /// # Errors
-    /// When the run had no terminal event, or as [`Stream::push`]: the caller must then end it with [`Stream::fail`].
+    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with [`Stream::fail`].
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
         let Stream {
@@ -270,7 +267,6 @@ impl Stream {
         self.fail(code, message, now, out);
     }
 
-    /// Checks that every event fitted in a frame.
     fn check_room(&self) -> Result<(), StreamError> {
         check_continue(&self.tool_filter, &self.writer)?;
         if !self.writer.is_full {
@@ -303,25 +299,21 @@ impl Stream {
         &self.report
     }
 
-    /// Returns the report for taking counts that are kept elsewhere.
     pub(crate) fn report_mut(&mut self) -> &mut TranslationReport {
         &mut self.report
     }
 }
 
-/// Guard and writer, which follow the reader.
 struct StreamPipe<'p, 'o> {
     guard: &'p mut RunGuard,
     tool_filter: &'p mut ToolCallFilter,
     writer: &'p mut EventWriter,
     output: OutputContext<'o>,
     dialects: DialectPair,
-    /// maximum size of pending data, in bytes
     buffer_limit: usize,
 }
 
 impl StreamPipe<'_, '_> {
-    /// Processes a frame if it belongs to the run.
     fn follow_frame(
         &mut self,
         follow: &mut Option<Box<StreamFollower>>,
@@ -400,7 +392,6 @@ impl EventSink for StreamPipe<'_, '_> {
     }
 }
 
-/// Checks whether the run may continue.
 fn check_continue(tools: &ToolCallFilter, writer: &EventWriter) -> Result<(), StreamError> {
     match writer.budget.exceeded() {
         _ if tools.is_stopped() => Err(StreamError::ForbiddenTool),

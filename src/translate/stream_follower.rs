@@ -14,7 +14,6 @@ use std::borrow::Cow;
 /// Longest id kept for resuming; real event ids are shorter.
 const ID_LIMIT: usize = 1 << 10;
 
-/// Position in such a stream.
 #[derive(Debug)]
 pub(super) struct StreamFollower {
     run_filter: RunFilter,

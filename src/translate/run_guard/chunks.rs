@@ -122,7 +122,6 @@ impl RunGuard {
     }
 }
 
-/// Returns the chunk type for such an item.
 const fn chunk_for_item(item: RunItem) -> Option<(EventType, ChunkStreamKind)> {
     match item {
         RunItem::Text => Some((EventType::TextMessageChunk, ChunkStreamKind::Text)),
@@ -132,7 +131,6 @@ const fn chunk_for_item(item: RunItem) -> Option<(EventType, ChunkStreamKind)> {
     }
 }
 
-/// Converts a chunk of a started item into its content event.
 fn into_content_event<'a>(mut event: Event<'a>, piece: ChunkStreamKind, report: &mut TranslationReport) -> Event<'a> {
     for &field in piece.fixed_fields() {
         carry_member(&mut event, field, report);

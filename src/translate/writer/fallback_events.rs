@@ -25,14 +25,14 @@ impl EventWriter {
     pub(super) fn write_fallback(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         let dialect = self.peer.dialect;
         let talks = dialect.row_with_shape(EventShape::Collaboration(CollaborationStep::Start)).is_some();
-        let told = match event.kind {
+        let steps = match event.kind {
             _ if !talks => Err(event),
             EventType::ActivitySnapshot | EventType::ActivityDelta => self.collaborations.write(event, dialect),
             _ => Ok(self.subagent_names.write_events(event)),
         };
-        match told {
-            Ok(told) => {
-                for (step, said) in told {
+        match steps {
+            Ok(steps) => {
+                for (step, said) in steps {
                     if let Some((label, row)) = dialect.row_with_shape(EventShape::Collaboration(step)) {
                         self.write_outgoing(label, row, said, to);
                     }

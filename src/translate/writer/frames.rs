@@ -50,7 +50,6 @@ impl EventWriter {
         }
     }
 
-    /// Writes the id of the next frame, where frames have ids.
     pub(super) fn write_frame_id(&self, out: &mut Vec<u8>) {
         if let Some(numbers) = &self.frame_ids {
             sse::write_id(out, &numbers.token, numbers.last_number + 1);

@@ -40,7 +40,6 @@ pub(super) struct EventWriter {
     chunk_unfolder: ChunkUnfolder,
     span_folder: SpanFolder,
     span_wrapper: SpanWrapper,
-    /// writes the events of the dialect's own shapes
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     sequencer: EventSequencer,
@@ -65,14 +64,12 @@ pub(super) struct FrameIds {
 
 /// Destination of frames, and further state for writing.
 pub(super) struct OutputContext<'o> {
-    /// bytes for the client
     pub(crate) out: &'o mut Vec<u8>,
     pub(crate) report: &'o mut TranslationReport,
     /// ms since the epoch, for durations that a dialect includes
     pub(crate) now_ms: i64,
 }
 
-/// Returns the label of the row that writes `kind` for this side.
 fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
     let (label, _) = side.dialect.row_for_kind(kind, side.peer_version)?;
     u16::try_from(label).ok()
@@ -131,7 +128,7 @@ impl EventWriter {
     fn must_unfold(&self, kind: EventType) -> bool {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
-            // Where text is written as strings, a chunk has no thinking block to unfold to.
+            // With text written as strings, a chunk has no thinking block to unfold to.
             None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
         }
     }

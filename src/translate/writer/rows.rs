@@ -190,7 +190,6 @@ impl EventWriter {
         self.commit_frame((label, kind), before, to);
     }
 
-    /// Converts canonical forms to the dialect's.
     fn denormalize(&mut self, row: &mut &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         if row.kind == EventType::RunError
             && let Some((_, custom)) = self.row_of(EventType::Custom)
@@ -214,7 +213,6 @@ impl EventWriter {
         }
     }
 
-    /// Sorts the members of an event by `row`.
     pub(super) fn split_members<'a>(
         &self,
         row: &'static EventRow,
