@@ -1,4 +1,4 @@
-//! Values below the members of an event: repairs what is invalid by the tables of [`schema`], shape by shape.
+//! Values below the members of an event: repairs what is invalid by the tables of [`schema`](crate::event::schema), shape by shape.
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, a part or a call
 //! (`specs/ag-ui-1.0.md` §3.1, class 3), and harmlessly strips what it does not know (class 2). A value with one
