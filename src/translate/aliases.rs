@@ -1,7 +1,7 @@
-//! What a dialect says in another way without saying another thing: names of members, words for values, units of time,
-//! nulls, and the ids that stand on every event.
+//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, value
+//! words, time units, nulls, and the ids repeated on every event.
 //!
-//! Reading brings all of it into canonical form; what would not come back the same from there is noted.
+//! Reading converts them to canonical form and notes whatever writing could not restore.
 
 use super::RunIds;
 use super::carry;
@@ -16,8 +16,7 @@ use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Notes: words as they were said, where the dialect's own for the value is another; the timestamp as it was said; members
-/// that were null.
+/// Notes: words other than the dialect's own for the value, the timestamp as received, and members that were null.
 const ALIASES_NOTE: &str = "$words";
 const TIMESTAMP_NOTE: &str = "$timestamp";
 const NULLS_NOTE: &str = "$nulls";
@@ -25,7 +24,7 @@ const NULLS_NOTE: &str = "$nulls";
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
 
-/// Takes members out that must not leave the gateway, in whichever way they are spelt.
+/// Removes members that must not leave the gateway, in any spelling.
 pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report: &mut TranslationReport) {
     if dialect.strip.is_empty() {
         return;
@@ -43,7 +42,6 @@ pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report
     });
 }
 
-/// The same in each message of a list.
 pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements).filter(|_| !dialect.strip.is_empty())
     else {
@@ -54,7 +52,7 @@ pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &
     event.set(Field::Messages, json::to_array(&list));
 }
 
-/// The same in an object that travels whole.
+/// Strips an object that is forwarded unparsed.
 pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut TranslationReport) -> Cow<'a, str> {
     let Some(mut members) = json::parse_members(&Json::from_trusted(data))
         .filter(|_| !dialect.strip.is_empty())
@@ -71,7 +69,7 @@ pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut Tr
     }
 }
 
-/// Gives members that a dialect calls otherwise their canonical names.
+/// Renames members from the dialect's names to the canonical ones.
 pub(super) fn read_field_names(names: &[(Field, &str)], members: &mut Members<'_>) {
     for (field, name) in names {
         if get(members, *field).is_some() {
@@ -88,7 +86,6 @@ pub(super) fn read_field_names(names: &[(Field, &str)], members: &mut Members<'_
     }
 }
 
-/// Gives members the names that a dialect has for them.
 pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut Members<'_>) {
     for (key, _) in members {
         if let MemberKey::Known(field) = key
@@ -99,13 +96,13 @@ pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut M
     }
 }
 
-/// Whether null is something to say: any value is one, and a call may well have returned it.
+/// Returns whether null is a valid value: it is for `Any`, which a call may well have returned.
 const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Takes optional members out that are null as a whole, and notes them. A required one may be a value (what a call returned),
-/// or is a fault that the guard mends; arguments that are values over there are none when they are null.
+/// Removes and notes optional members that are null as a whole. A required one may be a value (a call's result), or is
+/// a fault that the guard repairs; arguments that are values in the dialect count as absent when null.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -128,24 +125,24 @@ pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     parts.extensions.push((carry::extension_key(NULLS_NOTE), carry::field_list(&fields)));
 }
 
-/// Undoes [`read_nulls`].
 pub(super) fn write_nulls(row: &EventRow, outgoing: &mut OutgoingEvent<'_>) {
     for field in carry::take_fields(&mut outgoing.extensions, NULLS_NOTE, |field| row.has_field(field)) {
-        // What the guard or a dialect on the way put in place of the null goes with it; anything else was said since.
+        // Drops the placeholder that the guard or a dialect on the way put in place of the null; any other value is
+        // newer.
         if field == Field::Role || get(&outgoing.members, field).is_none_or(|value| value.is_str("")) {
             set(&mut outgoing.members, MemberKey::Known(field), Json::NULL);
         }
     }
 }
 
-/// Whether the member that would be supplied here was said to be null.
+/// Returns whether the member to be supplied here was noted as null.
 pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
     let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
     let names = note.and_then(json::parse_elements).unwrap_or_default();
     names.iter().any(|name| name.is_str(field.camel()))
 }
 
-/// The words of a side: of its events of one kind, or of its messages.
+/// Value aliases of a side: for its events of one kind, or for its messages.
 #[derive(Clone, Copy)]
 struct AliasLookup {
     peer: PeerDialect,
@@ -153,7 +150,7 @@ struct AliasLookup {
 }
 
 impl AliasLookup {
-    /// Role words stand on events only where the role is a choice.
+    /// Includes role aliases for events only where the role is a choice.
     fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
         let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
@@ -163,7 +160,7 @@ impl AliasLookup {
         })
     }
 
-    /// Those of `members` that have words, each once. Most events have none of them, so that is asked first.
+    /// Returns those of `members` that have aliases, each once. Most events have none, which is the first check.
     fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         if !words.any(|word| get(members, word.field).is_some()) {
@@ -175,8 +172,8 @@ impl AliasLookup {
         fields
     }
 
-    /// What a word means: its canonical value, or itself. A role of an event that nobody knows is the assistant's, as one
-    /// that was not said would be: the real client takes no other.
+    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's, as a
+    /// missing one would: the real client accepts no other.
     fn canonical_value(self, field: Field, value: &str) -> &str {
         let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
         match self.all_aliases().find(is_it) {
@@ -186,12 +183,11 @@ impl AliasLookup {
         }
     }
 
-    /// The word for a canonical value.
     fn alias_of(self, field: Field, value: &str) -> Option<&'static ValueAlias> {
         self.all_aliases().find(|word| word.field == field && word.canonical == value)
     }
 
-    /// Puts canonical values in place of words; what the way back would say otherwise is noted as it was said.
+    /// Replaces words by canonical values; notes the original where writing would choose another word.
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut noted = Members::new();
         for field in fields {
@@ -210,7 +206,7 @@ impl AliasLookup {
         }
     }
 
-    /// Puts words in place of canonical values, and gives the values that their words do not give back.
+    /// Replaces canonical values by words, and returns the values that their words do not read back to.
     fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
         let noted = carry::take(own, ALIASES_NOTE);
         let noted = noted.as_ref().and_then(json::parse_message).unwrap_or_default();
@@ -233,19 +229,18 @@ impl AliasLookup {
     }
 }
 
-/// The canonical role of a message that a side calls `said`.
+/// Returns the canonical role of a message for a side's word.
 #[must_use]
 pub(super) fn canonical_role(side: PeerDialect, value: &str) -> &str {
     AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
 }
 
-/// Puts canonical values in place of a dialect's words.
 pub(super) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
 }
 
-/// The same for one member that stood elsewhere, unless it is one of those that were read already.
+/// Does the same for one member from elsewhere in the event, unless it is in `already`.
 pub(super) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     if words.aliased_fields(&parts.event.members).contains(&field)
@@ -256,24 +251,20 @@ pub(super) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEv
     }
 }
 
-/// The same for the role of a message.
 pub(super) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
     let words = AliasLookup { peer: side, kind: None };
     words.read(words.aliased_fields(message), message, own);
 }
 
-/// Puts a dialect's words in place of canonical values.
 pub(super) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let lost = AliasLookup { peer: side, kind: Some(kind) }.write(&mut outgoing.members, &mut outgoing.extensions);
     outgoing.canonical.extend(lost);
 }
 
-/// The same for the role of a message.
 pub(super) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
     AliasLookup { peer: side, kind: None }.write(message, own);
 }
 
-/// Brings a timestamp to milliseconds.
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     let Some(said) = parts.event.get(Field::Timestamp) else {
         return;
@@ -297,7 +288,7 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Seconds, perhaps with decimals, in milliseconds. `None` for what is no plain decimal number.
+/// Converts seconds, with or without decimals. `None` for anything but a plain decimal number.
 fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
     let (whole, decimals) = seconds.as_str().split_once('.').unwrap_or((seconds.as_str(), ""));
     let digits: String = decimals.chars().chain("000".chars()).take(3).collect();
@@ -305,7 +296,6 @@ fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
     whole.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(sign * digits.parse::<i64>().ok()?)
 }
 
-/// Says a timestamp in the unit of the side.
 pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
     let noted = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
     let Some(now) = get(&outgoing.members, Field::Timestamp).cloned().map(Json::into_owned) else {
@@ -319,7 +309,7 @@ pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
             }
             Json::integer(value.div_euclid(1000))
         }
-        // It would be taken for seconds on the way back.
+        // Reading would interpret it as seconds.
         (_, Some(value)) if side.timestamp_unit == TimestampUnit::Auto && value.unsigned_abs() < MAX_SECONDS => {
             return outgoing.canonical.push((MemberKey::Known(Field::Timestamp), now));
         }
@@ -328,18 +318,17 @@ pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
     set(&mut outgoing.members, MemberKey::Known(Field::Timestamp), written);
 }
 
-/// A time in the unit of the side.
 pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'static> {
     let seconds = side.timestamp_unit == TimestampUnit::Seconds && side.dialect.option_names.contains(&"timestamp");
     Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })
 }
 
-/// Members that a dialect says on every event of a run, as the start of it said them.
+/// Members that a dialect repeats on every event of a run, with the values from the start of the run.
 #[derive(Debug, Default)]
 pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
 impl RunStamps {
-    /// The stamps of a run whose ids are known before it says them: it may fail before it starts.
+    /// Creates the stamps from ids known before the start event: the run may fail before it starts.
     pub(crate) fn from_ids(dialect: &Dialect, ids: Option<&RunIds>) -> Self {
         let stamp = |field: &Field| match field {
             Field::ThreadId => Some((*field, ids?.thread_id.clone())),
@@ -349,7 +338,7 @@ impl RunStamps {
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
     }
 
-    /// Takes the stamps off an event; what differs from the run's stays the event's own.
+    /// Removes the stamps from an event; values that differ from the run's stay on the event.
     pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {
@@ -363,7 +352,6 @@ impl RunStamps {
         }
     }
 
-    /// Puts the stamps on an event.
     pub(crate) fn write(&mut self, dialect: &Dialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {

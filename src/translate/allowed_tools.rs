@@ -1,13 +1,13 @@
-//! Which tools may be used: those that a request offers and those that an agent calls, looked at on the canonical side, so
-//! that one rule holds in every dialect.
+//! Enforces the list of allowed tools, both offered in requests and called by agents, on canonical data, so that one
+//! rule holds in every dialect.
 //!
 //! ```text
 //!   request ─▶ canonical input ── tools ──▶ refused, or on to the agent
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
-//! A call is looked at when it begins. Text, arguments and results cost nothing, and a route without a list costs nothing.
-//! What the gateway itself asks a client's user by ([`Side::asks_by`]) is no call of the agent's: it becomes one behind this
-//! place, and such a client may always offer that tool.
+//! A call is checked when it begins. Text, arguments and results cost nothing; a route without a list costs nothing.
+//! The tool that the gateway itself uses to ask a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created
+//! after this check, and such a client may always offer it.
 
 use super::request_refusal::RequestRefusal;
 use crate::codec::json;
@@ -17,22 +17,21 @@ use crate::event::{Event, EventType, Field, Json, JsonType, RunAgentInput, find_
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Members of a tool and of a call.
 const NAME: &str = "name";
 const FUNCTION: &str = "function";
 
-/// Longest name of a tool that an error repeats, in characters.
+/// Longest tool name repeated in an error, in characters.
 const MAX_TOOL_NAME_LEN: usize = 64;
 
 /// The only tools that may be offered and called.
 #[derive(Debug)]
 pub struct AllowedTools(HashSet<Box<str>>);
 
-/// The calls that a conversation holds already: id and tool.
+/// Calls already in a conversation: id and tool.
 pub(super) type PriorCalls = HashSet<(Box<str>, Box<str>)>;
 
 impl AllowedTools {
-    /// The tools of these names, compared exactly.
+    /// Creates the list from tool names, compared exactly.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         AllowedTools(names.into_iter().map(Box::from).collect())
     }
@@ -41,7 +40,7 @@ impl AllowedTools {
         self.0.contains(name)
     }
 
-    /// The first tool of a request that may not be offered by this client.
+    /// Returns a refusal for the first tool that this client may not offer.
     pub(super) fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
         let tools = get(&input.members, Field::Tools).and_then(json::parse_elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
@@ -60,8 +59,8 @@ impl AllowedTools {
     }
 }
 
-/// What a tool is called, and where that stands. Some clients send the form of model providers, `{"function": {"name": …}}`;
-/// which of two names an agent would take nobody knows, so both count. `None` where there is none.
+/// Returns the names of a tool with their paths. Some clients send the form of model providers, `{"function": {"name":
+/// …}}`; an agent may use either of two names, so both count. `None` without a name.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
     let inner = find_member(&members, FUNCTION).and_then(json::parse_members);
@@ -69,12 +68,11 @@ fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let inner = inner.as_ref().and_then(|inner| find_member(inner, NAME));
     let inner = inner.map(|name| ("/function/name", name.text().map(String::from)));
     let names: Vec<_> = outer.into_iter().chain(inner).collect();
-    // A name that is no text is none.
+    // Ignores a name that is not text.
     let names: Option<Vec<_>> = names.into_iter().map(|(path, name)| Some((path, name?))).collect();
     names.filter(|names| !names.is_empty())
 }
 
-/// The calls that these messages hold.
 pub(super) fn collect_calls(messages: &[MessageMembers<'_>]) -> PriorCalls {
     let mut made = PriorCalls::default();
     for message in messages {
@@ -87,7 +85,6 @@ pub(super) fn collect_calls(messages: &[MessageMembers<'_>]) -> PriorCalls {
     made
 }
 
-/// Id and tool of a call that stands in a message.
 fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
     let Some(members) = json::parse_members(call) else { return (None, None) };
     let text = |value: &Json<'_>| value.text().map(String::from);
@@ -96,10 +93,9 @@ fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
     (get(&members, Field::Id).and_then(text), name)
 }
 
-/// Watches over the calls of a run.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallFilter {
-    /// none: any tool may be called
+    /// `None`: any tool may be called
     allowed: Option<Arc<AllowedTools>>,
     prior_calls: PriorCalls,
     forbidden_tool: Option<String>,
@@ -107,32 +103,28 @@ pub(super) struct ToolCallFilter {
 }
 
 impl ToolCallFilter {
-    /// Allows these alone.
     pub(crate) fn allow(&mut self, tools: Option<Arc<AllowedTools>>) {
         self.allowed = tools;
     }
 
-    /// What the conversation holds already.
     pub(crate) fn set_prior_calls(&mut self, made: PriorCalls) {
         self.prior_calls = made;
     }
 
-    /// The tool that was called and may not be, as far as an error may repeat it.
     pub(crate) fn forbidden_tool(&self) -> Option<&str> {
         self.forbidden_tool.as_deref()
     }
 
-    /// Whether a call has stopped the run: nothing of the agent's leaves any more.
+    /// Returns whether a forbidden call stopped the run: no further agent output is sent.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// The gateway has said so.
+    /// Records that the gateway has reported the stop.
     pub(crate) fn acknowledge_stop(&mut self) {
         self.is_stopped = false;
     }
 
-    /// Whether an event may leave.
     pub(crate) fn admit_event(&mut self, event: &Event<'_>) -> bool {
         if self.is_stopped {
             return false;
@@ -140,16 +132,16 @@ impl ToolCallFilter {
         let Some(tools) = self.allowed.as_deref() else { return true };
         let name = |event: &Event<'_>| Some(event.text(Field::ToolCallName).unwrap_or_default().into_owned());
         let called = match event.kind {
-            // A call that is begun is made now, whatever the conversation holds.
+            // A new call is checked even if the conversation has one with its id.
             EventType::ToolCallStart => name(event),
             EventType::ToolCallChunk if event.get(Field::ToolCallName).is_some() => name(event),
             EventType::MessagesSnapshot => return self.admit_messages(event.get(Field::Messages)),
-            // "The echo of the input": the client takes its messages over.
+            // "The echo of the input": the client adopts its messages.
             EventType::RunStarted => {
                 let input = event.get(Field::Input).and_then(json::parse_message);
                 return self.admit_messages(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
-            // A client of a dialect that does not know the type gets the event as what it was (`write`).
+            // `write` unwraps this event for a client of a dialect that does not have the type.
             EventType::Custom => return unwrap_custom(event).is_none_or(|inner| self.admit_event(&inner)),
             _ => None,
         };
@@ -157,7 +149,6 @@ impl ToolCallFilter {
         self.set_forbidden(stranger)
     }
 
-    /// Whether messages that the client stores hold known calls and allowed ones alone.
     fn admit_messages(&mut self, messages: Option<&Json<'_>>) -> bool {
         let (Some(tools), Some(messages)) = (&self.allowed, messages) else { return true };
         let is_strange = |call: &Json<'_>| {
@@ -167,11 +158,11 @@ impl ToolCallFilter {
             (!known && !tools.allows(&name)).then_some(name)
         };
         let stranger = json::parse_elements(messages).unwrap_or_default().iter().find_map(|message| {
-            // What cannot be taken apart cannot be cleared either.
+            // Unparsable messages cannot be checked, so they are not admitted.
             let Some(members) = json::parse_members(message) else {
                 return (message.json_type() == JsonType::Object).then(String::new);
             };
-            // Whichever spelling a client goes by.
+            // Checks every spelling that a client may use.
             let lists = members.iter().filter(|(key, value)| {
                 let named = [Field::ToolCalls.camel(), Field::ToolCalls.snake()];
                 named.iter().any(|name| super::carry::is_named(key, name)) && value.json_type() == JsonType::Array
@@ -190,7 +181,7 @@ impl ToolCallFilter {
     }
 }
 
-/// The event that a CUSTOM event `<dialect>.<TYPE>` holds.
+/// Returns the event in a CUSTOM event `<dialect>.<TYPE>`.
 fn unwrap_custom<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
     let name = event.text(Field::Name)?;
     let object = event.get(Field::Value).and_then(|value| json::parse_object(value.as_str()).ok())?;
@@ -199,7 +190,6 @@ fn unwrap_custom<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
     name.contains('.').then(|| Event { members: object.members, ..Event::new(kind) })
 }
 
-/// A name from outside, cut to what an error should repeat of it.
 fn printable_name(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(MAX_TOOL_NAME_LEN).collect()
 }

@@ -1,9 +1,10 @@
-//! Content as a client of output blocks stores it: the blocks one behind the other, `{…}{…}` (seed §4.1, where the client
-//! joins every delta of a message and takes the sum apart again). It comes back in requests and in snapshots.
+//! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins
+//! every delta of a message and parses the result). It comes back in requests and in snapshots.
 //!
-//! Text blocks are the message's content; thinking becomes reasoning messages, and every other block an activity message, with
-//! the ids that the stream gives them as far as content tells (the id of a block is said beside it, and not stored). When the
-//! blocks say more than text, they are carried whole, and written again while the message still says the same.
+//! Text blocks are the message's content; thinking becomes reasoning messages, and every other block an activity
+//! message, with the ids that the stream gives them as far as content determines them (block ids are sent outside the
+//! content and not stored). Blocks with more than text are carried complete, and restored while the message is
+//! unchanged.
 
 use super::carry;
 use super::output_blocks::{BlockCounts, DeltaContent, OutputBlock, is_activity_block, parse_delta};
@@ -17,24 +18,21 @@ use std::borrow::Cow;
 /// Note: the content as it was stored.
 const BLOCKS_NOTE: &str = "$blocks";
 
-/// Stored content, taken apart.
 struct StoredBlocks {
     /// all text blocks, joined
     text: Json<'static>,
-    /// what stands around it, and whether it stands behind the start of the text
+    /// the other blocks, and whether each comes after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,
-    /// whether there is nothing but text
     is_plain: bool,
 }
 
-/// What is no text.
 enum NonTextBlock {
     Thinking(Json<'static>),
     Block(OutputBlock<'static>),
 }
 
-/// Takes the content of a message apart, if it is stored blocks: changes the message, and gives what stands before
-/// and after it.
+/// Splits the content of a message if it is stored blocks: changes the message, and returns the messages before and
+/// after it.
 pub(super) fn read(
     canonical: &mut Members<'_>,
     own: &mut Members<'_>,
@@ -51,7 +49,7 @@ pub(super) fn read(
         return none;
     };
     set(canonical, MemberKey::Known(Field::Content), text);
-    // What was no text has to be written as what it was, too.
+    // Content that was not a string also has to be written back as it was.
     if !plain || own.iter().any(|(key, _)| carry::is_named(key, carry::AS_JSON_NOTE)) {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
@@ -87,7 +85,8 @@ pub(super) fn read(
     (before, after)
 }
 
-/// The messages whose stored blocks still say what the message says: their reasoning and activities are in there.
+/// Returns the ids of messages whose stored blocks still match the message: those blocks contain their reasoning and
+/// activities.
 pub(super) fn intact_message_ids(messages: &[MessageMembers<'_>], dialect: &str) -> Vec<Json<'static>> {
     messages
         .iter()
@@ -96,7 +95,6 @@ pub(super) fn intact_message_ids(messages: &[MessageMembers<'_>], dialect: &str)
         .collect()
 }
 
-/// Whether this is reasoning or an activity that one of `intact` holds.
 pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, intact: &[Json<'static>]) -> bool {
     let shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
     if intact.is_empty() || !shown {
@@ -107,7 +105,6 @@ pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, i
         .is_some_and(|home| intact.iter().any(|message| message.is_same(&home)))
 }
 
-/// The stored blocks of a message, if they still say what it says.
 fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
     let stored = carry::take(&mut carried_members(message, dialect)?, BLOCKS_NOTE)?;
     let content = get(message, Field::Content)?;
@@ -120,12 +117,11 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
     json::parse_members(&own).map(crate::event::into_owned_members)
 }
 
-/// Whether content was stored blocks, and more than text.
 pub(super) fn has_blocks_note(own: &Members<'_>) -> bool {
     own.iter().any(|(key, _)| carry::is_named(key, BLOCKS_NOTE))
 }
 
-/// Puts the content of a message into the form in which it is stored over there. `own` is what was carried for it.
+/// Converts the content of a message to the stored form. `own` is the material carried for it.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
     if !get(outgoing, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -147,7 +143,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
             let whole = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
             set(outgoing, MemberKey::Known(Field::Content), Json::string(whole.as_str()));
         }
-        // A text that looks like stored blocks must not be taken for them on the way back.
+        // Reading would mistake this text for stored blocks.
         None if parse_blocks(&content).is_some() => {
             canonical.push((MemberKey::Known(Field::Content), content.into_owned()));
         }
@@ -155,7 +151,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     }
 }
 
-/// Takes stored content apart. `None` when it is anything else than blocks from end to end.
+/// Parses stored content. `None` unless it consists entirely of blocks.
 fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
     let mut text = String::from("\"");

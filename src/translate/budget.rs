@@ -1,26 +1,23 @@
-//! How much of a run its client gets at most.
+//! Limits on the output that a client receives from a run.
 //!
-//! Frames are counted where they are written, one by one: what would pass a bound does not leave, and nothing behind it does,
-//! but the gateway's own last word.
+//! Frames are counted as they are written: a frame that would exceed a limit is not sent, and nothing after it except
+//! the gateway's final error.
 
 use crate::event::EventType;
 
-/// A bound on what a client gets.
+/// A limit on a run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetLimit {
-    /// on how many events
     Events,
-    /// on how many bytes
     Bytes,
 }
 
-/// What is left of the bounds.
 #[derive(Debug)]
 pub(super) struct OutputBudget {
     events: u64,
     bytes: u64,
     exceeded: Option<BudgetLimit>,
-    /// whether the gateway says its own error now, which has room in every budget
+    /// the gateway is writing its own error, which is exempt from every limit
     final_error_allowed: bool,
 }
 
@@ -31,12 +28,12 @@ impl Default for OutputBudget {
 }
 
 impl OutputBudget {
-    /// So many of each; no bound where it is `None`.
+    /// Creates a budget; `None` means no limit.
     pub(crate) fn new(events: Option<u64>, bytes: Option<u64>) -> Self {
         OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..OutputBudget::default() }
     }
 
-    /// Whether one more frame, for an event of this kind, may leave; takes note of it.
+    /// Charges one frame of an event of this kind; returns whether it may be sent.
     pub(crate) fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
         if self.final_error_allowed && kind == EventType::RunError {
             return true;
@@ -53,12 +50,11 @@ impl OutputBudget {
         self.exceeded.is_none()
     }
 
-    /// The bound that was passed, until the gateway has said so.
+    /// Returns the exceeded limit until the gateway has reported it.
     pub(crate) fn exceeded(&self) -> Option<BudgetLimit> {
         self.exceeded.filter(|_| !self.final_error_allowed)
     }
 
-    /// From here on the gateway's own error has room.
     pub(crate) fn allow_final_error(&mut self) {
         self.final_error_allowed = true;
     }

@@ -1,5 +1,5 @@
-//! Tool calls of a run, and what the end of the run may say about them: rules that the specification states and no client
-//! enforces yet (`specs/ag-ui-1.0.md` §3.3).
+//! Tool calls of a run, and the references to them at the end of the run: rules that the specification states and no
+//! client enforces yet (`specs/ag-ui-1.0.md` §3.3).
 
 use super::carry::GATEWAY_KEY;
 use super::event_repair::EventRepair;
@@ -12,16 +12,14 @@ use crate::event::{Event, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Members of an outcome.
 const INTERRUPTS: &str = "interrupts";
 const PENDING_CALLS: &str = "pendingToolCallIds";
 
-/// The calls that were made, and which of them were answered.
 #[derive(Debug, Default)]
 pub(super) struct CallTracker(HashMap<Box<str>, bool>);
 
 impl CallTracker {
-    /// Takes note of an event; counts what it says about calls that are none.
+    /// Records an event; counts repairs for unknown calls.
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.record_call(event.get(Field::ToolCallId)),
@@ -51,7 +49,6 @@ impl CallTracker {
         list.iter().filter_map(json::parse_message).for_each(|message| self.observe_message(&message));
     }
 
-    /// A call that was made, or used without a start.
     pub(crate) fn record_call(&mut self, id: Option<&Json<'_>>) {
         if let Some(id) = id.and_then(Json::text)
             && !self.0.contains_key(&*id)
@@ -66,7 +63,6 @@ impl CallTracker {
         }
     }
 
-    /// A message of the conversation makes calls, or answers one.
     pub(crate) fn observe_message(&mut self, message: &MessageMembers<'_>) {
         if get(message, Field::Role).is_some_and(|role| role.is_str("tool")) {
             if let Some(id) = get(message, Field::ToolCallId).and_then(Json::text) {
@@ -107,9 +103,9 @@ impl CallTracker {
         }
     }
 
-    /// "pendingToolCallIds": calls of the run that nobody answered.
+    /// "pendingToolCallIds": calls of the run without a result.
     fn split_not_pending(&self, ids: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
-        // With a list that is full nobody can say which calls were made.
+        // A full list cannot determine which calls were made.
         if self.0.len() >= IDS_LIMIT {
             return None;
         }
@@ -117,7 +113,7 @@ impl CallTracker {
     }
 }
 
-/// "Interrupt ids unique per run": the first of an id stays.
+/// "Interrupt ids unique per run": keeps the first of each id.
 fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
     let mut seen = HashSet::new();
     partition_list(interrupts, |one| {
@@ -126,7 +122,7 @@ fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>
     })
 }
 
-/// A list without what does not pass, and what was taken out; `None` when everything passes.
+/// Splits a list into passing and removed elements; `None` when all pass.
 fn partition_list(
     list: &Json<'_>,
     mut passes: impl FnMut(&Json<'_>) -> bool,

@@ -1,9 +1,9 @@
-//! Unfolds `*_CHUNK` events for dialects that have none: start, content, end, by the chunk rules of AG-UI
+//! Unfolds `*_CHUNK` events for dialects without them: start, content, end, by the chunk rules of AG-UI
 //! (`specs/ag-ui-1.0.md` §3.2 "Chunks").
 //!
-//! The content event is marked with the chunk it replaces, so that reading restores the chunk; the start and end around it are
-//! marked as additions. [`ChunkLanes`](crate::event::lane::ChunkLanes) keeps a stream per subagent; those dialects have one lane,
-//! so one open stream is enough here.
+//! The content event is marked with the chunk it replaces, so that reading restores the chunk; start and end are marked
+//! as additions. [`ChunkLanes`](crate::event::lane::ChunkLanes) keeps a stream per subagent; those dialects have one
+//! lane, so one open stream is enough here.
 
 use super::event_shapes::ABSENT_FIELDS;
 use crate::codec::json;
@@ -11,17 +11,16 @@ use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
 
-/// An event to write, and the type it replaces: `None` for itself, the empty text for an addition.
+/// An event to write, and the type it replaces: `None` for itself, `""` for an addition.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
-/// The chunk stream that is open: another id or kind closes it.
+/// The open chunk stream: another id or kind closes it.
 #[derive(Debug, Default)]
 pub(super) struct ChunkUnfolder {
     open: Option<(ChunkStreamKind, Box<str>)>,
 }
 
 impl ChunkUnfolder {
-    /// Returns the end of the open chunk stream if `event` closes it.
     pub(crate) fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
         let (open_kind, id) = self.open.as_ref()?;
         let closes = match ChunkStreamKind::from_event(event.kind) {
@@ -37,7 +36,7 @@ impl ChunkUnfolder {
         Some((closer, Some("")))
     }
 
-    /// Unfolds a chunk; returns any other event as it is.
+    /// Unfolds a chunk; returns any other event unchanged.
     pub(crate) fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
         let Some(kind) = ChunkStreamKind::from_event(event.kind) else {
             return (None, (event, None));

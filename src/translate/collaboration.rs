@@ -1,13 +1,13 @@
-//! Messages between agents: one activity, told in three events (`translation.md` §3).
+//! Messages between agents: one activity in three events (`translation.md` §3).
 //!
 //! ```text
 //! start {from, to}          ⇄ snapshot M:collaboration:n {from, to, tasks: [], status: "running"}
 //! content {delta: {task}}   ⇄ delta    add /tasks/- task            one without a start: a snapshot that has the task alone
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
-//! `n` counts within the run, per `M`. Reading and writing keep the same counts ([`Talks`]), so that writing knows what reading
-//! would make of an event: one that reads back as it was is written as it is, any other of this form with the canonical event
-//! noted beside it.
+//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict the result of
+//! reading: an event that reads back unchanged is written directly, any other of this form with the canonical event
+//! noted on it.
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
@@ -16,41 +16,40 @@ use crate::dialect::{CollaborationStep, Dialect, collaboration as words};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
-/// Note: members of the delta beside its task.
+/// Note: members of the delta besides its task.
 const DELTA_NOTE: &str = "$delta";
 
-/// The place in the content of the activity that a task is added to, and the one of its status.
+/// Patch paths in the activity's content: the end of the task list, and the status.
 const NEXT_TASK: &str = "/tasks/-";
 const STATUS: &str = "/status";
 
-/// The messages between agents that a run has told so far.
 #[derive(Debug, Default)]
 pub(super) struct CollaborationState {
-    /// how many each `M` had
+    /// number of activities per `M`
     id_counts: HashMap<Box<str>, u32>,
-    /// those that go on, the latest last: `M` and the id of the activity
+    /// open activities, the latest last: `M` and the id of the activity
     open: Vec<(Json<'static>, Json<'static>)>,
 }
 
-/// What reading makes of an event.
+/// The canonical reading of an event.
 #[derive(Debug)]
 pub(super) struct CollaborationActivity {
     kind: EventType,
     id: Json<'static>,
     /// content of a snapshot, patch of a delta
     value: Json<'static>,
-    /// members of the delta beside its task
+    /// members of the delta besides its task
     rest: Option<Json<'static>>,
 }
 
-/// The type of the activity that such a message is.
+/// Returns the activity type of these messages.
 #[must_use]
 pub(super) fn activity_type(dialect: &Dialect) -> Json<'static> {
     Json::string(&format!("{}.{}", dialect.name, words::NAME))
 }
 
 impl CollaborationState {
-    /// What an event with these members says. `None` when it says nothing of this form.
+    /// Interprets an event with these members. `None` when it does not have this form.
     #[must_use]
     pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
@@ -69,7 +68,7 @@ impl CollaborationState {
                 let mut delta = json::parse_members(get(members, Field::Delta)?)?;
                 let task = carry::take(&mut delta, words::TASK)?.into_owned();
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
-                // The document's own agent says another message id here than in the start (§4.2).
+                // The document's own agent uses another message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last()) {
                     Some((_, id)) => CollaborationActivity {
                         kind: EventType::ActivityDelta,
@@ -95,7 +94,6 @@ impl CollaborationState {
         message.with_suffix(&format!(":{}:{count}", words::NAME))
     }
 
-    /// Takes into account what was understood.
     fn observe(&mut self, step: CollaborationStep, message: &Json<'_>, meaning: &CollaborationActivity) {
         if meaning.kind == EventType::ActivitySnapshot {
             *self.id_counts.entry(id_text(message)).or_default() += 1;
@@ -108,7 +106,7 @@ impl CollaborationState {
         }
     }
 
-    /// Reads one of the three events. `false`: it is nothing of this form, and has to travel whole.
+    /// Reads one of the three events. `false` when it does not have this form and must be carried whole.
     pub(crate) fn read(&mut self, step: CollaborationStep, parts: &mut IncomingEvent<'_>, dialect: &Dialect) -> bool {
         let Some(meaning) = self.interpret(step, &parts.extensions) else {
             return false;
@@ -135,8 +133,8 @@ impl CollaborationState {
         true
     }
 
-    /// What writes an activity of this type: the events, the first of which says or notes it. Nothing when it is of no form
-    /// that the dialect has a word for.
+    /// Returns the events that write an activity of this type; the first one expresses or notes it. Empty for a form
+    /// that the dialect cannot express.
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
@@ -147,13 +145,13 @@ impl CollaborationState {
         else {
             return Err(event);
         };
-        let (step, mut told) = form.first_event();
+        let (step, mut first) = form.first_event();
         let mut said = split_members(&event, dialect, &[words::FROM, words::TO]);
         if step == CollaborationStep::Content {
             let rest = carry::take(&mut said.extensions, DELTA_NOTE);
-            restore_delta(&mut told, rest.as_ref());
+            restore_delta(&mut first, rest.as_ref());
         }
-        said.extensions.extend(told.iter().cloned());
+        said.extensions.extend(first.iter().cloned());
         let meaning =
             self.interpret(step, &said.extensions).filter(|_| get(&said.extensions, Field::MessageId).is_some());
         let reads_back = |meaning: &CollaborationActivity| {
@@ -168,22 +166,21 @@ impl CollaborationState {
             }
             None => {
                 let message = message_id_of(&event);
-                let of = |mut told: Members<'static>| {
-                    told.push((MemberKey::Known(Field::MessageId), message.clone()));
-                    told
+                let of = |mut members: Members<'static>| {
+                    members.push((MemberKey::Known(Field::MessageId), message.clone()));
+                    members
                 };
-                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(told)))];
-                all.extend(
-                    form.into_remaining_events()
-                        .map(|(step, told)| (step, super::placeholder::write_display_only(Members::new(), of(told)))),
-                );
+                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(first)))];
+                all.extend(form.into_remaining_events().map(|(step, members)| {
+                    (step, super::placeholder::write_display_only(Members::new(), of(members)))
+                }));
                 Ok(all)
             }
         }
     }
 }
 
-/// An activity that the three events can tell.
+/// An activity that the three events can express.
 #[derive(Debug)]
 enum CollaborationChange {
     Snapshot { from: Option<Json<'static>>, to: Option<Json<'static>>, tasks: Vec<Json<'static>>, done: bool },
@@ -192,18 +189,18 @@ enum CollaborationChange {
 }
 
 impl CollaborationChange {
-    /// The event that says or notes it.
     fn first_event(&self) -> (CollaborationStep, Members<'static>) {
         match self {
-            // Nobody asks nobody: a task that came without a start.
+            // A task without a start has no sender and no receiver.
             CollaborationChange::Snapshot { from: None, to: None, tasks, done: false } if tasks.len() == 1 => {
                 (CollaborationStep::Content, task_delta(&tasks[0]))
             }
             CollaborationChange::Snapshot { from, to, .. } => {
-                let told = [(words::FROM, from), (words::TO, to)];
+                let agents = [(words::FROM, from), (words::TO, to)];
                 (
                     CollaborationStep::Start,
-                    told.into_iter()
+                    agents
+                        .into_iter()
                         .filter_map(|(name, who)| Some((carry::extension_key(name), who.clone()?)))
                         .collect(),
                 )
@@ -213,7 +210,7 @@ impl CollaborationChange {
         }
     }
 
-    /// What has to be shown besides: a snapshot may tell at once what three events tell.
+    /// Returns the further events to show: a snapshot may combine the content of three events.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -225,7 +222,7 @@ impl CollaborationChange {
     }
 }
 
-/// Reads an activity as what the three events tell. `None` when it says anything else.
+/// Parses an activity into the form of the three events. `None` when it has any other content.
 fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     match event.kind {
         EventType::ActivitySnapshot => {
@@ -257,8 +254,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     }
 }
 
-/// Sorts the members of an activity: what the dialect said beside it, and what only canonical AG-UI has. Members called as
-/// in `told` are said otherwise, so what was carried under such a name cannot stand beside them.
+/// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
+/// named in `excluded` stay in the metadata: the event itself uses those names.
 pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: &[&str]) -> OutgoingEvent<'a> {
     let mut said = OutgoingEvent {
         members: Members::new(),
@@ -292,7 +289,6 @@ pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: 
     said
 }
 
-/// What was carried with an activity under this name.
 #[must_use]
 pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
     let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
@@ -300,7 +296,6 @@ pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -
     carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
 }
 
-/// `M`, as far as the id of an activity tells it.
 fn message_id_of(event: &Event<'_>) -> Json<'static> {
     let id = crate::event::message_id(&event.members);
     let text = id.text().unwrap_or_default();
@@ -312,7 +307,8 @@ fn message_id_of(event: &Event<'_>) -> Json<'static> {
     }
 }
 
-/// A timestamp that is no number of milliseconds is the dialect's own: the document's agent puts a message id there (§4.2).
+/// Keeps a timestamp that is not a number of milliseconds as the dialect's own: the document's agent puts a message id
+/// there (§4.2).
 fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
     if !parts.restored_fields.contains(&Field::Timestamp)
         && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))
@@ -333,7 +329,7 @@ const fn value_field(kind: EventType) -> Field {
     }
 }
 
-/// Ids are the same however their characters are escaped.
+/// Normalises character escapes, so that equal ids compare equal.
 fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }
@@ -360,12 +356,10 @@ fn patch_operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {
     })
 }
 
-/// The delta that says a task.
 fn task_delta(task: &Json<'_>) -> Members<'static> {
     vec![(MemberKey::Known(Field::Delta), json::build_object(|object| object.member(words::TASK, task.as_str())))]
 }
 
-/// Puts what stood beside the task back into its delta.
 fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
     let Some(rest) = rest.and_then(json::parse_members) else {
         return;

@@ -1,8 +1,8 @@
-//! Values: what a canonical event must look like for the real client, member by member.
+//! Values: brings the members of a canonical event into the form that the real client accepts.
 //!
-//! The client rejects the whole run for one wrong value (`specs/ag-ui-1.0.md` §3.1, class 3), so a value with one obvious
-//! reading is converted, an optional one without is carried under `metadata.diglot`, and an event that cannot be mended
-//! leaves as RAW: nothing is lost, and nothing breaks the run.
+//! The client rejects the whole run for one wrong value (`specs/ag-ui-1.0.md` §3.1, class 3), so a value with one
+//! obvious reading is converted, an optional one without is carried under `metadata.diglot`, and an event beyond repair
+//! is sent as RAW: no data is lost and the run goes through.
 
 use super::event_repair::EventRepair;
 use super::report::TranslationReport;
@@ -12,10 +12,9 @@ use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// `source` of the RAW event in which an event leaves that cannot be mended.
+/// `source` of the RAW event that wraps an event beyond repair.
 const INVALID_SOURCE: &str = "diglot.invalid";
 
-/// Mends `event`, or wraps it.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
     let kind = event.kind;
     if kind == EventType::MessagesSnapshot {
@@ -47,18 +46,18 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     event
 }
 
-/// Whether `value` is what the slot takes.
 fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
     matches_type(slot, value)
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Whether there is more below a value of this form than that says. A list of messages was mended before.
+/// Returns whether the form alone does not determine validity. Lists of messages are excluded: they were repaired
+/// before.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
 
-/// Looks at the first byte, and further only where the form is narrower.
+/// Checks the first byte, and more only where the form is narrower.
 fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
     match (slot.member_type, value.json_type()) {
         (MemberType::Any, _) => true,
@@ -103,10 +102,10 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
             event.set(field, parts);
             return;
         }
-        // An object delta is said as its JSON text; a number as its digits.
+        // An object delta becomes its JSON text, a number its digits.
         (MemberType::Str | MemberType::Content, _) => Some(Json::string(value.as_str())),
         (MemberType::Integer, JsonType::Number) => {
-            // What a rounded number loses is carried.
+            // Carries the exact value of a rounded number.
             carried.push((MemberKey::Known(field), value.clone().into_owned()));
             value.as_str().parse::<f64>().ok().and_then(truncate_to_integer)
         }
@@ -131,7 +130,7 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
     }
 }
 
-/// An echo of the run input: ids are texts, lists are lists, and its messages have what messages need.
+/// Validates an echo of the run input: ids are strings, lists are arrays, and its messages are valid.
 fn is_input(value: &Json<'_>) -> bool {
     let Some(members) = json::parse_message(value) else {
         return false;
@@ -146,21 +145,18 @@ fn is_input(value: &Json<'_>) -> bool {
         && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
 }
 
-/// Members of a token usage that are texts; the others that are known are whole numbers from 0 on.
+/// String members of a token usage; its other known members are whole numbers from 0 on.
 const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
 
-/// The list in the outcome of a run that was interrupted, and what an interrupt must and may say.
 const INTERRUPTS: &str = "interrupts";
 const INTERRUPT_REQUIRED: [&str; 2] = ["id", "reason"];
 const INTERRUPT_TEXTS: [&str; 6] = ["id", "reason", "message", "toolCallId", "expiresAt", "subagentRunId"];
 const INTERRUPT_OBJECTS: [&str; 2] = ["responseSchema", "metadata"];
 
-/// Lists of ids in the outcomes of runs and subagents.
 const OUTCOME_IDS: [&str; 2] = ["pendingToolCallIds", "interruptIds"];
 
-/// Whether every member that has one of these names passes.
 fn all_named_pass(members: &Members<'_>, names: &[&str], passes: impl Fn(&Json<'_>) -> bool) -> bool {
     members
         .iter()
@@ -182,7 +178,8 @@ fn is_usage(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
-/// What an outcome has to be like: `None` when the real client refuses it, something inside when a null had to go.
+/// Validates an outcome: `None` when the real client refuses it; the inner value is `Some` when a null had to be
+/// removed.
 fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::parse_members(value)?;
     let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
@@ -227,22 +224,20 @@ fn truncate_to_integer(number: f64) -> Option<Json<'static>> {
     (number.abs() < 9e15).then(|| Json::integer(number.trunc() as i64))
 }
 
-/// The value of a required member that is missing, where there is one obvious value.
 fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
         (EventType::ToolCallResult, Field::MessageId) => tool_result_id(event.get(Field::ToolCallId)?),
         (EventType::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
         (EventType::RunError, Field::Message) => Json::string(run_error::DEFAULT_ERROR_MESSAGE),
-        // The guard gives run boundaries their ids.
+        // The guard sets the ids on run boundaries.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),
-        // Old encoders lose a null that is required.
+        // Old encoders omit a required null.
         _ if slot.member_type == MemberType::Any => Json::NULL,
         _ => return None,
     })
 }
 
-/// An event that cannot be mended, as RAW with everything that it said.
 fn wrap_as_raw(event: &Event<'_>, report: &mut TranslationReport) -> Event<'static> {
     report.count_repair(EventRepair::MalformedFrame);
     let whole = json::build_object(|object| {

@@ -1,6 +1,6 @@
-//! Which dialect a stream or a request is in: by the signs of `dialect/sign.rs`, and by what requests look like.
+//! Detects the dialect of a stream or a request by the signs of `dialect/sign.rs` and the form of requests.
 //!
-//! A stream is AG-UI until it shows a sign of another dialect: until then both read the same, so nothing has to wait.
+//! A stream is AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to wait.
 
 use super::carry;
 use crate::codec::json;
@@ -10,40 +10,35 @@ use crate::dialect::{
 };
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
-/// A dialect, and why it is taken to be that one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectedDialect {
-    /// the dialect, with the options that could be seen
     pub(crate) peer: PeerDialect,
-    /// what it was told by
     pub(crate) evidence: &'static str,
 }
 
-/// How many events are looked at for members that tell the dialect; types are looked at as long as none was told.
+/// Number of events inspected for revealing members; types are inspected until a dialect is detected.
 const MAX_INSPECTED_EVENTS: u32 = 16;
 
-/// How many bytes of events are kept for the reader that takes over; the first event is kept whatever its size.
+/// Bytes of events kept for the reader that takes over; the first event is kept whatever its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
-/// Looks for signs in a stream.
 #[derive(Debug, Default)]
 pub(super) struct DialectDetector {
     events: u32,
     is_settled: bool,
     /// the first events, until a sign is found
     kept_events: Vec<String>,
-    /// bytes of those
     kept_bytes: usize,
 }
 
 impl DialectDetector {
-    /// The sign that the next event shows, if it is the first, and the events before it as far as they were kept.
+    /// Returns the sign that the next event shows, if it is the stream's first sign, with the kept events before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
         }
         self.events += 1;
-        // Later on a type alone can tell, and an event that does not hold the words need not be taken apart.
+        // Later, only a type is evidence, and an event without the words need not be parsed.
         let by_type =
             |sign: &DetectionRule| matches!(sign.pattern, EventPattern::TypePrefix(start) if data.contains(start));
         if self.events > MAX_INSPECTED_EVENTS && !DETECTION_RULES.iter().any(by_type) {
@@ -64,7 +59,7 @@ impl DialectDetector {
     }
 }
 
-/// The signs that one event shows, the decisive one first.
+/// Returns the signs that one event shows, the decisive one first.
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
@@ -82,7 +77,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Which dialect a capture of a stream is in: the one with the most signs, the first to show one among equals. `events` are
+/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one. `events` are
 /// the data of its frames.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
@@ -107,27 +102,27 @@ pub(crate) fn detect_stream<'e>(
     (found, seen)
 }
 
-/// The same side in the form in which its events write text and members, where the dialect leaves a choice.
+/// Refines a side by the form of its events' text and members, where the dialect leaves a choice.
 #[must_use]
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
     let takes = |option: &str| side.dialect.option_names.contains(&option);
     let (content, fields) = (takes("content"), takes("fields"));
-    // A version that was asked for stays.
+    // A configured version is kept.
     let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
-    let mut told = false;
+    let mut decided = false;
     for data in events {
         let Ok(object) = json::parse_object(data) else { continue };
         if versioned {
             side.peer_version = side.peer_version.max(min_version(side.dialect, &object));
         }
         let members = object.members;
-        // The first text tells; a later one of the other form is noted as such when it is read.
+        // The first text decides; a later one of the other form is noted when it is read.
         let blocks =
             has_block_delta(&members).or_else(|| has_stored_blocks(get(&members, Field::Messages)).then_some(true));
-        if let Some(blocks) = blocks.filter(|_| content && !told) {
+        if let Some(blocks) = blocks.filter(|_| content && !decided) {
             side.text_format = if blocks { TextFormat::Blocks } else { TextFormat::String };
-            told = true;
+            decided = true;
         }
         if fields && is_snake_case(data) {
             side.member_case = MemberCase::Snake;
@@ -136,7 +131,6 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
     side
 }
 
-/// The version that a peer must have at least to say this.
 fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion {
     let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
     let role = get(&object.members, Field::Role)
@@ -151,7 +145,7 @@ fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion 
     dialect.first_version_with(&wire).unwrap_or_default().max(by_role).max(by_parts)
 }
 
-/// Whether an event says text as a block, or as a string; thinking counts where our own writer made a block of it.
+/// Returns whether an event's text is a block or a string; thinking counts where our own writer made a block of it.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
     let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
@@ -165,13 +159,11 @@ fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     }
 }
 
-/// Whether a list of messages has one that is stored as output blocks.
 fn has_stored_blocks(messages: Option<&Json<'_>>) -> bool {
     let messages = messages.and_then(json::parse_elements).unwrap_or_default();
     messages.iter().any(|message| json::parse_members(message).is_some_and(|message| is_stored_as_blocks(&message)))
 }
 
-/// Whether a HAI event spells its members in snake_case.
 fn is_snake_case(data: &str) -> bool {
     let members = json::parse_open_object(data).map(|object| object.members).unwrap_or_default();
     members.iter().any(|(key, _)| {
@@ -179,8 +171,8 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Which dialect the client of a request speaks. A guess where nothing tells it: clients of AG-UI 1.0 say so, older ones
-/// send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
+/// Detects the dialect of a client by its request. A guess without evidence: clients of AG-UI 1.0 declare it, older
+/// ones send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
 #[must_use]
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
@@ -223,7 +215,6 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     found(&AG_UI_0, "the request says no protocolVersion, as before AG-UI 1.0")
 }
 
-/// Whether a message is an assistant's, stored as output blocks.
 fn is_stored_as_blocks(message: &Members<'_>) -> bool {
     let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
     content.and_then(Json::text).is_some_and(|text| {
@@ -255,7 +246,7 @@ mod tests {
                 "social-app",
             ),
             (&[r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#, r#"{"type":"THINKING_START"}"#], "ag-ui-0"),
-            // 001 响应示例, which AG-UI 1.0 would say in the same words
+            // 001 响应示例, identical in AG-UI 1.0
             (
                 &[
                     r#"{"type":"RUN_STARTED","threadId":"thread_001","runId":"run_001"}"#,

@@ -1,7 +1,7 @@
-//! What peers of AG-UI before 1.0 cannot be told in its own word, by their version (`specs/ag-ui-1.0.md` §1.4, §3.6).
+//! Events that peers of AG-UI before 1.0 do not support, by version (`specs/ag-ui-1.0.md` §1.4, §3.6).
 //!
-//! An event without a word leaves whole, as CUSTOM. A piece of text that is empty leaves as RAW: it is the one event that even
-//! 0.0.35 takes while a message is open, so that nothing has to be ended for a piece that shows nothing.
+//! An unsupported event is sent whole, as CUSTOM. An empty piece of text is sent as RAW: RAW is the one event that even
+//! 0.0.35 accepts while a message is open, so that nothing has to be closed for an invisible piece.
 
 use super::event_parts::OutgoingEvent;
 use super::{CANONICAL_PREFIX, carry};
@@ -11,7 +11,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, remove, set};
 use std::borrow::Cow;
 
-/// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
+/// Returns whether a peer cannot receive this event: its version lacks the type, or has a rule against it.
 pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
         (EventShape::Unsupported, _) => true,
@@ -22,7 +22,7 @@ pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event
         {
             true
         }
-        // Two steps of one name are one to who knows no subagents.
+        // Peers without subagents treat two steps of one name as the same step.
         (_, EventType::StepStarted | EventType::StepFinished) => {
             side.peer_version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
         }
@@ -30,13 +30,11 @@ pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event
     }
 }
 
-/// Whether this is a piece of text without text.
 pub(super) fn is_empty_content(event: &Event<'_>) -> bool {
     matches!(event.kind, EventType::TextMessageContent | EventType::ReasoningMessageContent)
         && event.get(Field::Delta).is_some_and(|delta| delta.is_str(""))
 }
 
-/// The empty piece of text that a RAW event holds.
 pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     let source = raw.text(Field::Source)?;
     let kind = EventType::from_wire(source.strip_prefix(CANONICAL_PREFIX)?)?;
@@ -45,7 +43,8 @@ pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     is_empty_content(&event).then_some(event)
 }
 
-/// A start whose role is always said; the oldest peers know but one. A chunk that says none goes on as it began.
+/// Adds the role to a start, which always has one; the oldest peers know only one role. A chunk without a role
+/// continues with its first.
 pub(super) fn write_role(pin: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| pin < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
@@ -57,8 +56,8 @@ pub(super) fn write_role(pin: PeerVersion, kind: EventType, outgoing: &mut Outgo
     }
 }
 
-/// The outcomes that older peers take, or do not look at: interrupts, and success without pending calls. Any member more
-/// is fatal to 0.0.57 and 0.0.59 [specs §3.6].
+/// Keeps the outcomes that older peers accept or ignore: interrupts, and success without pending calls. Any further
+/// member is fatal to 0.0.57 and 0.0.59 [specs §3.6].
 pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     let Some(outcome) = get(&outgoing.members, Field::Outcome) else {
         return;
@@ -75,7 +74,7 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// The outcomes of a subagent that 0.0.59 knows; a later one is fatal to it (measured).
+/// Keeps the subagent outcomes that 0.0.59 knows; a later one is fatal to it (measured).
 pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
     let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
     let kind = outcome.and_then(|mut outcome| {

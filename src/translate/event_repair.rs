@@ -1,4 +1,4 @@
-//! The closed lists of what the engine does besides translating: repairs and losses, each with its label.
+//! The closed lists of the engine's repairs and losses, each with its label.
 
 macro_rules! label_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
@@ -7,17 +7,17 @@ macro_rules! label_enum {
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
         impl $name {
-            /// Every value, in the order of the table.
+            /// All values, in the order of the table.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// The label in metrics and reports.
+            /// Returns the label in metrics and reports.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label,)+ }
             }
 
-            /// The rule that an agent breaks who makes this necessary. `None` where nobody is to blame: what the real client
-            /// takes, what the specification does not forbid, and what is the dialect's own form.
+            /// Returns the rule that an agent breaks by making this necessary. `None` without a fault: what the real
+            /// client accepts, what the specification does not forbid, and the dialect's own form.
             #[must_use]
             pub const fn rule(self) -> Option<&'static str> {
                 match self { $($name::$variant => label_enum!(@rule $($rule)?),)+ }
@@ -29,17 +29,17 @@ macro_rules! label_enum {
 }
 
 label_enum! {
-    /// Something that was mended so that the real client accepts the stream. Nothing is lost by one.
+    /// A repair that makes the real client accept the stream. It loses no data.
     EventRepair {
         /// the stream did not begin with RUN_STARTED
         RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
-        /// the agent's ids of thread or run gave way to the request's, and were carried
+        /// the request's ids replaced the agent's thread or run id, which was carried
         IdsReplaced = "ids_replaced",
         /// the end of the run named another thread or run than its start; the ids were carried
         IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
-        /// a use of a message, call or step that nobody had opened
+        /// a message, call or step was used without a start
         OpenerSupplied = "opener_supplied" breaks "what is used was opened before",
-        /// something was still open at RUN_FINISHED
+        /// an item was still open at RUN_FINISHED
         CloserSupplied = "closer_supplied" breaks "nothing is open when a run finishes",
         /// an optional member was null as a whole
         NullDropped = "null_dropped" breaks "an optional member is left out rather than null",
@@ -49,49 +49,49 @@ label_enum! {
         TypeConverted = "type_converted" breaks "a member has the type that the specification gives it",
         /// a value that the real client would refuse went to `metadata.diglot`
         ValueCarried = "value_carried" breaks "a member has a value that the specification admits there",
-        /// an operation of a JSON Patch was brought into form
+        /// an operation of a JSON Patch was corrected
         PatchMended = "patch_mended" breaks "a JSON Patch is one by RFC 6902",
-        /// a message had the id of a message of another kind and got one of its own, `<id>:<kind>`
+        /// a message had the id of a message of another kind and got its own, `<id>:<kind>`
         IdNamespaced = "id_namespaced",
         /// two interrupts of a run had one id; the later one was carried
         InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
-        /// a call was listed as pending that nobody made or that was answered; the id was carried
+        /// a call listed as pending was never made or already answered; the id was carried
         PendingUnknown = "pending_unknown" breaks "a pending tool call was made and not answered",
-        /// a result of a call that nobody made; it passes as it is
+        /// a result of an unknown call; it passes unchanged
         ResultUnknown = "result_unknown",
-        /// a type that the agent's dialect does not have left as CUSTOM
+        /// a type unknown to the agent's dialect was sent as CUSTOM
         UnknownType = "unknown_type",
-        /// the same, and the type is one of another dialect: the route names the wrong one
+        /// the same, with a type of another dialect: the route names the wrong one
         ForeignType = "foreign_type",
-        /// a frame that is no event left as RAW
+        /// a frame that is not an event was sent as RAW
         MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
-        /// a member stood in snake_case or twice
+        /// a member was in snake_case or occurred twice
         KeyNormalized = "respelt",
     }
 }
 
 label_enum! {
-    /// Something that was left out on purpose. The list is short, and every entry is counted.
+    /// Something left out on purpose. The list is short, and every entry is counted.
     EventLoss {
         /// an event after the terminal one
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED while the run was active
         SecondStart = "second_start" breaks "a run starts once",
-        /// the start of something open, or the end of something that is not
+        /// the start of an open item, or the end of one that is not open
         StrayBoundary = "stray_boundary" breaks "what starts is not open, and what ends is",
         /// `data: [DONE]`
         DoneMarker = "done_marker",
-        /// a member that the dialect or the route does not let out
+        /// a member that the dialect or the route does not allow out
         Stripped = "stripped",
-        /// something that an older peer cannot take and has no place for
+        /// something that an older peer cannot receive in any form
         Downgraded = "downgraded",
-        /// a content part that came in protobuf, of a kind that a later protocol defines
+        /// a content part of a later protocol, received in protobuf
         UnknownPart = "unknown_part",
-        /// what protobuf cannot say, in an event too large to carry it (`codec::proto`)
+        /// data without a protobuf form, in an event too large to carry it (`codec::proto`)
         Rounded = "rounded",
         /// a frame of another run, in a stream that outlives runs
         OtherRun = "other_run",
-        /// a frame that was heard before, in a stream that was asked to go on
+        /// a frame received before, in a stream that was resumed
         Repeated = "repeated",
     }
 }

@@ -1,6 +1,6 @@
-//! What happens to each event, for whoever asks (`diglot translate --explain`): nothing of it is done on the way of a run.
+//! Records the processing of each event for `diglot translate --explain`; disabled on the path of a run.
 //!
-//! The notes are taken where an event passes from one stage to the next, by looking at it, so that no stage knows of them.
+//! Notes are taken between the stages, by inspecting the events, so that no stage depends on them.
 
 use super::carry;
 use super::carry::GATEWAY_KEY;
@@ -10,32 +10,26 @@ use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 
-/// One thing that happened.
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
-    /// an event of the agent's was read: its type, and its row where the dialect's table has one
+    /// an event of the agent was read: its type, and its row where the dialect's table has one
     Read(String, Option<&'static EventRow>),
-    /// it is this event in the canonical dialect, and the members named travel under the key
+    /// the canonical event, the names of its carried members, and the key they are under
     Canonical(EventType, Vec<String>, String),
-    /// the run guard let an event through, the members named under its own key
+    /// the run guard admitted an event, with members carried under its own key
     Guarded(Vec<String>, String),
-    /// an event was written: its type, and the members that travel under the key
+    /// an event was written: its type, the names of its carried members, and the key they are under
     Written(String, Vec<String>, String),
-    /// something was mended
     Repair(EventRepair),
-    /// something was left out
     Loss(EventLoss),
 }
 
-/// Notes since somebody took them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExplainTrace {
-    /// in the order in which things happened
     pub(crate) entries: Vec<TraceEntry>,
 }
 
 impl ExplainTrace {
-    /// A frame of the agent's, before it is read.
     pub(super) fn record_frame(&mut self, data: &str, agent: &'static Dialect) {
         let kind = json::parse_object(data).ok().and_then(|object| object.kind);
         if let Some(wire) = kind.as_ref().and_then(Json::text) {
@@ -44,7 +38,6 @@ impl ExplainTrace {
         }
     }
 
-    /// What reading made of it.
     pub(super) fn record_canonical(&mut self, event: &Event<'_>, agent: &Dialect) {
         let home = format!("metadata.{}", agent.name);
         self.entries.push(TraceEntry::Canonical(
@@ -54,18 +47,16 @@ impl ExplainTrace {
         ));
     }
 
-    /// What the guard made of it.
     pub(super) fn record_guarded(&mut self, event: &Event<'_>) {
         let names = carried_names(&event.members, Field::Metadata, GATEWAY_KEY);
         self.entries.push(TraceEntry::Guarded(names, format!("metadata.{GATEWAY_KEY}")));
     }
 
-    /// A canonical event that was written in protobuf, which is none to look into.
+    /// Records a canonical event written in protobuf, whose frame is not inspected.
     pub(super) fn record_protobuf(&mut self, kind: EventType) {
         self.entries.push(TraceEntry::Written(kind.wire().to_owned(), Vec::new(), String::new()));
     }
 
-    /// Frames that were written.
     pub(super) fn record_written(&mut self, frames: &[u8], client: &Dialect) {
         let (mut decoder, mut rest) = (SseDecoder::default(), frames);
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
@@ -84,7 +75,6 @@ fn carried_names(members: &Members<'_>, field: Field, key: &str) -> Vec<String> 
     get(members, field).map(|_| nested_names(members, field.camel(), key)).unwrap_or_default()
 }
 
-/// The names of the members in the object `outer.inner`.
 fn nested_names(members: &Members<'_>, outer: &str, inner: &str) -> Vec<String> {
     let find = |members: &Members<'_>, name: &str| {
         let found =

@@ -1,17 +1,15 @@
-//! The agent's body, in either framing, as texts of events.
+//! Splits the agent's body, in either framing, into event texts.
 
 use super::StreamError;
 use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, proto};
 
-/// What a frame says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentFrame<'a> {
-    /// the JSON text of an event, or what stands in its place
+    /// the JSON text of an event, or its replacement
     pub(crate) data: &'a str,
-    /// the id that SSE gave it
     pub(crate) id: Option<&'a str>,
-    /// parts of its content that have no name here and were left out
+    /// number of unknown content parts that were left out
     pub(crate) dropped_parts: usize,
 }
 
@@ -21,7 +19,6 @@ impl<'a> AgentFrame<'a> {
     }
 }
 
-/// Takes bytes apart into frames, whatever the framing.
 #[derive(Debug)]
 pub(super) struct FrameReader {
     limits: SseLimits,
@@ -47,7 +44,7 @@ impl FrameReader {
         self.limits
     }
 
-    /// How long the agent asks to wait before it is asked to go on (`retry`).
+    /// Returns the reconnection delay that the agent sent (`retry`).
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         match &self.decoder {
             FrameDecoder::Sse(decoder) => decoder.retry(),
@@ -55,7 +52,7 @@ impl FrameReader {
         }
     }
 
-    /// Forgets what is unfinished: another body of the same framing begins.
+    /// Discards unfinished data: another body of the same framing begins.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {
             FrameDecoder::Sse(decoder) => decoder.restart(),
@@ -63,10 +60,10 @@ impl FrameReader {
         }
     }
 
-    /// Takes bytes as they came, and gives each frame to `each`.
+    /// Decodes bytes as received, and passes each frame to `each`.
     ///
     /// # Errors
-    /// When the bytes are beyond a limit, and the first that `each` gives.
+    /// Fails if the bytes exceed a limit, or with the first error from `each`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -86,7 +83,7 @@ impl FrameReader {
                     proto::ProtoStep::Event { text, dropped } => {
                         on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?;
                     }
-                    // What has no name here and what is broken travel as what they are, as a malformed frame of SSE does.
+                    // Unknown and broken messages are passed on as they are, like a malformed frame of SSE.
                     proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
                         on_frame(AgentFrame::from_data(&proto::to_data_url(&message)))?;
                     }
@@ -98,10 +95,10 @@ impl FrameReader {
         }
     }
 
-    /// The body has ended. A last event of SSE may lack its blank line; a frame that is cut is none.
+    /// Ends the body. A last event of SSE may lack its blank line; a truncated frame is dropped.
     ///
     /// # Errors
-    /// As [`Frames::push`].
+    /// As [`FrameReader::push`].
     pub(crate) fn finish(
         &mut self,
         on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,

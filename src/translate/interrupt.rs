@@ -4,9 +4,9 @@
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
-//! No state is kept: the id of the call is what brings the answer back. An interrupt that belongs to a tool call of the
-//! agent's own gets its call as well, for the client could not know which interrupt an answer to that other call means, and
-//! `resume` "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! No state is kept: the id of the call leads the answer back. An interrupt of one of the agent's own tool calls gets
+//! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
+//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use super::carry;
 use crate::codec::json;
@@ -14,30 +14,29 @@ use crate::event::input::ASSISTANT;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
-/// What the id of a call begins with that stands for an interrupt.
+/// Prefix of the ids of calls that represent an interrupt.
 const PREFIX: &str = "interrupt:";
 
 /// Members of an outcome and of an interrupt (`specs/ag-ui-1.0.md` §2).
 const INTERRUPTS: &str = "interrupts";
 const ID: &str = "id";
 
-/// What the call says of an interrupt.
+/// Members of an interrupt included in the call's arguments.
 const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
 
-/// What the document's `confirmAction` wants besides: what is to be confirmed, in words.
+/// Further argument of the document's `confirmAction`: the action to confirm, as text.
 const ACTION: &str = "action";
 
-/// Members of an entry of `resume`, and how an interrupt ends.
+/// Members of an entry of `resume`, and the statuses of a finished interrupt.
 const INTERRUPT_ID: &str = "interruptId";
 const STATUS: &str = "status";
 const PAYLOAD: &str = "payload";
 const RESOLVED: &str = "resolved";
 const CANCELLED: &str = "cancelled";
 
-/// The role of a message that answers a call.
 const TOOL: &str = "tool";
 
-/// The calls that ask what `finish` was interrupted for: start, arguments and end of each.
+/// Returns the calls for the interrupts of `finish`: start, arguments and end of each.
 #[must_use]
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
@@ -66,7 +65,8 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     events
 }
 
-/// Turns the answers in a conversation into `resume`, and takes out of it what only stood for interrupts.
+/// Turns the answers in a conversation into `resume`, and removes the calls and messages that only represented
+/// interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
     let entries = collect_answers(messages);
     if !entries.is_empty() {
@@ -86,27 +86,27 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     });
 }
 
-/// The entries of `resume` for the last run: its interrupts that were answered since, and, once anything was said since,
-/// those that were not, for the agent waits for all of them.
+/// Returns the entries of `resume` for the last run: its answered interrupts and, once any answer or message followed,
+/// also the unanswered ones, because the agent waits for all of them.
 ///
-/// What was answered in earlier requests stands before an answer of the assistant, or before its next calls.
+/// Answers to earlier requests come before a reply of the assistant, or before its next calls.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
-    let shown = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
-    let told: Vec<_> = messages.iter().filter(shown).collect();
-    let since = told.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
-    let run = told[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
+    let visible: Vec<_> = messages.iter().filter(is_visible).collect();
+    let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let run = visible[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
     let mut entries: Vec<(Json<'static>, Json<'static>)> = Vec::new();
-    for message in &told[since..] {
+    for message in &visible[since..] {
         let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
-            // Who answers twice means the second answer.
+            // The last of several answers counts.
             entries.retain(|(own, _)| !own.is_same(&id));
             entries.push((id, resolved));
         }
     }
-    if told.len() > since {
-        for id in told[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
+    if visible.len() > since {
+        for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
             if !entries.iter().any(|(own, _)| own.is_same(&id)) {
                 let cancelled = resume_entry(&id, CANCELLED, None, None);
                 entries.push((id, cancelled));
@@ -125,7 +125,7 @@ fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata
     })
 }
 
-/// What an answer says: content is a text in this dialect, so JSON in it is taken for what was meant. `"true"` of the
+/// Returns the payload of an answer: content is a string in this dialect, so JSON in it is parsed. `"true"` of the
 /// document's example is `true`; a user who declines (`"false"`) has answered as well. Null is no payload.
 fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
@@ -133,23 +133,20 @@ fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     Some(meant.unwrap_or_else(|| content.clone().into_owned())).filter(|payload| !payload.is_null())
 }
 
-/// The interrupts that a message of the assistant asked.
 fn interrupts_of_message(message: &MessageMembers<'_>) -> Vec<Json<'static>> {
     let calls = get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
     calls.iter().filter_map(interrupt_of_call).collect()
 }
 
-/// The interrupt that a call stands for.
 fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(call)?;
     interrupt_id(&carry::take(&mut members, ID)?)
 }
 
-/// The interrupt whose call has this id.
 fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     let text = call.text()?;
     let id = text.strip_prefix(PREFIX)?;
-    // Escapes stay as they were, where they can.
+    // Keeps escapes as they were, where possible.
     Some(match call.as_str().strip_prefix('"').and_then(|inner| inner.strip_prefix(PREFIX)) {
         Some(rest) => Json::from_trusted(format!("\"{rest}")),
         None => Json::string(id),
@@ -160,7 +157,7 @@ fn interrupt_of_entry(entry: &Json<'_>) -> Option<Json<'static>> {
     carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID).map(Json::into_owned)
 }
 
-/// Takes the calls out of a message that stand for interrupts; says whether there were any.
+/// Removes the calls that represent interrupts; returns whether there were any.
 fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;
@@ -178,7 +175,6 @@ fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     true
 }
 
-/// Whether a message of the assistant says nothing.
 fn is_empty_message(message: &MessageMembers<'_>) -> bool {
     get(message, Field::ToolCalls).is_none()
         && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is_str(""))

@@ -1,4 +1,4 @@
-//! JSON Patch (RFC 6902) as producers really write it, brought into the form that the real client checks.
+//! Corrects JSON Patches (RFC 6902) of real producers into the form that the real client checks.
 
 use super::carry;
 use super::event_parts::IncomingEvent;
@@ -10,7 +10,7 @@ use crate::event::schema::is_pointer;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};
 use std::borrow::Cow;
 
-/// Notes: members of operations that were taken out or mended, by position of the operation.
+/// Notes: members of operations that were removed or corrected, by position of the operation.
 const FROM_NOTE: &str = "$from";
 const PATH_NOTE: &str = "$path";
 
@@ -18,7 +18,7 @@ const OP: &str = "op";
 const FROM_MEMBER: &str = "from";
 const PATH_MEMBER: &str = "path";
 
-/// What was taken out of a patch: position of the operation → the value as it was.
+/// Removed members of a patch: position of the operation → the original value.
 #[derive(Debug, Default)]
 struct PatchNotes {
     from: Vec<(usize, Json<'static>)>,
@@ -26,10 +26,10 @@ struct PatchNotes {
     wrapped: bool,
 }
 
-/// Mends the patch of a dialect's event and notes what it did, so that writing can undo it.
+/// Corrects the patch of a dialect's event and notes the changes, so that writing can undo them.
 pub(super) fn read(parts: &mut IncomingEvent<'_>, report: &mut TranslationReport) {
     if let Some(notes) = repair_patch(&mut parts.event, Field::Delta) {
-        // What the row of the dialect admits is no fault of the agent's.
+        // A form that the dialect's row allows is not a fault of the agent.
         report.count_allowed_repair(EventRepair::PatchMended);
         for (name, list) in [(FROM_NOTE, notes.from), (PATH_NOTE, notes.path)] {
             if !list.is_empty() {
@@ -45,14 +45,14 @@ pub(super) fn read(parts: &mut IncomingEvent<'_>, report: &mut TranslationReport
     }
 }
 
-/// Mends a patch that came in the canonical dialect.
+/// Corrects a patch received in the canonical dialect.
 pub(super) fn conform(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
     if repair_patch(event, field).is_some() {
         report.count_repair(EventRepair::PatchMended);
     }
 }
 
-/// `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
+/// Corrects a patch: `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
 fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
     let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
@@ -90,7 +90,7 @@ fn repair_operation(at: usize, operation: &Json<'_>, notes: &mut PatchNotes) -> 
     changed.then(|| json::to_object(&members))
 }
 
-/// Puts back what reading took out of a patch.
+/// Restores the original members of a patch.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     let from = carry::take(&mut outgoing.extensions, FROM_NOTE);
     let path = carry::take(&mut outgoing.extensions, PATH_NOTE);
@@ -133,8 +133,8 @@ fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -
     Some(std::mem::replace(old, value).into_owned())
 }
 
-/// Whether the real client takes this patch: every operation has the members that RFC 6902 demands of it, and pointers are
-/// pointers. Operations are open objects; an unknown `op` is stripped over there, so it may pass.
+/// Returns whether the real client accepts this patch: every operation has the members that RFC 6902 demands, and
+/// pointers are valid. Operations are open objects; the client strips an unknown `op`, so it may pass.
 pub(super) fn is_valid(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }

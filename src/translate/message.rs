@@ -1,4 +1,4 @@
-//! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
+//! Messages in requests and snapshots: one set of rules for both, so that ids and carried material agree.
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
@@ -14,17 +14,15 @@ use crate::event::schema::MESSAGES;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Under `extra["ag-ui"]`: messages that the dialect has no role for, which stood right before or after this one.
+/// Under `extra["ag-ui"]`: messages directly before or after this one whose role the dialect does not have.
 const PRECEDING: &str = "preceding";
 const FOLLOWING: &str = "following";
 
-/// Under `extra["ag-ui"]` of the last message of a request: members of the input that the dialect has no place for.
+/// Under `extra["ag-ui"]` of a request's last message: input members that the dialect does not have.
 pub(super) const INPUT_MEMBER: &str = "input";
 
-/// Note: these members were null.
 const NULLS_NOTE: &str = "$nulls";
 
-/// Rewrites the messages of a snapshot into canonical ones.
 pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -40,13 +38,12 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
         }
     }
     for message in &mut canonical {
-        // An agent that keeps messages as they came says the rest of an earlier request again.
+        // An agent that keeps messages unchanged repeats the carried input of an earlier request.
         carry::take(message, INPUT_MEMBER);
     }
     event.set(Field::Messages, to_array(&canonical, false));
 }
 
-/// Rewrites the messages of a snapshot for a side.
 pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect) {
     let Some(value) = remove(&mut outgoing.members, Field::Messages) else {
         return;
@@ -60,7 +57,6 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     outgoing.members.push((MemberKey::Known(Field::Messages), list));
 }
 
-/// The JSON array of these messages.
 pub(super) fn to_array(messages: &[MessageMembers<'_>], snake: bool) -> Json<'static> {
     let all: Vec<_> = messages
         .iter()
@@ -69,7 +65,7 @@ pub(super) fn to_array(messages: &[MessageMembers<'_>], snake: bool) -> Json<'st
     json::to_array(&all)
 }
 
-/// Reads one message of a dialect into canonical ones: itself, and those that it carried for its neighbours.
+/// Reads one message of a dialect into canonical ones: itself, and those carried for its neighbours.
 pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<MessageMembers<'static>>) {
     let dialect = side.dialect;
     let Some((home, _)) = dialect.carry_location.carry_member() else {
@@ -83,12 +79,12 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     let mut nulls = Vec::new();
     for (key, value) in message {
         match &key {
-            // The real client takes no null for any of these.
+            // The real client accepts null for none of these.
             MemberKey::Known(field) if form.fields.contains(field) && value.is_null() => {
                 nulls.push(Json::string(field.camel()));
             }
             _ if carry::is_named(&key, home) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
-            // Canonical tool messages have no name, and some agents refuse one that they do not know.
+            // Canonical tool messages have no name, and some agents refuse unknown members.
             MemberKey::Known(Field::Name) if is_tool => own.push((key, value)),
             MemberKey::Known(field) if form.fields.contains(field) => canonical.push((key, value)),
             _ => own.push((key, value)),
@@ -120,7 +116,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     }
     let mut found = unwrapped.canonical;
     let (thought_before, thought_after) = match get(&found, Field::Content) {
-        // What is canonical already needs no reading.
+        // Content in canonical form needs no reading.
         Some(_) => (Vec::new(), Vec::new()),
         None if has_blocks(dialect) => block_storage::read(&mut canonical, &mut own, dialect),
         None => (Vec::new(), Vec::new()),
@@ -141,10 +137,8 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     append_carried(after.as_ref(), out);
 }
 
-/// The role of a message that holds what a tool gave.
 const TOOL_ROLE: &str = "tool";
 
-/// Whether content of this dialect can be output blocks.
 fn has_blocks(dialect: &Dialect) -> bool {
     dialect.rows.iter().any(|row| row.shape == EventShape::OutputBlock)
 }
@@ -159,17 +153,16 @@ fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>
     }
 }
 
-/// Whether messages may hold more than their dialect knows.
+/// Policy for members unknown to the dialect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
-    /// nobody minds
+    /// every peer accepts them
     Always,
-    /// some peers would refuse it: what cannot be said is left out, and counted
+    /// some peers would refuse them: they are left out, and counted
     Never(std::cell::Cell<u64>),
 }
 
 impl CarryPolicy {
-    /// What the agent behind a request takes.
     pub(crate) fn for_request(side: PeerDialect) -> Self {
         match side.dialect.message.lenient_since {
             Some(since) if side.peer_version < since => CarryPolicy::Never(std::cell::Cell::new(0)),
@@ -177,7 +170,6 @@ impl CarryPolicy {
         }
     }
 
-    /// How much was left out.
     pub(crate) fn lost_count(&self) -> u64 {
         match self {
             CarryPolicy::Always => 0,
@@ -185,7 +177,7 @@ impl CarryPolicy {
         }
     }
 
-    /// Whether something can be carried; counts it as lost otherwise.
+    /// Returns whether material can be carried; counts it as lost otherwise.
     pub(crate) fn try_carry(&self) -> bool {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
@@ -194,27 +186,27 @@ impl CarryPolicy {
     }
 }
 
-/// Whether a side's version knows the role or the member called so.
 fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Whether messages of this role can be said to a side. A role that nobody knows is fatal to peers with versions (measured).
+/// Returns whether a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
     let newer = role == ACTIVITY || role == REASONING;
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// Whether a message can say this member to a side. To who takes members that it does not know, any version's can be said.
+/// Returns whether a message for a side may have this member. A side that accepts unknown members gets those of any
+/// version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
-    // "error" came to Python with 0.1.9 (measured).
+    // Python has "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
     side.dialect.message.fields.contains(&field)
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages for a side. Messages whose role its dialect does not know ride on a neighbour.
+/// Writes canonical messages for a side. Messages of a role unknown to its dialect are carried on a neighbour.
 pub(super) fn write<'a>(
     messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -247,7 +239,7 @@ pub(super) fn write<'a>(
         let list = json::to_array(&waiting);
         match out.last_mut() {
             Some(last) => add_carried_member(last, dialect.carry_location, FOLLOWING, list),
-            // Nobody to ride on: the dialect gets them as they are rather than not at all.
+            // Without a neighbour, the dialect gets them unconverted rather than not at all.
             None => out.extend(
                 waiting.iter().filter_map(|one| json::parse_members(one).map(crate::event::into_owned_members)),
             ),
@@ -293,7 +285,7 @@ fn write_message<'a>(
         }
     }
     if dialect.is_versioned() {
-        // Fatal to every version: it stays as the guard mended it.
+        // Null is fatal to every version: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
     let as_json = carry::take_json_note(&mut own, Field::Content);
@@ -301,7 +293,7 @@ fn write_message<'a>(
         block_storage::write(&mut said, &mut own, &mut canonical, side.text_format == TextFormat::Blocks);
     }
     if as_json {
-        // Notes come back from clients, so what they say is checked like anything else from outside.
+        // Notes come back from clients, so they are checked like any external input.
         let text = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned);
         if let Some(value) = text.as_deref().and_then(json::parse_value).map(Json::into_owned) {
             set(&mut said, MemberKey::Known(Field::Content), value);
@@ -309,7 +301,7 @@ fn write_message<'a>(
     }
     aliases::write_role(side, &mut said, &mut own);
     for field in carry::take_fields(&mut own, NULLS_NOTE, |field| form.fields.contains(&field)) {
-        // What the guard put in place of the null goes with it; anything else was said since.
+        // Drops the guard's placeholder for the null; any other value is newer.
         if get(&said, field).is_none_or(|value| value.is_str("")) {
             set(&mut said, MemberKey::Known(field), Json::NULL);
         }
@@ -317,7 +309,7 @@ fn write_message<'a>(
     canonical.extend(note.map(|(name, list)| (carry::extension_key(name), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let beside = carry::take(&mut own, place);
-    // What the agent's types do not have is no more welcome when the client said it himself.
+    // Members unknown to the agent's types are no more acceptable when the client itself sent them.
     if side.peer_version != PeerVersion::V0_1 || own.is_empty() || carries.try_carry() {
         said.extend(own);
     }
@@ -329,13 +321,12 @@ fn write_message<'a>(
     said
 }
 
-/// Whether this is a list without parts, and the side one that may take no lists.
+/// Returns whether this is a list without parts, for a side that may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
 }
 
-/// Adds a canonical-only member to a message that was written already.
 pub(super) fn add_carried_member(
     message: &mut MessageMembers<'_>,
     location: CarryLocation,
@@ -351,8 +342,8 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Brings the messages of a canonical snapshot into the form that the real client takes: it rejects the run for one null
-/// or one message without an id.
+/// Brings the messages of a canonical snapshot into the form that the real client accepts: it rejects the run for one
+/// null or one message without an id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -373,7 +364,7 @@ pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationRep
         changed |= repair_message(&mut message, at, report);
         messages.push(message);
     }
-    // What is no object is no message.
+    // Only objects are messages.
     if !strangers.is_empty() {
         report.count_repair(EventRepair::ValueCarried);
         changed = true;
@@ -386,17 +377,16 @@ pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationRep
     }
 }
 
-/// Whether a list of messages is in the form that the real client takes.
 pub(super) fn are_valid(list: &Json<'_>) -> bool {
-    let unheard = &mut TranslationReport::default();
+    let discarded = &mut TranslationReport::default();
     let sound = |(at, element): (usize, &Json<'_>)| {
         let message = json::parse_message(element).map(crate::event::into_owned_members);
-        message.is_some_and(|mut message| !repair_message(&mut message, at, unheard))
+        message.is_some_and(|mut message| !repair_message(&mut message, at, discarded))
     };
     json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }
 
-/// Mends one message; says whether it had to.
+/// Repairs one message; returns whether it changed.
 fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
     let before = message.len();
     message.retain(|(_, value)| !value.is_null());
@@ -433,7 +423,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// The list with its nulls taken out, if it had any: an optional member of a part or a call may not be null.
+/// Returns the list without nulls, if it had any: an optional member of a part or a call may not be null.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?
@@ -449,7 +439,7 @@ fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     mended.filter(|_| changed).map(|all| json::to_array(&all))
 }
 
-/// Arguments of a call are a text; an object becomes its JSON text.
+/// Converts the arguments of calls to text; an object becomes its JSON text.
 fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
     let clean = strip_nulls(calls);
     let calls = clean.as_ref().unwrap_or(calls);

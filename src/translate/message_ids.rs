@@ -1,9 +1,9 @@
-//! Names of messages: what keeps two messages apart whose agent gave them one id.
+//! Message ids that distinguish messages to which the agent gave the same id.
 //!
-//! The real client keeps all messages of a conversation in one list by id (`specs/ag-ui-1.0.md` §3.4), whatever their kind:
-//! text `m`, reasoning `m`, activity `m` and the tool message `m` would be one message over there. The first kind that claims
-//! an id keeps it; a later one is called `<id>:<kind>` from then on, on the stream and in snapshots, and the agent's own id
-//! rides in `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores it.
+//! The real client keeps all messages of a conversation in one list by id (`specs/ag-ui-1.0.md` §3.4), whatever their
+//! kind: text `m`, reasoning `m`, activity `m` and the tool message `m` would become one message. The first kind with
+//! an id keeps it; a later one is renamed to `<id>:<kind>`, on the stream and in snapshots, with the agent's own id in
+//! `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores the id.
 
 use super::carry::GATEWAY_KEY;
 use super::event_repair::EventRepair;
@@ -15,8 +15,8 @@ use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashMap;
 
-/// Most ids of one conversation that are kept apart. Beyond, an id is taken as it comes: no agent has so many messages, and
-/// one that means harm must not fill the memory.
+/// Maximum ids per conversation that are kept apart. Further ids pass unchanged: no agent has so many messages, and a
+/// malicious one must not fill the memory.
 pub(super) const IDS_LIMIT: usize = 100_000;
 
 /// The kinds of message that share one list.
@@ -26,12 +26,10 @@ pub(super) enum MessageKind {
     Text,
     Reasoning,
     Activity,
-    /// the result of a tool call
     ToolResult,
 }
 
 impl MessageKind {
-    /// What is put behind an id.
     const fn suffix(self) -> &'static str {
         match self {
             MessageKind::Text => "text",
@@ -50,9 +48,9 @@ impl MessageKind {
         }
     }
 
-    /// The message that an event of `kind` is about, and whether the client makes one of it that was not there.
+    /// Returns the kind of message that an event of `kind` belongs to, and whether the client creates a message for it.
     ///
-    /// A reasoning span makes none, but shares its id with the message inside it in most agents: both go by one name.
+    /// A reasoning span creates none, but most agents give it the id of the message inside it: both share one name.
     const fn from_event_type(kind: EventType) -> Option<(MessageKind, bool)> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageChunk => (MessageKind::Text, true),
@@ -71,27 +69,23 @@ impl MessageKind {
     }
 }
 
-/// The names of a conversation's messages.
 #[derive(Debug, Default)]
 pub(super) struct MessageIdMap {
     claims: HashMap<Box<str>, IdClaim>,
-    /// whether anything goes by another name than its agent's
     has_renames: bool,
 }
 
-/// Who has an id.
 #[derive(Debug, Default)]
 struct IdClaim {
-    /// whether it is a name that was made here, which no agent can mean
+    /// the id was generated here, so no agent can refer to it
     is_generated: bool,
-    /// the kind that came first
     first_kind: Option<MessageKind>,
-    /// the names of later kinds
+    /// the new ids of later kinds
     renamed_kinds: Vec<(MessageKind, Json<'static>)>,
 }
 
 impl MessageIdMap {
-    /// The name of the agent's `id`, when it is not its own. `opens`: the client makes a message of it.
+    /// Returns the new id for the agent's `id`, if it is renamed. `opens`: the client creates a message for it.
     fn resolve(&mut self, id: &Json<'_>, sort: MessageKind, opens: bool) -> Option<Json<'static>> {
         if !(opens || self.has_renames) {
             return None;
@@ -133,7 +127,6 @@ impl MessageIdMap {
         Some(name)
     }
 
-    /// Calls what an event is about by its name.
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.rename_call_parent(event, report),
@@ -147,7 +140,8 @@ impl MessageIdMap {
             EventType::ReasoningEncryptedValue
                 if self.has_renames && event.get(Field::Subtype).is_some_and(|it| it.is_str("message")) =>
             {
-                // Which of several messages is meant is not said; it is a value of reasoning first of all.
+                // The event does not say which of several messages it refers to; it is a value of reasoning first of
+                // all.
                 let sorts = [MessageKind::Reasoning, MessageKind::Text, MessageKind::ToolResult];
                 if let Some(name) = event.get(Field::EntityId).and_then(|id| self.lookup(id, &sorts)) {
                     rename_member(event, Field::EntityId, name, report);
@@ -160,7 +154,7 @@ impl MessageIdMap {
             }
             EventType::RunStarted => self.rename_input_messages(event, report),
             kind => {
-                // Content is the most frequent of all, and nothing was renamed in most runs.
+                // Content is the most frequent event, and most runs rename nothing.
                 let Some((sort, opens)) =
                     MessageKind::from_event_type(kind).filter(|(_, opens)| *opens || self.has_renames)
                 else {
@@ -173,7 +167,7 @@ impl MessageIdMap {
         }
     }
 
-    /// The same for content that nobody opened: the guard opens it.
+    /// Renames content without a start, for which the guard adds one.
     pub(crate) fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some((sort, false)) = MessageKind::from_event_type(event.kind)
             && let Some(id) = event.get(Field::MessageId)
@@ -188,7 +182,6 @@ impl MessageIdMap {
         id.text().and_then(|id| self.claims.get(&*id)).is_some_and(|claim| claim.is_generated)
     }
 
-    /// The name of `id` in the first of these kinds that has one.
     fn lookup(&self, id: &Json<'_>, sorts: &[MessageKind]) -> Option<Json<'static>> {
         let claim = self.claims.get(&*id.text()?)?;
         for sort in sorts {
@@ -202,8 +195,8 @@ impl MessageIdMap {
         None
     }
 
-    /// A call stands in an assistant's message: its parent, which the client makes where there is none, or one that is
-    /// called like the call.
+    /// Renames the parent of a call, an assistant's message: the client creates a missing one, or one with the call's
+    /// id.
     fn rename_call_parent(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some(parent) = event.get(Field::ParentMessageId) {
             if let Some(name) = self.resolve(parent, MessageKind::Text, true) {
@@ -213,7 +206,7 @@ impl MessageIdMap {
         }
         let Some(call) = event.get(Field::ToolCallId) else { return };
         let name = self.resolve(call, MessageKind::Text, true);
-        // A chunk may go on with a call whose parent was said before.
+        // A chunk may continue a call whose parent came before.
         if let Some(name) = name.filter(|_| event.kind == EventType::ToolCallStart) {
             let call = call.clone();
             event.set(Field::ParentMessageId, call);
@@ -231,7 +224,6 @@ impl MessageIdMap {
         }
     }
 
-    /// A list of messages by their names; `None` when they are the agent's.
     fn rename_messages(&mut self, list: &Json<'_>, report: &mut TranslationReport) -> Option<Json<'static>> {
         let elements = json::parse_elements(list)?;
         let mut messages: Vec<MessageMembers<'_>> = Vec::with_capacity(elements.len());
@@ -253,10 +245,10 @@ impl MessageIdMap {
         changed.then(|| to_array(&messages, false))
     }
 
-    /// What a conversation holds before a run: ids as its client has them, and the agent's own behind the names made for it.
+    /// Creates the map of a conversation before a run: the client's ids, with the agent's ids for the generated ones.
     pub(crate) fn from_messages(messages: &[MessageMembers<'_>]) -> MessageIdMap {
         let mut names = MessageIdMap::default();
-        // Every id that is an agent's own comes first, so that no name is made for one.
+        // Registers every agent id first, so that no generated id collides with one.
         let mut made = Vec::new();
         for message in messages {
             let (Some(id), sort) = (get(message, Field::Id), message_kind(message)) else { continue };
@@ -279,7 +271,7 @@ fn message_kind(message: &Members<'_>) -> MessageKind {
     get(message, Field::Role).and_then(Json::text).map_or(MessageKind::Text, |role| MessageKind::from_role(&role))
 }
 
-/// Sets a name and notes the agent's own id. The note is on every event of the message, since the client lets a later
+/// Sets a new id and notes the agent's. The note is on every event of the message, since the client lets a later
 /// `metadata.diglot` replace an earlier one.
 fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, report: &mut TranslationReport) {
     let Some(own) = event.get(field).cloned().map(Json::into_owned) else { return };
@@ -289,15 +281,15 @@ fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, repor
     report.count_repair(EventRepair::IdNamespaced);
 }
 
-/// The agent's own id of a message, when `id` is a name that was made for it. Notes come from outside: one that does not fit
-/// the id is no note.
+/// Returns the agent's id of a message when `id` was generated for it. Notes are external input: one that does not
+/// match the id is ignored.
 fn original_id(members: &Members<'_>, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
     let noted = carried_id(get(members, Field::Metadata)?, Field::Id)?;
     is_renamed_from(id, &noted, sort).then_some(noted)
 }
 
 fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
-    // Most metadata holds nothing of ours.
+    // Most metadata contains nothing from this gateway.
     if !metadata.as_str().contains(GATEWAY_KEY) {
         return None;
     }
@@ -306,7 +298,7 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     get(&json::parse_members(ours)?, field).cloned().map(Json::into_owned)
 }
 
-/// Whether `name` is `own` and the word of the kind behind it, once or more often.
+/// Returns whether `name` is `own` followed by the suffix of the kind, once or repeatedly.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
@@ -316,7 +308,7 @@ fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     rest.is_empty()
 }
 
-/// Takes the note of a name out of a metadata object; `None` when nothing else is in there.
+/// Removes the id note from a metadata object; `None` when nothing else is in there.
 fn without_id_note(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     let mut all = json::parse_members(metadata)?;
     if let Some(at) = all.iter().position(|(key, _)| carry::is_named(key, GATEWAY_KEY)) {
@@ -338,7 +330,7 @@ fn restore_member(members: &mut Members<'_>, field: Field, own: Json<'static>, n
     }
 }
 
-/// Gives the messages of a request, or of a snapshot for a side that keeps kinds apart, the ids of their agent.
+/// Restores the agent's ids on the messages of a request, or of a snapshot for a side that separates kinds.
 pub(super) fn restore_ids(messages: &mut [MessageMembers<'_>]) -> bool {
     let mut changed = false;
     for message in messages {
@@ -353,7 +345,7 @@ pub(super) fn restore_ids(messages: &mut [MessageMembers<'_>]) -> bool {
     changed
 }
 
-/// A message that the client made for a call has no metadata of its own: the note is on the call.
+/// A message that the client created for a call has no metadata of its own: the note is on the call.
 fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> bool {
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };
@@ -365,7 +357,7 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
         let metadata = members.as_ref().and_then(|members| get(members, Field::Metadata));
         let own = metadata.and_then(|metadata| carried_id(metadata, Field::ParentMessageId));
         match (members.clone(), own) {
-            // The text's own events may have given the message its id back already.
+            // The text's own events may have restored the message's id already.
             (Some(mut call), Some(own)) if own.is_same(&id) || is_renamed_from(&id, &own, sort) => {
                 match get(&call, Field::Metadata).and_then(|metadata| without_id_note(metadata, Field::ParentMessageId))
                 {
@@ -385,7 +377,7 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
     true
 }
 
-/// Gives an event the ids of its agent: for a side whose kinds have ids of their own.
+/// Restores the agent's ids on an event: for a side whose kinds have separate ids.
 pub(super) fn restore_event_ids(event: &mut Event<'_>) {
     if event.kind == EventType::MessagesSnapshot {
         let list = event.get(Field::Messages).filter(|list| list.as_str().contains(GATEWAY_KEY)).cloned();

@@ -6,11 +6,11 @@
 //!                      events      events      client's dialect
 //! ```
 //!
-//! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
+//! [`verify`] checks a recorded stream against the rules of the real client and repairs nothing.
 //!
-//! The files are listed in the order of their dependencies: each uses only what is listed above it.
+//! The files are listed in the order of their dependencies: each uses only those above it.
 //!
-//! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
+//! The engine does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod budget;
 mod chunk;

@@ -1,9 +1,9 @@
-//! Values below the members of an event: what is unsound by the tables of [`schema`] is mended shape by shape.
+//! Values below the members of an event: repairs what is invalid by the tables of [`schema`](crate::event::schema), shape by shape.
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, a part or a call
-//! (`specs/ag-ui-1.0.md` §3.1, class 3), and takes out what it does not know (class 2), which does no harm. A value with one
-//! reading is converted, a required one that is missing gets the empty value, and what is left is carried: under
-//! `metadata.diglot` of the nearest thing that has metadata.
+//! (`specs/ag-ui-1.0.md` §3.1, class 3), and harmlessly strips what it does not know (class 2). A value with one
+//! reading is converted, a missing required one gets the empty value, and the rest is carried: under `metadata.diglot`
+//! of the nearest object that has metadata.
 
 use super::carry::GATEWAY_KEY;
 use super::event_repair::EventRepair;
@@ -14,22 +14,19 @@ use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSche
 use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
-/// The members that hold parts, or their text; and metadata.
 const CONTENT: &str = "content";
 const METADATA: &str = "metadata";
 
-/// What the real client does about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientVerdict {
-    /// takes it
     Accepted,
-    /// takes it out of what holds it
+    /// stripped from its container
     Removed,
-    /// rejects the run
+    /// the client rejects the run
     Rejected,
 }
 
-/// Whether the client takes `value` in a place of this shape, or takes out what it does not know of it.
+/// Returns whether the client accepts `value` in this shape, possibly stripping unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }
@@ -103,7 +100,8 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Mends the object of a union, such as a message; says whether it had to. What stands for nothing that is known is left.
+/// Repairs an object of a union, such as a message; returns whether it changed. An object of unknown type is left
+/// alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -117,7 +115,8 @@ pub(super) fn repair_object(
     true
 }
 
-/// What stands in place of `value`, which is unsound in this shape, and what is carried for it. `None`: nothing does.
+/// Returns the replacement for `value`, which is invalid in this shape, and adds lost data to `carried`. `None`: remove
+/// the value.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
@@ -155,7 +154,7 @@ fn repair_value(
     }
 }
 
-/// A list of parts in which every element is one: what is none becomes a text part, and the list as it was is carried.
+/// Repairs a list of parts: an invalid element becomes a text part, and the original list is carried.
 pub(super) fn repair_parts(
     list: &Json<'_>,
     inner: ValueSchema,
@@ -189,7 +188,7 @@ fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<
     set(carried, member_key(name), value.clone().into_owned());
 }
 
-/// Mends the members of a described object. What is taken out of one that has no metadata goes to who holds it.
+/// Repairs the members of a described object. Members removed from one without metadata are carried by its container.
 fn repair_members(
     members: &mut Members<'static>,
     record: &'static ObjectSchema,
@@ -232,7 +231,7 @@ fn repair_members(
     set(members, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// What stands in place of the value of a member; what is not said any more is carried.
+/// Returns the replacement for a member's value; lost data is carried.
 fn repair_member(
     value: &Json<'_>,
     member: &MemberSchema,
@@ -241,7 +240,7 @@ fn repair_member(
 ) -> Option<Json<'static>> {
     let is_structured = matches!(value.json_type(), JsonType::Array | JsonType::Object);
     match member.schema {
-        // Parts where a text must stand are the text of those that have one.
+        // Parts in place of a string become the joined text of the parts that have one.
         ValueSchema::Str if member.name == CONTENT && content_parts::is_parts(value) => {
             report.count_repair(EventRepair::TypeConverted);
             carry_value(carried, CONTENT, value, report);
@@ -250,7 +249,7 @@ fn repair_member(
         ValueSchema::Str if is_structured && member.presence != MemberPresence::Required && member.name != CONTENT => {
             None
         }
-        // What is no call goes whole: the list as it was is carried.
+        // An invalid call is removed whole: the original list is carried.
         ValueSchema::List(_) if value.json_type() == JsonType::Array => {
             let new = repair_value(value, member.schema, carried, report)?;
             let count = |list: &Json<'_>| json::parse_elements(list).map_or(0, |all| all.len());
@@ -263,7 +262,6 @@ fn repair_member(
     }
 }
 
-/// The empty value of a shape, where it has one.
 fn empty_value(shape: ValueSchema) -> Option<Json<'static>> {
     Some(match shape {
         ValueSchema::Str | ValueSchema::TextOrList(_) => Json::string(""),

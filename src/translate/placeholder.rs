@@ -1,8 +1,9 @@
-//! Events that a dialect only shows: one of its own stands there for a canonical one, which `extra["ag-ui"]` holds whole.
+//! Events that a dialect only displays: one of its own represents a canonical one, which `extra["ag-ui"]` contains in
+//! full.
 //!
 //! ```text
 //! canonical ──▶ shown members, extra["ag-ui"] = {"type": kind, every member of the canonical event but its timestamp}
-//! dialect   ──▶ the canonical event as noted; of what stood beside the note only strangers' members are carried
+//! dialect   ──▶ the canonical event as noted; of the members next to the note only unknown ones are carried
 //! ```
 
 use super::carry;
@@ -10,7 +11,7 @@ use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::{block, collaboration};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
 
-/// Members that are there for the reader of the dialect, and that the note makes superfluous.
+/// Members for display, which the note makes redundant.
 const DISPLAY_MEMBERS: [&str; 6] = [
     Field::MessageId.camel(),
     Field::Role.camel(),
@@ -20,7 +21,7 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Whether an event that stands for this kind notes it whole. Of other kinds the event says a part itself.
+/// Returns whether the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
 #[must_use]
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
@@ -33,7 +34,7 @@ pub(super) const fn carries_event(kind: EventType) -> bool {
     )
 }
 
-/// The canonical event that is noted in `parts`.
+/// Returns the canonical event noted in `parts`.
 #[must_use]
 pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
@@ -47,7 +48,7 @@ pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, di
     event
 }
 
-/// What stands for `event`: the dialect's own members that show it, and the note.
+/// Returns the placeholder for `event`: the dialect's own members that show it, and the note.
 #[must_use]
 pub(super) fn write_placeholder<'a>(
     mut event: Event<'a>,
@@ -65,7 +66,7 @@ pub(super) fn write_placeholder<'a>(
     said
 }
 
-/// Something that is only shown: it stands for nothing canonical and vanishes on the way back.
+/// Returns a display-only event: it has no canonical counterpart and is dropped when read back.
 #[must_use]
 pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
     OutgoingEvent { members, extensions: display, canonical: Members::new(), canonical_type: Some("") }

@@ -1,6 +1,6 @@
-//! Reading: a frame of the agent's dialect becomes canonical events.
+//! Reading: turns a frame of the agent's dialect into canonical events.
 //!
-//! Each shared shape has one reading here; events of a dialect's own shape go to its adapter.
+//! Each shared shape is read here; events of a dialect's own shape go to its adapter.
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
@@ -18,13 +18,12 @@ use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShap
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
-/// What some producers say at the end; not a frame of any dialect here.
+/// End marker of some producers; it is not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";
 
-/// `source` of the RAW event in which a frame leaves that is no event.
+/// `source` of the RAW event that wraps a frame that is not an event.
 const MALFORMED_SOURCE: &str = "diglot.malformed";
 
-/// Reads one side of a route.
 #[derive(Debug)]
 pub(super) struct EventReader {
     peer: PeerDialect,
@@ -32,14 +31,11 @@ pub(super) struct EventReader {
     text_reader: BlockReader,
     collaborations: CollaborationState,
     reasoning_ids: ReasoningIds,
-    /// reads the events of the dialect's own shapes
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
-    /// the row of the last event, and its label
     last_row: Option<(usize, &'static EventRow)>,
-    /// whether an event has come
     has_begun: bool,
-    /// what tells the dialect, where nobody else does
+    /// detects the dialect, where it is not configured
     detector: Option<DialectDetector>,
 }
 
@@ -59,7 +55,6 @@ impl EventReader {
         }
     }
 
-    /// Reads the data of one frame.
     pub(crate) fn read_frame(&mut self, data: &str, sink: &mut impl EventSink) {
         if data.trim() == DONE_MARKER {
             return sink.report().count_loss(EventLoss::DoneMarker);
@@ -71,27 +66,27 @@ impl EventReader {
         }
     }
 
-    /// Turns to the dialect that this frame is a sign of, if it is the first.
+    /// Switches to the dialect that this frame is a sign of, if it is the first sign.
     fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
         let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.inspect(data)) else {
             return;
         };
         sink.report().switch_dialect(sign);
         *self = EventReader::new(PeerDialect::new(sign.dialect));
-        // What was said so far counts for the rest of it: which messages and calls are open. It has been heard.
-        let mut unheard = DiscardingSink(TranslationReport {
+        // Replays the kept events to rebuild the state of open messages and calls; they were emitted already.
+        let mut discarded = DiscardingSink(TranslationReport {
             events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
             ..TranslationReport::default()
         });
-        before.iter().for_each(|data| self.read_frame(data, &mut unheard));
+        before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
-    /// What is remembered of calls that have no result yet, in bytes.
+    /// Returns the size of the state kept for calls without a result, in bytes.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
-    /// Closes what the dialect left half said.
+    /// Completes events that the dialect left unfinished.
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         self.text_reader.finish(sink);
     }
@@ -102,7 +97,7 @@ impl EventReader {
             let data = aliases::strip_object(dialect, data, sink.report());
             return self.emit_malformed(&Json::from_trusted(&*data), sink);
         };
-        // Most events are what the one before was.
+        // Most events have the type of the previous one.
         let known = self.last_row.filter(|(_, row)| row.wire == wire).or_else(|| dialect.row_for_wire(&wire));
         self.last_row = known;
         self.supply_start(known.map(|(_, row)| row.kind), sink);
@@ -125,7 +120,7 @@ impl EventReader {
         sink.emit(Event { kind: row.kind, members: object.members, source });
     }
 
-    /// Where a run need not say that it starts, it starts with its first event: no fault that anybody has to mend.
+    /// Starts the run with its first event where the dialect's start is optional: this is not a fault.
     fn supply_start(&mut self, first: Option<EventType>, sink: &mut impl EventSink) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
@@ -139,7 +134,7 @@ impl EventReader {
         }
     }
 
-    /// The event that carries a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
+    /// Wraps a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
     fn wrap_frame<'a>(&self, wire: &str, data: &'a str) -> Event<'a> {
         Event::new(EventType::Custom)
             .with(Field::Name, Json::string(&format!("{}.{wire}", self.dialect.name)))
@@ -163,7 +158,7 @@ impl EventReader {
         let (mut parts, noted) = self.split_members(row, members, sink.report());
         let stands_for = noted.as_ref().and_then(|noted| parse_canonical_type(noted, &parts.event));
         if noted.is_some() && stands_for.is_none() {
-            // A note that cannot be used is no note: the event is what it says.
+            // An unusable note is ignored: the event is read by its own type.
             sink.report().count_repair(EventRepair::UnknownType);
         }
         let own = matches!(row.shape, EventShape::DeferredStart | EventShape::OutputBlock | EventShape::EndWithRole)
@@ -217,7 +212,7 @@ impl EventReader {
         sink.emit(self.pack_event(parts));
     }
 
-    /// Shapes that are one event on both sides.
+    /// Reads shapes that are one event on both sides.
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
@@ -241,7 +236,7 @@ impl EventReader {
         }
     }
 
-    /// Sorts members into what the row says, what is the dialect's own, and what its home holds for canonical AG-UI.
+    /// Sorts members into those of the row, the dialect's own, and the canonical material carried for AG-UI.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,
@@ -254,7 +249,7 @@ impl EventReader {
         aliases::strip_members(dialect, &mut members, report);
         aliases::read_field_names(row.field_aliases, &mut members);
         self.run_stamps.read(dialect, row.kind, &mut members);
-        // Most events say nothing but what their row says: the list stays as it is.
+        // Most events have only members of their row: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
             parts.event.members = members;
             self.normalize(&mut parts, &Members::new());
@@ -287,11 +282,11 @@ impl EventReader {
         (parts, unwrapped.canonical_type)
     }
 
-    /// Brings what the dialect says in its own way into canonical form, but for what is `canonical` already.
+    /// Converts the dialect's forms to canonical ones, except for members that are `canonical` already.
     fn normalize(&self, parts: &mut IncomingEvent<'_>, canonical: &Members<'_>) {
         carry::stringify_number_ids(&mut parts.event, &mut parts.extensions);
         if self.dialect.carry_location == CarryLocation::Metadata {
-            // A peer with versions has none that takes a null: the guard drops it.
+            // No version of a peer with versions accepts a null: the guard drops it.
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
@@ -306,14 +301,14 @@ impl EventReader {
         parts.into_event(self.dialect.name)
     }
 
-    /// Shows the dialect's own reading an event that the engine read.
+    /// Passes an event that the engine read to the dialect's adapter.
     fn observe(&mut self, event: &Event<'_>) {
         if let Some(adapter) = &mut self.adapter {
             adapter.observe(event);
         }
     }
 
-    /// An event that stands for another one: `extra["ag-ui"].type` says for which.
+    /// Restores the canonical event named by `extra["ag-ui"].type`.
     fn restore_canonical(&mut self, kind: EventType, parts: IncomingEvent<'_>, sink: &mut impl EventSink) {
         if placeholder::carries_event(kind) {
             return sink.emit(placeholder::read_placeholder(kind, parts, self.dialect.name));
@@ -326,7 +321,7 @@ impl EventReader {
         }
         super::event_shapes::restore_absent(&mut event);
         event.members.retain(|(key, _)| match key {
-            // What the dialect's event had to say to be one is not the canonical event's.
+            // Drops members that only the dialect's event required.
             MemberKey::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
             MemberKey::Other(_) => true,
         });
@@ -334,13 +329,13 @@ impl EventReader {
         sink.emit(event);
     }
 
-    /// CUSTOM `ag-ui.<TYPE>` holds a canonical event that this dialect has no word for.
+    /// CUSTOM `ag-ui.<TYPE>` wraps a canonical event without a counterpart in this dialect.
     fn read_custom(&mut self, parts: IncomingEvent<'_>, sink: &mut impl EventSink) {
         let name = parts.event.text(Field::Name).unwrap_or_default();
         let kind = name.strip_prefix(super::CANONICAL_PREFIX).and_then(EventType::from_wire);
         let held = parts.event.get(Field::Value).map(|value| json::parse_object(value.as_str()));
         match (kind, held) {
-            // The boundaries of a run are said as themselves, so no note may stand for one.
+            // Run boundaries always have their own type, so no note may represent one.
             (Some(kind), Some(Ok(object)))
                 if !kind.is_run_boundary() && object.kind.as_ref().is_some_and(|own| own.is_str(kind.wire())) =>
             {
@@ -359,7 +354,8 @@ impl EventReader {
         }
     }
 
-    /// Run boundaries: our own writer puts the run's id and "assistant" where the dialect wants `messageId` and `role`.
+    /// Reads run boundaries: our own writer puts the run's id and "assistant" where the dialect wants `messageId` and
+    /// `role`.
     fn read_boundary(&mut self, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         let run_id = parts.event.get(Field::RunId);
         if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {
@@ -375,8 +371,8 @@ impl EventReader {
     }
 }
 
-/// What a note says that an event stands for: a canonical kind, or nothing (`Some(None)`). `None` when the note cannot be
-/// right: notes come from outside. The boundaries of a run are said as themselves, and text is not there for nothing.
+/// Parses the type in a note: a canonical kind, or none (`Some(None)`). `None` for an invalid note: notes are external
+/// input. Run boundaries have their own types, and text always represents an event.
 fn parse_canonical_type(note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
     if note.is_empty() {
         let text = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
@@ -386,7 +382,7 @@ fn parse_canonical_type(note: &str, event: &Event<'_>) -> Option<Option<EventTyp
     EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()).map(Some)
 }
 
-/// Takes events that were heard before.
+/// Discards events that were emitted before.
 struct DiscardingSink(TranslationReport);
 
 impl EventSink for DiscardingSink {

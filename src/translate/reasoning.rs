@@ -1,12 +1,12 @@
-//! Thinking in dialects that say it with fewer words than AG-UI: without ids (`ThinkingWithoutIds`), or without a span around
+//! Thinking in dialects with fewer event types than AG-UI: without ids (`ThinkingWithoutIds`), or without a span around
 //! its messages (`ThinkingWithoutSpan`).
 //!
 //! ```text
 //!   nameless   THINKING_START, THINKING_TEXT_MESSAGE_START …   ids <run>:reasoning:<n>, a span and its first message share one
-//!   spanless   THINKING_TEXT_MESSAGE_START(m) … END(m)         a span m opens before the message m, and closes behind it
+//!   spanless   THINKING_TEXT_MESSAGE_START(m) … END(m)         a span m opens before the message m, and closes after it
 //! ```
-//! Writing folds a span into its message where both say the same, which takes one event of patience: the start of a span
-//! waits for the message, the end of a message for the end of the span. Whatever else comes sends them out first.
+//! Writing folds a span into its message where both have the same content, which delays one event: the start of a span
+//! waits for the message, the end of a message for the end of the span. Any other event flushes them first.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{EventSink, aliases, carry};
@@ -15,16 +15,15 @@ use crate::dialect::{Dialect, EventRow, EventShape, PeerDialect, PeerVersion};
 use crate::event::input::REASONING;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 
-/// Note: the role that thinking had over there.
+/// Note: the role that thinking had in the dialect.
 pub(super) const ROLE_NOTE: &str = "$role";
 
-/// Note: this thinking had no ids over there.
+/// Note: this thinking had no ids in the dialect.
 pub(super) const NAMELESS_NOTE: &str = "$nameless";
 
-/// Under the home of canonical material: members of the span that was folded into its message.
+/// In the carried canonical material: members of the span that was folded into its message.
 const SPAN_NOTE: &str = "$span";
 
-/// The reading side.
 #[derive(Debug, Default)]
 pub(super) struct ReasoningIds {
     run_id: Option<Json<'static>>,
@@ -35,13 +34,13 @@ pub(super) struct ReasoningIds {
 }
 
 impl ReasoningIds {
-    /// Takes note of the run that begins: ids are made of its own.
+    /// Records the run's start: generated ids derive from its ids.
     pub(crate) fn start_run(&mut self, event: &Event<'_>) {
         let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
         *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
     }
 
-    /// Gives thinking without ids the ones that a client needs.
+    /// Assigns ids to thinking without ids, which a client needs.
     pub(crate) fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
         let kind = parts.event.kind;
         let id = self.resolve_id(parts);
@@ -54,7 +53,7 @@ impl ReasoningIds {
         parts.event.set(Field::MessageId, id);
     }
 
-    /// The id that an event of thinking says, or else the one that it means.
+    /// Returns the id of a thinking event, or else the one it implies.
     fn resolve_id(&mut self, parts: &IncomingEvent<'_>) -> Json<'static> {
         let kind = parts.event.kind;
         let said = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
@@ -82,7 +81,7 @@ impl ReasoningIds {
         run.with_suffix(&format!(":reasoning:{}", self.id_count))
     }
 
-    /// Thinking whose message has no span: the span is added. Over there the message has an id; one that has not gets it.
+    /// Reads thinking whose message has no span: adds the span, and an id where the message lacks one.
     pub(crate) fn read_spanless(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
         let id = self.resolve_id(&parts);
         if parts.event.get(Field::MessageId).is_none() {
@@ -116,7 +115,7 @@ impl ReasoningIds {
     }
 }
 
-/// The role of thinking is one of its own here; what it was over there is noted unless it is the word for the assistant.
+/// Sets the canonical role of thinking; notes the dialect's unless it is the word for the assistant.
 pub(super) fn read_reasoning_role(dialect: &Dialect, event: &mut Event<'_>, own: &mut Members<'_>) {
     if let Some(role) = event.remove(Field::Role).map(Json::into_owned)
         && !role.is_str(default_role(dialect))
@@ -133,7 +132,7 @@ fn default_role(dialect: &Dialect) -> &'static str {
         .map_or(crate::event::input::ASSISTANT, |word| word.wire)
 }
 
-/// The role of thinking as the dialect says it: what was said, or its word for the assistant.
+/// Writes the role of thinking: the noted one, or the dialect's word for the assistant.
 pub(super) fn write_reasoning_role(
     dialect: &Dialect,
     kind: EventType,
@@ -148,10 +147,9 @@ pub(super) fn write_reasoning_role(
     }
 }
 
-/// The writing side of `ThinkingWithoutSpan`.
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
-    /// nothing waits
+    /// no event is pending
     #[default]
     Idle,
     /// the start of a span waits for its message
@@ -162,18 +160,18 @@ pub(super) enum SpanFolder {
     PendingEnd(Json<'static>, Event<'static>),
 }
 
-/// What leaves: an event and how.
+/// An event to write, with its form.
 pub(super) enum FoldOutput<'a> {
-    /// in the dialect's own word
+    /// in the dialect's own type
     Native(Event<'a>),
-    /// in the dialect's own word, which is more than is meant: the canonical event alone
+    /// in the dialect's own type, which implies more than is meant: the canonical event alone
     CanonicalOnly(Event<'a>),
-    /// whole, because there is no word for it
+    /// whole, because the dialect lacks a type for it
     AsCustom(Event<'a>),
 }
 
 impl SpanFolder {
-    /// What waited leaves, because something comes that is not to be folded.
+    /// Emits the pending events, because the next event cannot be folded.
     pub(crate) fn flush(&mut self, mut out: impl FnMut(FoldOutput<'_>)) {
         match std::mem::take(self) {
             SpanFolder::PendingSpan(span) => out(FoldOutput::AsCustom(span)),
@@ -182,7 +180,7 @@ impl SpanFolder {
         }
     }
 
-    /// What leaves now that `event` comes.
+    /// Processes `event` and emits everything that is ready.
     pub(crate) fn push<'a>(&mut self, event: Event<'a>, mut out: impl FnMut(FoldOutput<'_>)) {
         let id = message_id(&event.members);
         match (std::mem::take(self), event.kind) {
@@ -215,7 +213,7 @@ impl SpanFolder {
     }
 }
 
-/// The boundary of a message that stands for that of its span as well; what the span says more is noted.
+/// Merges the boundary of a span into that of its message; notes further members of the span.
 fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
         event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));
@@ -223,21 +221,21 @@ fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     event
 }
 
-/// The writing side for peers whose thinking always has a span: a message that has none gets one, which stands for nothing.
+/// The writing side for peers whose thinking always has a span: adds one, without a canonical counterpart, around a
+/// message that has none.
 #[derive(Debug, Default)]
 pub(super) enum SpanWrapper {
-    /// no span is open
     #[default]
     Closed,
-    /// one that the agent opened
+    /// opened by the agent
     FromAgent,
-    /// one of our own, around a message
+    /// added here, around a message
     Synthetic,
 }
 
 impl SpanWrapper {
-    /// Whether the peer is told this event in a word of its own, if it is one of thinking. Who may have any version is where
-    /// the agent said it so: from the start of a span or a message on, until that has ended.
+    /// Returns whether the peer gets this event in a thinking type of its own, if it is one of reasoning. A peer of any
+    /// version gets it where the agent used those types: from the start of a span or message to its end.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
         if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
@@ -256,7 +254,7 @@ impl SpanWrapper {
         !matches!(self, SpanWrapper::Closed)
     }
 
-    /// What has to leave before this event, and what behind it.
+    /// Returns the events to write before and after this one.
     pub(crate) fn wrap_message(
         &mut self,
         event: &Event<'_>,
@@ -296,7 +294,6 @@ impl SpanWrapper {
     }
 }
 
-/// Whether the agent said this piece of thinking without an id.
 fn is_nameless(event: &Event<'_>, side: PeerDialect) -> bool {
     event.get(Field::Metadata).is_some_and(|metadata| {
         let own = json::parse_members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
@@ -308,7 +305,7 @@ fn has_nameless_note(own: &Members<'_>) -> bool {
     own.iter().any(|(key, _)| carry::is_named(key, NAMELESS_NOTE))
 }
 
-/// Takes out of thinking without ids what its reader knows anyway.
+/// Removes the ids and roles of thinking without ids that its reader infers anyway.
 pub(super) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
     if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
         remove(&mut outgoing.canonical, Field::MessageId);

@@ -1,4 +1,4 @@
-//! One request, translated: client dialect → `RunInput` → agent dialect.
+//! Translates one request: client dialect → `RunInput` → agent dialect.
 
 use super::message::CarryPolicy;
 pub use super::request_refusal::RequestRefusal;
@@ -10,10 +10,9 @@ use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInp
 use crate::event::input::MessageMembers;
 use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set};
 
-/// `description` of the one context entry that a context sent as plain text becomes.
+/// `description` of the context entry that replaces a plain-text context.
 const CONTEXT_DESCRIPTION: &str = "context";
 
-/// Most messages that one request may have.
 pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 
 /// A request ready for the agent.
@@ -21,21 +20,20 @@ pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 pub struct TranslatedRequest {
     /// the body, JSON
     pub body: String,
-    /// the ids of the run
     pub(crate) ids: RunIds,
-    /// how many members and messages the agent cannot take, by its dialect's policy
+    /// number of members and messages that the agent cannot accept, by its dialect's policy
     pub downgraded: u64,
-    /// what the conversation holds already, for the guard of the run's stream
+    /// the conversation before the run, for the guard of its stream
     pub conversation: ConversationState,
-    /// the canonical messages of the input with the ids that the client has for them, a JSON array, where they were to be kept
+    /// the canonical messages of the input with the client's ids, a JSON array, where they were to be kept
     pub(crate) messages: Option<Box<str>>,
 }
 
-/// Translates a request body. `fresh` gives ids where the request has none; the agent hears them, and every event of the
-/// run carries them.
+/// Translates a request body. `fresh` supplies ids where the request has none; the agent receives them, and every event
+/// of the run has them.
 ///
 /// # Errors
-/// When the body is no run input of the client's dialect.
+/// Fails if the body is not a run input of the client's dialect.
 pub fn translate_request(
     body: &[u8],
     client: PeerDialect,
@@ -45,10 +43,10 @@ pub fn translate_request(
     translate_with_tools(body, client, agent, fresh, None)
 }
 
-/// The same for a route that allows only some tools.
+/// Translates a request for a route that allows only some tools.
 ///
 /// # Errors
-/// As [`translate`], and when a tool is offered that is not allowed.
+/// As [`translate_request`], and when a tool is offered that is not allowed.
 pub fn translate_with_tools(
     body: &[u8],
     client: PeerDialect,
@@ -59,10 +57,10 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// The same for a run that a client may come back to: [`Translated::messages`] are kept.
+/// Translates a request of a run that a client may resume: keeps [`TranslatedRequest::messages`].
 ///
 /// # Errors
-/// As [`translate_allowing`].
+/// As [`translate_with_tools`].
 pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
@@ -82,7 +80,7 @@ fn translate_input(
     keep: bool,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
-    // The client has the names that were made for it, the agent its own.
+    // The client has the generated ids, the agent its own.
     let mut known = ConversationState::from_messages(&input.messages);
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_forbidden(&input, client) {
@@ -110,7 +108,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
 /// Reads a request of a dialect into the canonical input.
 ///
 /// # Errors
-/// When it is no JSON object, has no list of messages, or a member that no rule can read.
+/// Fails if it is not a JSON object, has no list of messages, or has a member that no rule can read.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -125,7 +123,7 @@ pub(crate) fn decode_input<'a>(
         members.insert(0, (MemberKey::Other(json::TYPE.into()), kind));
     }
     aliases::read_field_names(client.dialect.field_aliases, &mut members);
-    // Whole nulls say nothing; the real client drops them too before it sends.
+    // Whole nulls carry no data; the real client drops them too before it sends.
     members.retain(|(_, value)| !value.is_null());
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
@@ -133,7 +131,7 @@ pub(crate) fn decode_input<'a>(
     if client.dialect.carry_location != CarryLocation::Native {
         unpack_input(&mut members, &mut messages, client.dialect.carry_location);
     }
-    // "binary" was retired with 1.0; a client that has been there for longer may still send it.
+    // "binary" was retired with 1.0; older clients may still send it.
     for message in &mut messages {
         if let Some(media) = get(message, Field::Content).and_then(content_parts::read) {
             set(message, MemberKey::Known(Field::Content), media);
@@ -218,7 +216,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// A tool message without an id gets the one that the same result would have on the stream: seed 003 (用户确认) prints the
+/// Gives a tool message without an id the one that the same result would have on the stream: seed 003 (用户确认) prints the
 /// client's answer without.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
@@ -229,12 +227,11 @@ fn supply_result_id(message: &mut Members<'_>) {
     }
 }
 
-/// What a client said, cut to what an error message should repeat of it.
 fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// A context that is a text: JSON inside it is taken for the list, anything else becomes its one entry.
+/// Converts a context sent as text: JSON inside it becomes the list, anything else its one entry.
 fn context_from_text(context: &Json<'_>) -> Json<'static> {
     let text = context.text().unwrap_or_default();
     if text.trim().is_empty() {
@@ -265,13 +262,13 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Writes the canonical input for a dialect; also says how much of it the agent cannot take.
+/// Writes the canonical input for a dialect; also returns how many members and messages the agent cannot accept.
 #[must_use]
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
     let mut messages = message::write(messages, agent, &carries);
-    // What a hop speaks is said by whoever speaks on it.
+    // Each hop declares its own protocol version.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.member_case == MemberCase::Snake;
     let defaults = [
@@ -317,7 +314,8 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// What the seven members cannot say rides on the last message; without one, on the request itself rather than nowhere.
+/// Carries members beyond the seven on the last message; without a message, on the request itself rather than dropping
+/// them.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

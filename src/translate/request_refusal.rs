@@ -1,20 +1,18 @@
-//! Why a request cannot be translated.
+//! Refusals of untranslatable requests.
 
 use std::fmt;
 
-/// Why a request is refused: what is wrong, and where.
+/// A refused request: the reason and the location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRefusal {
-    /// JSON Pointer to the culprit; empty for the whole body
+    /// JSON Pointer to the offending value; empty for the whole body
     pub(crate) pointer: String,
-    /// what is wrong with it
     pub(crate) reason: String,
-    /// whether it can be read, and offers a tool that is not allowed
+    /// the request is valid, and offers a tool that is not allowed
     pub is_forbidden_tool: bool,
 }
 
 impl RequestRefusal {
-    /// A tool that is not allowed.
     pub(super) fn forbidden_tool(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
         RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: true }
     }

@@ -1,8 +1,8 @@
-//! There and back again: whether a recorded stream or request survives a translation (`translation.md` §2, law L2).
+//! Round trips: checks whether a recorded stream or request survives a translation (`translation.md` §2, law L2).
 //!
-//! Dialect A → B → A gives what there was, up to the normal form of A: members may be added, none may go or change; the order
-//! of keys does not count, and every digit does. Events may be added where a dialect supplies them (a start, what opens, what
-//! closes, an error at the end). What is left out on purpose is told apart from what is missing.
+//! Dialect A → B → A restores the original, up to the normal form of A: members may be added, none may be removed or
+//! changed; the order of keys does not count, and every digit does. Events may be added where a dialect supplies them
+//! (a start, an opener, a closer, an error at the end). Deliberate losses are distinguished from missing data.
 
 use super::event_repair::{EventLoss, EventRepair};
 use super::report::TranslationReport;
@@ -15,13 +15,12 @@ use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// Most added events that are looked over for the one that an event became.
+/// Maximum number of added events skipped in search of a match.
 const LOOKAHEAD: usize = 256;
 
-/// Most differences that are gathered.
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Whether an event is there for the dialect's sake alone: reading it again gives none.
+/// Returns whether an event exists for the dialect alone: reading it again yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -29,7 +28,7 @@ fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     held.is_some_and(|(_, held)| carry::unwrap_canonical(held, location).canonical_type.as_deref() == Some(""))
 }
 
-/// A stream on its way there and back.
+/// A stream on its round trip.
 #[derive(Debug)]
 pub struct RoundTrip {
     dialect: &'static Dialect,
@@ -39,44 +38,42 @@ pub struct RoundTrip {
     returned: Vec<String>,
 }
 
-/// One event that went out, and what became of it on the way there.
 #[derive(Debug)]
 struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// how many events had come back when it had gone the whole way
+    /// number of events returned after it completed the round trip
     returned_count: usize,
 }
 
-/// What came of a round trip.
+/// The result of a round trip.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTripOutcome {
-    /// types of the events that were added
     pub(crate) added: Vec<String>,
-    /// events that were left out on purpose: their position from 0 on, and why
+    /// events that were left out on purpose: their position from 0 on, and the reason
     pub losses: Vec<(usize, EventLoss)>,
-    /// what went or changed
+    /// removed or changed members
     pub differences: Vec<RoundTripDifference>,
 }
 
-/// One member that went or changed.
+/// One removed or changed member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundTripDifference {
     /// position of the event, from 0 on
     pub event: usize,
     /// JSON Pointer to the member; empty for the event as a whole
     pub path: String,
-    /// what it was, JSON
+    /// original value, JSON
     pub before: String,
-    /// what it is, JSON; `None` when it is gone
+    /// returned value, JSON; `None` when it was removed
     pub after: Option<String>,
-    /// what was mended on the event, and may be the reason
+    /// repairs of the event, which may be the reason
     pub repairs: Vec<EventRepair>,
 }
 
 impl RoundTrip {
-    /// A round trip from the dialect of `from` through that of `to`.
+    /// Creates a round trip from the dialect of `from` through that of `to`.
     #[must_use]
     pub fn new(from: PeerDialect, to: PeerDialect, ids: Option<RunIds>) -> Self {
         RoundTrip {
@@ -88,14 +85,14 @@ impl RoundTrip {
         }
     }
 
-    /// The next event.
+    /// Translates the next event there and back.
     pub fn push_event(&mut self, data: &str) {
         let (before, over) = (self.forward.report().clone(), self.forward.ending().is_some());
         let mut out = Vec::new();
-        // Nothing is strict here.
+        // Strict mode does not apply here.
         let _ = self.forward.push_event(data, 0, &mut out);
         let (repairs, mut losses) = counted_since(&before, self.forward.report());
-        // One that is held is counted later.
+        // An event still held back is counted later.
         if over && losses.is_empty() {
             losses.push(EventLoss::AfterTerminal);
         }
@@ -103,11 +100,11 @@ impl RoundTrip {
         self.sent.push(SentEvent { data: data.to_owned(), repairs, losses, returned_count: self.returned.len() });
     }
 
-    /// Ends both ways and compares.
+    /// Ends both directions and compares.
     #[must_use]
     pub fn finish(mut self) -> RoundTripOutcome {
         let mut out = Vec::new();
-        // A recording that breaks off is compared as far as it goes.
+        // A truncated recording is compared as far as it goes.
         let _ = self.forward.finish(0, &mut out);
         self.send_back(&out);
         let mut out = Vec::new();
@@ -120,22 +117,22 @@ impl RoundTrip {
         for frame in decode_frames(frames_of_b) {
             let mut out = Vec::new();
             let _ = self.backward.push_event(&frame, 0, &mut out);
-            let heard =
+            let events =
                 decode_frames(&out).into_iter().filter(|event| !is_placeholder(self.dialect.carry_location, event));
-            self.returned.extend(heard);
+            self.returned.extend(events);
         }
     }
 
     fn compare_events(self) -> RoundTripOutcome {
         let mut outcome = RoundTripOutcome::default();
-        let mut heard = 0;
+        let mut matched = 0;
         for (event, said) in self.sent.iter().enumerate() {
             outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
-            // What stands for nothing may vanish.
+            // A placeholder may vanish.
             if is_placeholder(self.dialect.carry_location, &said.data) {
                 continue;
             }
-            // Members that must not leave are left out of an event that does.
+            // Stripping removes members, not the event.
             if said.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
                 continue;
             }
@@ -146,29 +143,29 @@ impl RoundTrip {
                 after,
                 repairs: said.repairs.clone(),
             };
-            let rest: Vec<&str> = self.returned[heard..].iter().take(LOOKAHEAD).map(String::as_str).collect();
-            let own = said.returned_count.saturating_sub(heard);
+            let rest: Vec<&str> = self.returned[matched..].iter().take(LOOKAHEAD).map(String::as_str).collect();
+            let own = said.returned_count.saturating_sub(matched);
             match self.find_match(&said.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
                     outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
-                    heard += skipped + 1;
+                    matched += skipped + 1;
                 }
-                // What came back in its place is something else.
+                // Another event came back in its place.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
                     outcome.differences.push(note((String::new(), frame_json(&said.data), instead)));
-                    heard += own;
+                    matched += own;
                 }
             }
             outcome.differences.truncate(DIFFERENCES_LIMIT);
         }
-        outcome.added.extend(self.returned[heard..].iter().map(|event| event_type(event)));
+        outcome.added.extend(self.returned[matched..].iter().map(|event| event_type(event)));
         outcome
     }
 
-    /// The event among `heard` that `said` became: the first that says all of it, else the first of its type, before which
-    /// nothing stands but what a dialect supplies.
+    /// Finds the event in `returned` that matches `sent`: the first that contains all of it, else the first of its
+    /// type, preceded only by events that a dialect supplies.
     fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
         let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
         let reach = &returned[..returned.len().min(open + 1)];
@@ -187,12 +184,10 @@ impl RoundTrip {
         alike
     }
 
-    /// Whether a member is one that must not leave the gateway.
     fn is_stripped(&self, path: &str) -> bool {
         path.rsplit('/').next().is_some_and(|name| self.dialect.strip.contains(&name))
     }
 
-    /// Whether an event is one that a dialect supplies where it is missing.
     fn is_supplied(&self, event: &str) -> bool {
         let wire = event_type(event);
         let row = self.dialect.row_for_wire(&wire).map(|(_, row)| row.kind);
@@ -203,10 +198,10 @@ impl RoundTrip {
     }
 }
 
-/// Sends a request there and back.
+/// Translates a request there and back.
 ///
 /// # Errors
-/// When it is no request, or not even what became of it is.
+/// Fails if it is not a valid request, or its translation is not.
 pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
@@ -240,7 +235,6 @@ fn decode_frames(bytes: &[u8]) -> Vec<String> {
     found
 }
 
-/// A frame as JSON.
 fn frame_json(frame: &str) -> String {
     json::parse_value(frame).map_or_else(|| Json::string(frame), Json::into_owned).as_str().to_owned()
 }
@@ -250,19 +244,19 @@ fn event_type(data: &str) -> String {
     kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned()
 }
 
-/// A path, what stood there, and what stands there now.
+/// A path, the original value, and the new value.
 type ValueChange = (String, String, Option<String>);
 
-/// Whether an object may have more members than it had.
+/// Policy for members that the original object lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
-    /// metadata, and what it holds for a dialect
+    /// metadata, and its content for a dialect
     Allowed,
     /// values of applications
     Forbidden,
 }
 
-/// What of `before` is not in `after`. Both are events or both are requests.
+/// Returns the parts of `before` missing or changed in `after`. Both are events or both are requests.
 fn compare_json(before: &str, after: &str, location: CarryLocation) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     compare_object(&mut String::new(), &Json::from_trusted(before), &Json::from_trusted(after), location, &mut changes);
@@ -276,13 +270,13 @@ fn compare_object(
     location: CarryLocation,
     out: &mut Vec<ValueChange>,
 ) {
-    let (Some(said), Some(heard)) = (json::parse_message(before), json::parse_message(after)) else {
+    let (Some(said), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
         return compare_value(path, before, Some(after), ExtraMembers::Forbidden, out);
     };
     for (key, old) in &said {
-        let new = heard.iter().find(|(own, _)| own == key).map(|(_, value)| value);
+        let new = returned.iter().find(|(own, _)| own == key).map(|(_, value)| value);
         at_step(path, key.name(), |path| match key {
-            // Said by whoever writes.
+            // Declared by each writer.
             MemberKey::Known(Field::ProtocolVersion) => {}
             MemberKey::Known(Field::Messages) => compare_list(path, old, new, location, out),
             key => {
@@ -291,7 +285,7 @@ fn compare_object(
                 } else {
                     ExtraMembers::Forbidden
                 };
-                // What is ours in the home of carried material was added.
+                // Our own entries in the carried material are additions.
                 if location.carry_member().is_none_or(|(name, _)| !carry::is_named(key, name)) {
                     return compare_value(path, old, new, room, out);
                 }
@@ -378,7 +372,7 @@ fn compare_members(
     }
 }
 
-/// Does something one step deeper; a step is escaped as in RFC 6901.
+/// Calls `then` with the path extended by `step`, escaped as in RFC 6901.
 fn at_step(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     let end = path.len();
     path.push('/');

@@ -1,5 +1,5 @@
-//! Errors of a run in dialects that say them in another way: nested in an `error` member (`NestedError`), nested now
-//! and then (`MaybeNestedError`), or as a CUSTOM event that the route takes for one.
+//! Run errors in dialects with another form: nested in an `error` member (`NestedError`), sometimes nested
+//! (`MaybeNestedError`), or as a CUSTOM event that the route configures as an error.
 
 use super::event_parts::IncomingEvent;
 use super::event_parts::OutgoingEvent;
@@ -9,19 +9,19 @@ use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, get, remove};
 
-/// What RUN_ERROR says when the agent gave no reason.
+/// RUN_ERROR message when the agent gave no reason.
 pub(super) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
-/// Note: these members stood flat, as AG-UI has them, where the dialect nests them.
+/// Note: these members were flat, as in AG-UI, where the dialect nests them.
 const FLAT_NOTE: &str = "$flat";
 
-/// Note: this error was a CUSTOM event, as it was said.
+/// Note: the original CUSTOM event of this error.
 pub(super) const CUSTOM_NOTE: &str = "$custom";
 
-/// What stands in `error` where a dialect nests: the code first, as the seeds print it.
+/// Members of a nested `error`: the code first, as the seeds print it.
 const NESTED_FIELDS: [Field; 2] = [Field::Code, Field::Message];
 
-/// An error that stands in `error`: text and code are taken out of it, anything else in there is carried.
+/// Reads an error nested in `error`: extracts text and code, and carries the rest.
 pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, side: PeerDialect) {
     let held = |field: &Field| parts.restored_fields.contains(field);
     let mut flat: Vec<Field> = NESTED_FIELDS.into_iter().filter(|field| parts.event.get(*field).is_some()).collect();
@@ -37,7 +37,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, side: PeerDialect) {
         Some((JsonType::String, None)) if !flat.contains(&Field::Message) => {
             error.into_iter().for_each(|text| parts.event.set(Field::Message, text));
         }
-        // What the guard has to supply stands flat too: there is nothing that it could be nested in.
+        // Members that the guard has to supply are flat too: there is no object to nest them in.
         _ => flat = NESTED_FIELDS.to_vec(),
     }
     if !flat.is_empty() {
@@ -46,7 +46,8 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, side: PeerDialect) {
     stringify_value(parts, Field::Code);
 }
 
-/// Takes text and code out of an `error` object; what has no reading of its own stays in it, and so does what stood flat too.
+/// Extracts text and code from an `error` object; members without a reading stay in it, and so do those that are also
+/// flat.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: crate::event::Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {
@@ -59,7 +60,7 @@ fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: crate::event::Members<'
             }
             _ => {}
         }
-        // What the home holds is the canonical value; the word in `error` only stands for it.
+        // A carried value is the canonical one; that in `error` only represents it.
         if let Some(value) = remove(&mut inner, field).filter(|_| !parts.restored_fields.contains(&field)) {
             parts.event.set(field, value);
         }
@@ -69,7 +70,7 @@ fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: crate::event::Members<'
     }
 }
 
-/// Puts text and code into `error`, but for those that came flat.
+/// Nests text and code in `error`, except for those that came flat.
 pub(super) fn write_nested(outgoing: &mut OutgoingEvent<'_>) {
     let flat = carry::take_fields(&mut outgoing.extensions, FLAT_NOTE, |field| NESTED_FIELDS.contains(&field));
     let own = remove(&mut outgoing.extensions, Field::Error);
@@ -98,12 +99,12 @@ fn merge_error(own: Option<&Json<'_>>, nested: &[(Field, Json<'static>)]) -> Jso
     })
 }
 
-/// Whether a text that was none over there is what `message` was made of.
+/// Returns whether `message` was derived from this non-string value.
 fn reads_back_as(kept: &Json<'_>, message: &Json<'_>) -> bool {
     if kept.is_null() { message.is_str(DEFAULT_ERROR_MESSAGE) } else { message.is_str(kept.as_str()) }
 }
 
-/// An error may stand in a nested object, or be a text; its code may be a number.
+/// Reads an error that may be nested in an object or be a string; its code may be a number.
 pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     read_message(parts);
     stringify_value(parts, Field::Code);
@@ -129,7 +130,7 @@ fn read_message(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// A CUSTOM event that the route takes for an error of the run.
+/// Reads a CUSTOM event that the route configures as an error of the run.
 pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
     let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
@@ -147,8 +148,8 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     IncomingEvent { event, extensions: own, restored_fields: restored }
 }
 
-/// An error that was a CUSTOM event is one again for a peer that takes events of this name for errors. Nobody else would see
-/// the run end.
+/// Restores an error as its CUSTOM event for a peer that treats events of this name as errors. Any other peer would
+/// miss the end of the run.
 pub(super) fn restore_custom(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let custom =
         outgoing.extensions.iter().find(|(key, _)| carry::is_named(key, CUSTOM_NOTE)).map(|(_, custom)| custom);

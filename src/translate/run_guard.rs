@@ -1,8 +1,9 @@
-//! The run guard: what leaves the gateway is a run that the real client accepts, whatever the agent said.
+//! The run guard: sends only runs that the real client accepts, whatever the agent sent.
 //!
-//! Every canonical event passes here, on every route, also when both sides speak the same dialect. The rules are those of
-//! the run's state machine ([`Run`]), of values (`conform`), of ids (`names`) and of calls (`calls`); the guard mends where a
-//! rule has one obvious remedy, and drops a stray boundary. What it does about that is the route's choice ([`Mode`]).
+//! Every canonical event passes through it, on every route, also when both sides speak the same dialect. The rules are
+//! those of the run's state machine ([`RunStateMachine`]), of values (`conform`), of ids (`message_ids`) and of calls
+//! (`call_tracker`); the guard repairs where a rule has one obvious remedy, and drops a stray boundary. The route
+//! chooses the mode ([`GuardMode`]).
 
 mod chunks;
 
@@ -21,36 +22,34 @@ use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get};
 
-/// Stands where neither the request nor the agent named a thread or run (offline translation only).
+/// Ids for a thread or run that neither the request nor the agent named (offline translation only).
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
-/// Name of a tool whose call was used without ever being started.
+/// Name of the tool of a call without a start.
 const UNKNOWN_TOOL: &str = "unknown";
 
 /// `outcome` of a run that was stopped on purpose (specs §1.2).
 const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
-/// Longest name of an event that an error repeats.
 const MAX_TYPE_NAME_LEN: usize = 64;
 
-/// What the guard does about an agent that breaks a rule.
+/// Response to an agent that breaks a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GuardMode {
-    /// mends it: what leaves is a run that the real client accepts
+    /// repairs the stream into a run that the real client accepts
     #[default]
     Repair,
-    /// ends the run at the first rule that is broken; see [`super::Fault::Violation`]
+    /// ends the run at the first broken rule; see [`super::StreamError::Violation`]
     Strict,
-    /// counts it: what leaves is what came, translated
+    /// counts repairs and sends the translated original
     Report,
 }
 
-/// The event at which a run in [`Mode::Strict`] ended, and why.
+/// The event at which a run in [`GuardMode::Strict`] ended, with the broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictViolation {
-    /// the rule
     pub(crate) broken_rule: BrokenRule,
-    /// `type` of the agent's event, as the agent wrote it and cut short; empty where it has none
+    /// empty where the event has none
     pub(crate) event_type: String,
 }
 
@@ -62,7 +61,7 @@ impl std::fmt::Display for StrictViolation {
     }
 }
 
-/// What a conversation holds before its run begins: ids of messages and calls that are taken.
+/// A conversation before its run begins: ids of messages and calls in use.
 #[derive(Debug, Default)]
 pub struct ConversationState {
     message_ids: MessageIdMap,
@@ -72,7 +71,7 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    /// What is known from the messages of a request, ids as its client has them.
+    /// Collects the state from the messages of a request, with the client's ids.
     pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
@@ -84,7 +83,6 @@ impl ConversationState {
     }
 }
 
-/// Watches over one run.
 #[derive(Debug)]
 pub(super) struct RunGuard {
     pub(crate) mode: GuardMode,
@@ -93,13 +91,12 @@ pub(super) struct RunGuard {
     owners: ItemOwners,
     conversation: ConversationState,
     ids: Option<RunIds>,
-    /// the ids of thread and run that the agent's start said
+    /// thread and run ids of the agent's start
     started_ids: [Option<Json<'static>>; 2],
-    /// whether the agent's dialect may begin without its start
+    /// the agent's dialect may begin without its start
     start_optional: bool,
-    /// whether the client keeps messages of all kinds in one list
+    /// the client keeps messages of all kinds in one list
     single_message_list: bool,
-    /// the terminal event that left
     ending: Option<RunEnding>,
     violation: Option<StrictViolation>,
     /// bytes of ids that are kept until the run ends
@@ -117,7 +114,7 @@ impl RunGuard {
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
-            // The kinds of HAI are apart already; what was renamed for a client gets its id back there.
+            // HAI separates kinds already; renamed messages get their ids back there.
             start_optional: start == Some(EventShape::OptionalIds),
             single_message_list: client.carry_location != CarryLocation::Extra,
             ending: None,
@@ -126,22 +123,19 @@ impl RunGuard {
         }
     }
 
-    /// Takes over what the conversation holds.
     pub(crate) fn set_conversation(&mut self, conversation: ConversationState) {
         self.conversation = conversation;
     }
 
-    /// How the run ended, once its terminal event has left.
     pub(crate) fn ending(&self) -> Option<RunEnding> {
         self.ending
     }
 
-    /// The first rule that was broken, in [`Mode::Strict`].
     pub(crate) fn violation(&self) -> Option<&StrictViolation> {
         self.violation.as_ref()
     }
 
-    /// Looks back at a frame. `false` when the run may not go on.
+    /// Checks a processed frame. `false` when the run must end.
     pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
         if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
             self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
@@ -149,7 +143,7 @@ impl RunGuard {
         self.violation.is_none() || self.ending.is_some()
     }
 
-    /// Lets `event` through, with whatever has to come before it.
+    /// Passes `event` on, after any events that must precede it.
     pub(crate) fn process(
         &mut self,
         event: Event<'_>,
@@ -172,7 +166,7 @@ impl RunGuard {
                 });
                 self.ending = self.run.ending().filter(|_| report.broken_rule.is_none());
             }
-            // The mended stream is made all the same, for nobody: it says what there is to count.
+            // Repairs as well, but only to count; the result is discarded.
             GuardMode::Report => {
                 let mut original = event.clone();
                 self.repair_event(event, report, &mut |_, _| {});
@@ -187,9 +181,9 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). What is closed
-    /// for it was left open by nobody's fault, so nothing is counted. Says nothing where the client heard what breaks the rules:
-    /// then the state here is not the client's.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Items
+    /// closed here were not left open by a fault, so nothing is counted. Sends nothing if the client received
+    /// rule-breaking events: then this state does not match the client's.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,
@@ -210,7 +204,7 @@ impl RunGuard {
         self.ending = Some(RunEnding::Cancelled);
     }
 
-    /// Takes note of the gateway's own error, which is the last word in every mode.
+    /// Records the gateway's own error, which ends the run in every mode.
     pub(crate) fn record_gateway_error(&mut self) {
         self.ending = Some(RunEnding::Failed);
     }
@@ -247,7 +241,7 @@ impl RunGuard {
         report: &mut TranslationReport,
         next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
     ) {
-        // Whose something is settles its lane, and what a lane settles is what left.
+        // The owner determines the lane, and the lane determines the event sent.
         let event = self.resolve_owners(event, report);
         let event = self.assign_lane(event, report);
         match self.run.admit(&event) {
@@ -259,7 +253,6 @@ impl RunGuard {
         }
     }
 
-    /// Takes note of an event that leaves.
     fn observe(&mut self, event: &Event<'_>) {
         self.lanes.observe(event);
         match event.kind {
@@ -285,7 +278,7 @@ impl RunGuard {
         }
     }
 
-    /// Takes out what an event says about owners against what was settled.
+    /// Removes owner members that contradict the recorded owner.
     fn resolve_owners<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         while let Err(conflict) = self.owners.admit(&event) {
             let field = match conflict {
@@ -326,7 +319,7 @@ impl RunGuard {
         carry::pack(event, GATEWAY_KEY, carried);
     }
 
-    /// Puts the run's ids where an agent's dialect has none, and changes none that it said.
+    /// Fills in the run's ids where an agent's dialect has none; keeps those present.
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
@@ -373,7 +366,7 @@ impl RunGuard {
                         self.conversation.message_ids.apply(&mut opener, report);
                     }
                 }
-                // What was closed under another owner is opened again under its own.
+                // An item closed under another owner is reopened under its own.
                 let opener = self.resolve_owners(opener, report);
                 self.admit_supplied(opener, report, next);
                 self.enforce_order(event, report, next);
@@ -386,7 +379,6 @@ impl RunGuard {
         }
     }
 
-    /// Closes what is open.
     fn close_open_items(
         &mut self,
         report: &mut TranslationReport,
@@ -396,7 +388,7 @@ impl RunGuard {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
             owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
-            // A snapshot may have said another owner since; untagged is always fine, but for steps.
+            // A snapshot may have named another owner since; untagged is always valid, except for steps.
             if self.owners.admit(&closer).is_err() {
                 closer.remove(Field::SubagentRunId);
             }
@@ -404,7 +396,7 @@ impl RunGuard {
         }
     }
 
-    /// Lets an event through without a member that breaks a rule; the member is carried.
+    /// Admits an event without a rule-breaking member; the member is carried.
     fn admit_without(
         &mut self,
         field: Field,
@@ -416,7 +408,7 @@ impl RunGuard {
         self.enforce_order(event, report, next);
     }
 
-    /// Lets an event through that the guard made or mended so that nothing is left to object to.
+    /// Admits an event that the guard created or repaired to comply with every rule.
     fn admit_supplied(
         &mut self,
         event: Event<'_>,
@@ -433,7 +425,6 @@ impl RunGuard {
 }
 
 impl RunIds {
-    /// The ids that a run boundary says, or names for what has none.
     fn from_event(event: &Event<'_>) -> RunIds {
         let [thread_id, run_id] = DEFAULT_IDS.map(|(name, field)| {
             event.get(field).filter(|id| !id.is_str("")).cloned().map_or_else(|| Json::string(name), Json::into_owned)
@@ -442,14 +433,12 @@ impl RunIds {
     }
 }
 
-/// The type of an agent's event, as far as an error message may repeat it.
 fn event_type(data: &str) -> String {
     let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     let text = kind.as_ref().and_then(Json::text).unwrap_or_default();
     text.chars().filter(|c| !c.is_control()).take(MAX_TYPE_NAME_LEN).collect()
 }
 
-/// Takes a member out of an event and carries it.
 fn carry_member(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
     if let Some(value) = event.remove(field).map(Json::into_owned) {
         report.count_repair(EventRepair::ValueCarried);
@@ -466,7 +455,6 @@ const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// The start of something that was used without one.
 fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
     let mut opener = Event::new(item.opener());
     let (_, field) = item.closer();

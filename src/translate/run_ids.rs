@@ -2,23 +2,20 @@
 
 use crate::event::Json;
 
-/// The ids of a run: those of the request, or made for it.
+/// The ids of a run: those of the request, or generated for it; JSON strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIds {
-    /// the conversation, a JSON string
     pub(crate) thread_id: Json<'static>,
-    /// the run, a JSON string
     pub(crate) run_id: Json<'static>,
 }
 
 impl RunIds {
-    /// Ids from plain text.
+    /// Creates ids from plain text.
     #[must_use]
     pub fn new(thread_id: &str, run_id: &str) -> Self {
         RunIds { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
     }
 
-    /// Their beginnings, of so many characters at the most.
     #[must_use]
     pub(crate) fn truncated(&self, most: usize) -> Self {
         let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();

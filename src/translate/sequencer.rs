@@ -1,55 +1,50 @@
-//! One thing at a time, for peers of AG-UI 0.0.35: while a message or a call is open there, anything but its own pieces (and
-//! RAW) rejects the run (measured; `specs/ag-ui-1.0.md` §3.6).
+//! Sequences events for peers of AG-UI 0.0.35: while a message or a call is open there, any event but its own pieces
+//! (and RAW) rejects the run (measured; `specs/ag-ui-1.0.md` §3.6).
 //!
 //! ```text
 //!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START* of `<id>:2`, piece, under that id from here on
-//!                                               └─ its end ──▶ whole, as CUSTOM: over there it has ended
+//!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! A piece without text leaves as RAW. What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
-//! ends over there before its arguments are whole: somebody might carry it out. An id that has ended is not used again: to some
-//! versions that is an empty message more, to others a second one of one id (measured). The id that was said is carried.
+//! A piece without text is sent as RAW. Events marked with a star have no canonical counterpart, so reading restores
+//! the original order. A call never ends at the peer before its arguments are complete: the peer might execute it. A
+//! closed id is not reused: some versions would show another empty message, others two messages of one id (measured).
+//! The original id is carried.
 
 use super::{downgrade, memory_limits};
 use crate::event::{Event, EventType, Field, Json, MemberKey};
 
-/// What is open over there, and what waits.
+/// Open and pending items at the peer.
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
-    /// the message that is open
     open_message: Option<SequencedMessage>,
-    /// messages that were ended because something else came
+    /// messages ended early by another event
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
-    /// what all of it holds, in bytes
     buffered_bytes: usize,
 }
 
-/// A message whose end has not come.
 #[derive(Debug)]
 struct SequencedMessage {
-    /// as the agent calls it
     id: Json<'static>,
-    /// its start as it was said over there last
+    /// the last start sent to the peer
     start: Event<'static>,
-    /// how often it was begun there
+    /// number of starts sent to the peer
     start_count: usize,
 }
 
-/// A call whose end has not come.
 #[derive(Debug)]
 struct SequencedCall {
     id: Json<'static>,
     events: Vec<Event<'static>>,
-    /// how many of them have left whole
+    /// number of its events sent whole
     flushed_count: usize,
 }
 
-/// What leaves, and how.
+/// An event to write, with its form.
 pub(super) enum SequencerOutput<'a> {
-    /// as it is
     AsIs(Event<'a>),
-    /// as it is over there, and nothing here
+    /// unchanged for the peer, without a canonical counterpart
     Synthetic(Event<'static>),
     /// whole, as CUSTOM
     AsCustom(Event<'static>),
@@ -64,7 +59,7 @@ const fn is_text(kind: EventType) -> bool {
 }
 
 impl EventSequencer {
-    /// What leaves now that `event` comes.
+    /// Processes `event` and emits everything that is ready.
     pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
             self.flush_calls(out);
@@ -93,7 +88,7 @@ impl EventSequencer {
             if let Some(at) = self.paused_messages.iter().position(|paused| paused.id.is_same(&id)) {
                 let text = self.paused_messages.remove(at);
                 self.buffered_bytes -= memory_limits::event_cost(&text.start);
-                // Another start would be an empty message.
+                // Restarting it would show an empty message.
                 if event.kind == EventType::TextMessageEnd {
                     return out(SequencerOutput::AsCustom(event.into_owned()));
                 }
@@ -112,7 +107,6 @@ impl EventSequencer {
         }
     }
 
-    /// Ends the open message, because something else comes.
     fn pause_message(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if let Some(text) = self.open_message.take() {
             let mut end = Event::new(EventType::TextMessageEnd);
@@ -128,7 +122,7 @@ impl EventSequencer {
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
-        // What waits of another call was said before.
+        // Pending events of another call came first.
         let others =
             self.pending_calls.iter().any(|call| !call.id.is_same(&id) && call.flushed_count < call.events.len());
         if others {
@@ -143,7 +137,7 @@ impl EventSequencer {
                     events[shown..].iter().for_each(|rest| out(SequencerOutput::AsCustom(rest.clone())));
                     events.into_iter().for_each(|made| out(SequencerOutput::Synthetic(made)));
                 } else {
-                    events.into_iter().for_each(|waited| out(SequencerOutput::AsIs(waited)));
+                    events.into_iter().for_each(|pending| out(SequencerOutput::AsIs(pending)));
                 }
                 out(SequencerOutput::AsIs(event));
             }
@@ -158,12 +152,10 @@ impl EventSequencer {
         }
     }
 
-    /// What waits, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// What waits of calls leaves whole, because something else comes.
     fn flush_calls(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
             self.pause_message(out);
@@ -178,14 +170,14 @@ impl EventSequencer {
 }
 
 impl SequencedMessage {
-    /// The message as it goes on, under an id of its own.
+    /// Reopens the message under a new id.
     fn reopen(mut self) -> Self {
         self.start_count += 1;
         self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));
         self
     }
 
-    /// A piece as it is said over there; what the agent called its message is carried.
+    /// Gives a piece the id used at the peer; the agent's id is carried.
     fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
         if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
@@ -197,7 +189,7 @@ impl SequencedMessage {
     }
 }
 
-/// A start as it can be said again.
+/// Creates a start that can be repeated.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

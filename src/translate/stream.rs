@@ -1,4 +1,4 @@
-//! One run's event stream, translated as it comes.
+//! Translates one run's event stream as it arrives.
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
@@ -41,18 +41,16 @@ pub struct Stream {
     writer: EventWriter,
     report: TranslationReport,
     dialects: DialectPair,
-    /// how many bytes of events may wait
     buffer_limit: usize,
 }
 
-/// Code and text of the error that ends a run which was stopped and cannot be closed in order.
+/// Code and message of the error that ends a stopped run which cannot be closed in order.
 const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
-/// The agent's dialect and the client's.
 type DialectPair = (&'static Dialect, &'static Dialect);
 
 impl Stream {
-    /// A stream from `agent` to `client`. Without `ids` the run keeps those that the agent says.
+    /// Creates a stream from `agent` to `client`. Without `ids` the run keeps the agent's.
     #[must_use]
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
         let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
@@ -75,14 +73,14 @@ impl Stream {
         }
     }
 
-    /// The same stream with another mode of the run guard.
+    /// Sets the mode of the run guard.
     #[must_use]
     pub fn with_guard_mode(mut self, mode: GuardMode) -> Self {
         self.guard.mode = mode;
         self
     }
 
-    /// The same stream in a conversation that holds something already.
+    /// Sets the conversation that the run continues.
     #[must_use]
     pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
         self.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
@@ -90,56 +88,55 @@ impl Stream {
         self
     }
 
-    /// The same stream of an agent that may call these tools alone; any where it is `None`.
+    /// Restricts the tools that the agent may call; `None` allows any.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
         self.tool_filter.allow(tools);
         self
     }
 
-    /// The same stream, of which the client gets at most so many events and bytes, and [`Stream::fail`].
+    /// Limits the events and bytes sent to the client; [`Stream::fail`] is exempt.
     #[must_use]
     pub(crate) fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
         self.writer.budget = OutputBudget::new(events, bytes);
         self
     }
 
-    /// The same stream whose frames have ids, `<token>-<n>` with n = 1, 2, 3 …, by which a client can say how far it came. The
-    /// token is of `[0-9a-z]`. Comments have none, and neither have frames of protobuf.
+    /// Gives frames the ids `<token>-<n>` with n = 1, 2, 3 …, from which a client can resume. The token consists of
+    /// `[0-9a-z]`. Comments and protobuf frames have no id.
     #[must_use]
     pub fn with_frame_ids(mut self, token: &str) -> Self {
         self.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
         self
     }
 
-    /// The number of the last frame that was written; 0 before the first, and where frames have none.
+    /// Returns the number of the last frame written; 0 before the first, and where frames have no ids.
     #[must_use]
     pub fn last_frame_number(&self) -> u64 {
         self.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads from a stream of the agent's that outlives the run, to be said before its first byte. Of its events those that
-    /// say another run than `run_id` are left out, and with them what says none between them and the first that says
-    /// ours. Without an id all are taken.
+    /// Reads from an agent's stream that outlives the run; call before the first byte. Events naming another run than
+    /// `run_id` are left out, along with those naming none between them and the first that names this run. Without an
+    /// id all are read.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// The `id` of the last frame of a stream that is [followed](Stream::follow): the agent can be asked for what is
-    /// behind it. `None` where that frame had none, and what came since the last id would come twice.
+    /// Returns the `id` of the last frame of a [followed](Stream::follow_run) stream, from which the agent can resume.
+    /// `None` where that frame had none: the events since the last id would be repeated.
     #[must_use]
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
 
-    /// How long the agent asks to wait before that (`retry`).
     #[must_use]
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
     }
 
-    /// Another body begins that was asked for behind [`Stream::last_id`]. What the last one left unfinished comes again,
-    /// and what the agent repeats is left out.
+    /// Begins another body, requested from [`Stream::last_id`] on. Unfinished data of the last body comes again, and
+    /// repeated frames are left out.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -147,22 +144,23 @@ impl Stream {
         }
     }
 
-    /// Reads the agent's body in another framing than SSE. To be said before the first byte.
+    /// Reads the agent's body in another framing than SSE. Call before the first byte.
     pub fn read_as(&mut self, framing: Framing) {
         self.frame_reader = FrameReader::new(framing, self.frame_reader.limits());
     }
 
-    /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. To be said
+    /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. Call
     /// before the first event.
     pub fn write_as(&mut self, framing: Framing) {
         self.writer.framing = framing;
     }
 
-    /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
+    /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the
-    /// agent broke a rule, or it called a tool that is not allowed, or said more than the client may get; everything before that was written, and nothing after it will be. [`Stream::fail`] has to say so.
+    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route, it
+    /// called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing after
+    /// it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream {
             frame_reader: frames,
@@ -182,7 +180,7 @@ impl Stream {
         self.check_room()
     }
 
-    /// Takes one event that needs no framing (a line of NDJSON).
+    /// Reads one event without framing (a line of NDJSON).
     ///
     /// # Errors
     /// As [`Stream::push`].
@@ -195,11 +193,11 @@ impl Stream {
         self.check_room()
     }
 
-    /// The agent's body has ended: says what it still held. A last event may lack its blank line; half of one is none, and no
-    /// rule is broken by it but that the run had no end.
+    /// Ends the agent's body: writes pending events. A last event may lack its blank line; an incomplete one is
+    /// dropped, and breaks no rule except that the run had no end.
     ///
     /// # Errors
-    /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
+    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with [`Stream::fail`].
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
         let Stream {
@@ -225,7 +223,7 @@ impl Stream {
         if self.ending().is_some() { Ok(()) } else { Err(StreamError::Truncated) }
     }
 
-    /// Ends the run with RUN_ERROR, unless it has ended. What the agent said before stands.
+    /// Ends the run with RUN_ERROR, unless it has ended. Earlier output of the agent remains.
     pub fn fail(&mut self, code: &str, message: &str, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -236,16 +234,16 @@ impl Stream {
             StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
         reader.finish(&mut sink);
         let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
-        // Whatever found no room, the error does, and behind a terminal event that found none as well.
+        // The error fits even where another event did not, and also after a terminal event that did not fit.
         sink.writer.is_full = false;
         sink.writer.budget.allow_final_error();
         sink.tool_filter.acknowledge_stop();
         sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
     }
 
-    /// Ends a run that was stopped on purpose, unless it has ended: closes what is open, in order, and finishes it with the
-    /// outcome `cancelled`, as far as the client's dialect has a word for that. Where it cannot be closed in order, because the
-    /// client heard what breaks the rules or may get no more, it ends with RUN_ERROR.
+    /// Ends a run that was stopped on purpose, unless it has ended: closes open items in order, and finishes it with
+    /// the outcome `cancelled`, as far as the client's dialect has one. Where it cannot be closed in order, because the
+    /// client received rule-breaking events or its budget is exhausted, it ends with RUN_ERROR.
     pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -269,7 +267,6 @@ impl Stream {
         self.fail(code, message, now, out);
     }
 
-    /// Whether everything that was said found room in a frame.
     fn check_room(&self) -> Result<(), StreamError> {
         check_continue(&self.tool_filter, &self.writer)?;
         if !self.writer.is_full {
@@ -278,49 +275,45 @@ impl Stream {
         Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
-    /// How the run ended, once its terminal event was written.
+    /// Returns the ending of the run once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
         self.guard.ending().filter(|_| !self.writer.is_full && check_continue(&self.tool_filter, &self.writer).is_ok())
     }
 
-    /// The tool that the agent called and may not, as far as an error may repeat it.
+    /// Returns the forbidden tool that the agent called, shortened for error messages.
     #[must_use]
     pub fn forbidden_tool(&self) -> Option<&str> {
         self.tool_filter.forbidden_tool()
     }
 
-    /// The first rule that the agent broke, on a strict route.
+    /// Returns the first rule that the agent broke, on a strict route.
     #[must_use]
     pub fn violation(&self) -> Option<&StrictViolation> {
         self.guard.violation()
     }
 
-    /// What was read, written, mended and left out, since the start or since somebody took it out of there.
+    /// Returns the counts of events, repairs and losses since the start or since they were last taken.
     #[must_use]
     pub fn report(&self) -> &TranslationReport {
         &self.report
     }
 
-    /// The same, for taking out what is counted elsewhere.
     pub(crate) fn report_mut(&mut self) -> &mut TranslationReport {
         &mut self.report
     }
 }
 
-/// Guard and writer behind the reader.
 struct StreamPipe<'p, 'o> {
     guard: &'p mut RunGuard,
     tool_filter: &'p mut ToolCallFilter,
     writer: &'p mut EventWriter,
     output: OutputContext<'o>,
     dialects: DialectPair,
-    /// how many bytes may wait
     buffer_limit: usize,
 }
 
 impl StreamPipe<'_, '_> {
-    /// Takes a frame if it is the run's.
     fn follow_frame(
         &mut self,
         follow: &mut Option<Box<StreamFollower>>,
@@ -353,7 +346,7 @@ impl StreamPipe<'_, '_> {
         if self.guard.may_continue(data, self.output.report) { Ok(()) } else { Err(StreamError::Violation) }
     }
 
-    /// The limit that is passed by what this run has the gateway hold.
+    /// Returns the limit exceeded by the data held for this run.
     fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
         let is_beyond = |(held, limit): &(usize, usize)| held > limit;
         let held = [
@@ -364,7 +357,7 @@ impl StreamPipe<'_, '_> {
         beyond.filter(|_| self.guard.ending().is_none())
     }
 
-    /// Closes what is open and says that the run was stopped.
+    /// Closes open items and reports the run as stopped.
     fn cancel(&mut self) {
         let OutputContext { out, report, now_ms: now } = &mut self.output;
         let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
@@ -373,7 +366,6 @@ impl StreamPipe<'_, '_> {
         });
     }
 
-    /// Says the gateway's own error.
     fn write_gateway_error(&mut self, error: Event<'_>) {
         let OutputContext { out, report, now_ms: now } = &mut self.output;
         self.guard.record_gateway_error();
@@ -400,7 +392,6 @@ impl EventSink for StreamPipe<'_, '_> {
     }
 }
 
-/// Whether what was said so far lets the run go on.
 fn check_continue(tools: &ToolCallFilter, writer: &EventWriter) -> Result<(), StreamError> {
     match writer.budget.exceeded() {
         _ if tools.is_stopped() => Err(StreamError::ForbiddenTool),

@@ -1,20 +1,20 @@
-//! Why a run's event stream ends early.
+//! Errors that end a run's event stream early.
 
 use super::budget::BudgetLimit;
 use crate::codec::sse::SseError;
 
-/// Why the stream of an agent cannot be read to a good end.
+/// A failure to read an agent's stream to its regular end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError {
-    /// The bytes are beyond a limit of the framing.
+    /// The bytes exceed a limit of the framing.
     Framing(SseError),
     /// The stream ended without a terminal event.
     Truncated,
-    /// The agent broke a rule, and the route is strict; [`Stream::offence`] says which.
+    /// The agent broke a rule on a strict route; [`Stream::violation`](super::Stream::violation) has the rule.
     Violation,
-    /// The agent called a tool that is not allowed; [`Stream::stranger`] says which.
+    /// The agent called a forbidden tool; [`Stream::forbidden_tool`](super::Stream::forbidden_tool) has its name.
     ForbiddenTool,
-    /// The run would get larger for its client than it may.
+    /// The run would exceed the client's limits.
     OverBudget(BudgetLimit),
 }
 

@@ -1,8 +1,9 @@
-//! A stream that outlives its run: which of its frames are ours, and where to go on after it broke.
+//! Follows a stream that outlives its run: selects the run's frames, and finds the position to resume from after the
+//! stream broke.
 //!
-//! Some agents keep one stream for a whole conversation and hand it out from any point on. Frames of other runs stand in
-//! it, and a reader that comes back with the id of the last frame gets those behind it. An agent that takes no notice of
-//! that id begins anew; what was heard is left out then.
+//! Some agents keep one stream for a whole conversation and serve it from any point on. It may contain frames of other
+//! runs; a client that reconnects with the id of the last frame gets the frames after it. An agent that ignores that id
+//! begins anew; frames received before are then left out.
 
 use super::event_repair::EventLoss;
 use super::frame_reader::AgentFrame;
@@ -10,21 +11,20 @@ use crate::codec::json;
 use crate::event::{Field, get};
 use std::borrow::Cow;
 
-/// Longest id that is kept to go on from; nobody numbers events with longer ones.
+/// Longest id kept for resuming; real event ids are shorter.
 const ID_LIMIT: usize = 1 << 10;
 
-/// How far such a stream was read.
 #[derive(Debug)]
 pub(super) struct StreamFollower {
     run_filter: RunFilter,
-    /// id of the first frame, which only a stream that begins anew says again
+    /// id of the first frame, which only a stream that begins anew repeats
     first_id: Option<Box<str>>,
-    /// id of the last frame that came, unless that one had none
+    /// id of the last frame received, unless it had none
     last_id: Option<Box<str>>,
     position: ReplayPosition,
 }
 
-/// Which events belong to the run, and with that those that name none.
+/// Selects the events of the run, including those that name none.
 ///
 /// ```text
 ///   Open ── another run's ──▶ Before ── ours ──▶ Within
@@ -32,35 +32,35 @@ pub(super) struct StreamFollower {
 /// ```
 #[derive(Debug)]
 enum RunFilter {
-    /// the agent named no run, so all of them
+    /// all, because the agent named no run
     All,
-    /// those of this run; no event has named one yet, and there are dialects in which none does
+    /// those of this run; no event has named one yet, and in some dialects none does
     Undecided(Box<str>),
-    /// those of this run, which is to come behind another; whatever names none is the other's
+    /// those of this run, which follows another; events that name none belong to the other
     OtherRun(Box<str>),
     /// those of this run, which has begun
     OwnRun(Box<str>),
 }
 
-/// Where in the stream the next frame stands.
+/// The position of the next frame in the stream.
 #[derive(Debug)]
 enum ReplayPosition {
-    /// behind the last one
+    /// after the last one
     New,
-    /// the first frame of a body that has to go on behind `last`
+    /// the first frame of a body that must continue after `last`
     Resumed,
     /// before `last`, in a stream that began anew
     Repeating,
 }
 
 impl StreamFollower {
-    /// A stream from its beginning, in which the agent calls the run `run_id`.
+    /// Follows a stream from its beginning, in which the agent calls the run `run_id`.
     pub(super) fn new(run_id: Option<&str>) -> Self {
         let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
         StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
     }
 
-    /// As what the frame is left out: `None` when it is new and belongs to the run.
+    /// Returns the loss to count for a skipped frame; `None` when it is new and belongs to the run.
     pub(super) fn skip_reason(&mut self, frame: &AgentFrame<'_>) -> Option<EventLoss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.is_repeated(id) {
@@ -75,12 +75,12 @@ impl StreamFollower {
         (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
-    /// The id to go on from. None while the last frame had none: what came before it would come again.
+    /// Returns the id to resume from. `None` while the last frame had none: earlier frames would be repeated.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// Another body begins, which was asked for from [`Follow::last`] on.
+    /// Begins another body, requested from [`StreamFollower::last_id`] on.
     pub(super) fn resume(&mut self) {
         self.position = ReplayPosition::Resumed;
     }
@@ -89,7 +89,7 @@ impl StreamFollower {
         let (is_last, is_first) = (id == self.last_id.as_deref(), id == self.first_id.as_deref());
         match self.position {
             ReplayPosition::New => false,
-            // The last frame itself may be said again by an agent that counts from it.
+            // An agent that counts from the last frame itself may repeat it.
             ReplayPosition::Resumed if is_last => {
                 self.position = ReplayPosition::New;
                 true

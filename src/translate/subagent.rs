@@ -1,5 +1,5 @@
-//! Subagents, for a dialect in which agents tell each other what to do: the start of one is shown as a message to it with its
-//! one task, its end as the end of that message. The canonical events are noted beside what is shown.
+//! Subagents, for a dialect in which agents message each other: a subagent's start is shown as the start of a message
+//! to it with its one task, its end as the end of that message. The canonical events are noted on the events shown.
 
 use super::event_parts::OutgoingEvent;
 use super::placeholder;
@@ -8,7 +8,7 @@ use crate::dialect::{CollaborationStep, collaboration as words};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 use crate::translate::carry;
 
-/// Who asks where no subagent does: the agent itself.
+/// The sender where no subagent is active: the agent itself.
 const ROOT_AGENT: &str = "agent";
 
 /// The subagents of a run, by id.
@@ -16,7 +16,7 @@ const ROOT_AGENT: &str = "agent";
 pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
 
 impl SubagentNames {
-    /// The events that show what a subagent does; the first notes the canonical event.
+    /// Returns the events that show a subagent's event; the first notes the canonical event.
     pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
         let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let id = text(Field::SubagentRunId);

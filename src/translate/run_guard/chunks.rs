@@ -1,4 +1,4 @@
-//! Chunks: the lanes in which an agent that starts and ends nothing says its pieces.
+//! Chunks: the lanes of agents that send pieces without starts and ends.
 
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
@@ -8,7 +8,7 @@ use crate::translate::event_repair::EventRepair;
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {
-    /// Brings a chunk into the form in which the real client can tell what it is a piece of.
+    /// Completes a chunk so that the real client can identify its stream.
     pub(super) fn assign_lane<'a>(&mut self, event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let mut event = self.convert_to_chunk(event, report);
         let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
@@ -43,8 +43,8 @@ impl RunGuard {
         }
     }
 
-    /// What was chunked and is started or used by another lane than its own, which the client would not close for that, is
-    /// one more chunk.
+    /// Converts a start or use of a chunked item by another lane than its own, which would not make the client close
+    /// it, into one more chunk.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
@@ -61,13 +61,13 @@ impl RunGuard {
         event.kind = chunk;
         event.source = None;
         if piece == ChunkStreamKind::Reasoning {
-            // The role of reasoning is said by the kind of its chunks.
+            // The chunk type implies the role of reasoning.
             event.remove(Field::Role);
         }
         self.resolve_owners(event, report)
     }
 
-    /// A chunk of a stream that is open says what that settled, or nothing.
+    /// Continues an open stream: members that contradict it are carried.
     fn continue_stream<'a>(
         &mut self,
         mut event: Event<'a>,
@@ -87,7 +87,7 @@ impl RunGuard {
         event
     }
 
-    /// "First … must have a messageId / a toolCallId": a chunk without one goes on with the last of its kind.
+    /// "First … must have a messageId / a toolCallId": a chunk without one continues the last of its kind.
     fn last_stream_id(&self, piece: ChunkStreamKind, owner: Option<&Json<'_>>) -> Json<'static> {
         let last = self.lanes.last_stream(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
         last.map_or_else(
@@ -122,7 +122,6 @@ impl RunGuard {
     }
 }
 
-/// The chunk that says a piece of such an item.
 const fn chunk_for_item(item: RunItem) -> Option<(EventType, ChunkStreamKind)> {
     match item {
         RunItem::Text => Some((EventType::TextMessageChunk, ChunkStreamKind::Text)),
@@ -132,7 +131,6 @@ const fn chunk_for_item(item: RunItem) -> Option<(EventType, ChunkStreamKind)> {
     }
 }
 
-/// A chunk of something that was started is its content.
 fn into_content_event<'a>(mut event: Event<'a>, piece: ChunkStreamKind, report: &mut TranslationReport) -> Event<'a> {
     for &field in piece.fixed_fields() {
         carry_member(&mut event, field, report);

@@ -1,4 +1,4 @@
-//! What has to wait for later events, or needs others around it, before it is written.
+//! Events that must wait for later ones, or need others around them, before they are written.
 
 use super::{EventWriter, OutputContext};
 use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion, ReleasedEvents};
@@ -6,18 +6,18 @@ use crate::event::{Event, EventType, Field};
 use crate::translate::reasoning::FoldOutput;
 use crate::translate::sequencer::SequencerOutput;
 
-/// What has to wait for later events, or needs others around it, on one side of a route.
+/// Buffering on one side of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BufferingMode {
-    /// nothing: every event leaves as it comes
+    /// none: every event is written at once
     None,
-    /// what the dialect's adapter holds
+    /// events that the dialect's adapter holds back
     Adapter,
     /// a span of thinking, for its message
     FoldSpans,
-    /// everything but what is open
+    /// everything but the open item
     Sequenced,
-    /// nothing, but thinking has a span
+    /// none, but thinking gets a span
     WrapSpans,
 }
 
@@ -44,7 +44,7 @@ impl EventWriter {
         if event.kind == EventType::Custom && self.restore_custom(&event, to) {
             return;
         }
-        // What a hop speaks is said by whoever speaks on it.
+        // Each hop declares its own protocol version.
         if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
             event.remove(Field::ProtocolVersion);
         }
@@ -57,7 +57,7 @@ impl EventWriter {
         }
     }
 
-    /// Thinking without ids is only taken in spans.
+    /// Thinking without ids is only accepted in spans.
     fn write_in_span(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
         if !self.span_wrapper.admits(&event, self.peer) {
             return self.write_unsupported(event, canonical_type, to);
@@ -68,7 +68,6 @@ impl EventWriter {
         after.into_iter().for_each(|made| self.write_by_row(made, Some(""), to));
     }
 
-    /// One thing at a time.
     fn write_sequenced(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
         let mut sequence = std::mem::take(&mut self.sequencer);
         sequence.push(event, &mut |leaves| match leaves {
@@ -79,7 +78,6 @@ impl EventWriter {
         self.sequencer = sequence;
     }
 
-    /// The adapter holds events back.
     fn write_buffered(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
         let released = match &mut self.adapter {
             Some(adapter) => adapter.buffer(event, canonical_type),
@@ -91,7 +89,7 @@ impl EventWriter {
         }
     }
 
-    /// A span of thinking is folded into its message.
+    /// Folds a span of thinking into its message.
     fn write_folded(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
         let mut fold = std::mem::take(&mut self.span_folder);
         let mut out = |leaves: FoldOutput<'_>| match leaves {
@@ -102,7 +100,7 @@ impl EventWriter {
             }
             FoldOutput::AsCustom(event) => self.write_as_custom(event, to),
         };
-        // What a chunk was unfolded to has no span.
+        // Events unfolded from a chunk have no span.
         if canonical_type.is_some() {
             fold.flush(&mut out);
             self.write_by_row(event, canonical_type, to);

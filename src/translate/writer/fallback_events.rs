@@ -1,5 +1,4 @@
-//! Writing what a dialect has no event of its own for, by events that show it: activities, reasoning, subagents
-//! and interrupts.
+//! Shows events that a dialect lacks by other events: activities, reasoning, subagents and interrupts.
 
 use super::{EventWriter, OutputContext};
 use crate::codec::json::JsonObject;
@@ -8,7 +7,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id};
 use crate::translate::{carry, interrupt, output_blocks, placeholder};
 
 impl EventWriter {
-    /// What a run was interrupted for is asked by calls of a tool, which stand for nothing canonical.
+    /// Asks for a run's interrupts by calls of a tool, which have no canonical counterpart.
     pub(super) fn write_interrupt_calls(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
         if event.kind == EventType::RunFinished
             && let Some(tool) = self.peer.interrupt_tool_name()
@@ -17,23 +16,23 @@ impl EventWriter {
         }
     }
 
-    /// Whether an event of this kind may be shown by others.
+    /// Returns whether other events can show events of this kind.
     pub(super) const fn has_fallback(kind: EventType) -> bool {
         placeholder::carries_event(kind)
     }
 
-    /// Activities and subagents, as messages between agents; other activities as output blocks.
+    /// Writes activities and subagents as messages between agents; other activities as output blocks.
     pub(super) fn write_fallback(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         let dialect = self.peer.dialect;
         let talks = dialect.row_with_shape(EventShape::Collaboration(CollaborationStep::Start)).is_some();
-        let told = match event.kind {
+        let steps = match event.kind {
             _ if !talks => Err(event),
             EventType::ActivitySnapshot | EventType::ActivityDelta => self.collaborations.write(event, dialect),
             _ => Ok(self.subagent_names.write_events(event)),
         };
-        match told {
-            Ok(told) => {
-                for (step, said) in told {
+        match steps {
+            Ok(steps) => {
+                for (step, said) in steps {
                     if let Some((label, row)) = dialect.row_with_shape(EventShape::Collaboration(step)) {
                         self.write_outgoing(label, row, said, to);
                     }
@@ -43,7 +42,7 @@ impl EventWriter {
         }
     }
 
-    /// An activity as the output block that it was, or that shows it where text is written in blocks.
+    /// Writes an activity as its original output block, or as one that shows it where text is written in blocks.
     fn write_activity_block(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         let dialect = self.peer.dialect;
         let Some(content) = self.content_row.filter(|_| event.kind == EventType::ActivitySnapshot) else {
@@ -62,7 +61,7 @@ impl EventWriter {
         }
     }
 
-    /// Whether reading wraps an event of this row whole, if it has these members.
+    /// Returns whether reading would wrap an event of this row, with these members, whole.
     pub(super) fn is_read_wrapped(&self, row: &EventRow, object: &JsonObject<'_>) -> bool {
         match row.shape {
             EventShape::NonCanonical => true,
@@ -72,7 +71,7 @@ impl EventWriter {
         }
     }
 
-    /// Reasoning as thinking blocks: inside the message it came in, or as a message of its own.
+    /// Writes reasoning as thinking blocks: inside the message it came in, or as a message of its own.
     pub(super) fn write_reasoning(
         &mut self,
         content: &'static EventRow,

@@ -7,7 +7,7 @@ use crate::event::{Event, EventType};
 use crate::translate::event_repair::EventLoss;
 
 impl EventWriter {
-    /// Counts the frame that was written from `before` on, or takes it back where the run may not get so large.
+    /// Counts the frame written from `before` on, or removes it where it exceeds the budget.
     pub(super) fn commit_frame(
         &mut self,
         (label, kind): (usize, EventType),
@@ -41,7 +41,8 @@ impl EventWriter {
         self.write_data(out, wire, &self.scratch);
     }
 
-    /// One frame, which also says its type where the dialect wants that: unless it fits on no line, but it stands in the data.
+    /// Writes one frame, with its type where the dialect wants that, unless the type does not fit on a line; it is in
+    /// the data anyway.
     pub(super) fn write_data(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
         self.write_frame_id(out);
         if !self.peer.dialect.has_event_line || sse::write_frame_with(out, None, Some(wire), data).is_err() {
@@ -49,7 +50,6 @@ impl EventWriter {
         }
     }
 
-    /// The id of the frame that comes next, where frames have one.
     pub(super) fn write_frame_id(&self, out: &mut Vec<u8>) {
         if let Some(numbers) = &self.frame_ids {
             sse::write_id(out, &numbers.token, numbers.last_number + 1);

@@ -1,4 +1,4 @@
-//! Writing: a canonical event becomes a frame of the client's dialect.
+//! Writing: turns a canonical event into a frame of the client's dialect.
 //!
 //! ```text
 //!   event ─▶ chunk unfolded ─▶ buffering ─▶ rows ─▶ frames
@@ -25,11 +25,11 @@ use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
-/// Writes one side of a route.
 #[derive(Debug)]
 pub(super) struct EventWriter {
     pub(super) peer: PeerDialect,
-    /// what writes each kind, by its number: the label of its row, looked up once. Streams are many, so it is a small number
+    /// label of the row that writes each kind, by the kind's number, looked up once; small, because there are many
+    /// streams
     labels: Box<[Option<u16>]>,
     buffering: BufferingMode,
     /// the row of content, where the dialect has output blocks
@@ -40,48 +40,43 @@ pub(super) struct EventWriter {
     chunk_unfolder: ChunkUnfolder,
     span_folder: SpanFolder,
     span_wrapper: SpanWrapper,
-    /// writes the events of the dialect's own shapes
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     sequencer: EventSequencer,
     scratch: String,
-    /// how canonical events are framed; every other dialect has SSE alone
+    /// framing of canonical events; every other dialect has SSE alone
     pub(crate) framing: Framing,
-    /// whether an event found no room in a frame: nothing is written any more
+    /// an event did not fit in a frame: no further event is written
     pub(crate) is_full: bool,
-    /// how much may still leave
     pub(crate) budget: OutputBudget,
-    /// numbers the frames, on a route whose clients may come back
+    /// numbers the frames, on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
 }
 
-/// The ids of frames: a token of the run, and a number that counts them.
+/// The ids of frames: a token of the run, and a counter.
 #[derive(Debug)]
 pub(super) struct FrameIds {
-    /// what tells this run's ids from any other's
+    /// distinguishes this run's ids from any other's
     pub(crate) token: Box<str>,
-    /// the number of the last frame that left; 0 before the first
+    /// the number of the last frame sent; 0 before the first
     pub(crate) last_number: u64,
 }
 
-/// Where frames go, and what else writing touches.
+/// Destination of frames, and further state for writing.
 pub(super) struct OutputContext<'o> {
-    /// bytes for the client
     pub(crate) out: &'o mut Vec<u8>,
-    /// counts
     pub(crate) report: &'o mut TranslationReport,
-    /// ms since the epoch, for durations that a dialect wants said
+    /// ms since the epoch, for durations that a dialect includes
     pub(crate) now_ms: i64,
 }
 
-/// The label of the row that writes `kind` for this side.
 fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
     let (label, _) = side.dialect.row_for_kind(kind, side.peer_version)?;
     u16::try_from(label).ok()
 }
 
 impl EventWriter {
-    /// A writer for `side`, of a run whose ids may be known before it says them.
+    /// Creates a writer for `peer`, of a run whose ids may be known before its start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
         let content = peer.dialect.row_for_kind(EventType::TextMessageContent, peer.peer_version).map(|(_, row)| row);
         EventWriter {
@@ -106,12 +101,11 @@ impl EventWriter {
         }
     }
 
-    /// What waits, and what is remembered of calls that have no result yet, in bytes.
+    /// Returns the size of pending events and of the state kept for calls without a result, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.sequencer.buffered_bytes()
     }
 
-    /// Writes one event.
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         if self.peer.dialect.carry_location == CarryLocation::Native {
             return self.write_canonical(event, to);
@@ -130,11 +124,11 @@ impl EventWriter {
         self.write_mapped(event, mark, to);
     }
 
-    /// Whether a chunk has to become start, content and end.
+    /// Returns whether a chunk has to be unfolded into start, content and end.
     fn must_unfold(&self, kind: EventType) -> bool {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
-            // Where text is written as strings there is no thinking block that a chunk could unfold to.
+            // With text written as strings, a chunk has no thinking block to unfold to.
             None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
         }
     }

@@ -1,4 +1,4 @@
-//! One event by its row: an arm for each shape; which shape an event has is the table's business.
+//! Writes one event by its row: one arm for each shape; the table defines the shape of an event.
 
 use super::{EventWriter, OutputContext};
 use crate::codec::json;
@@ -11,11 +11,11 @@ use crate::translate::event_shapes::{
 };
 use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning, run_error};
 
-/// Notes that mean nothing to some peers of the dialect that has them.
+/// Notes without a meaning for some peers of their dialect.
 const NOTES_TO_KEEP: &[&str] = &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning::NAMELESS_NOTE, reasoning::ROLE_NOTE];
 
-/// Members that no version accepts: they stay where they were carried. The echo of an input needs members that it may not
-/// have (measured), and content is a text.
+/// Members that no version accepts: they remain carried. The echo of an input needs members that may be missing
+/// (measured), and content is a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 
 impl EventWriter {
@@ -49,7 +49,7 @@ impl EventWriter {
         }
     }
 
-    /// An event that the peer cannot be told in its own word. What stands for nothing need not be said at all.
+    /// Writes an event unsupported by the peer. An event without a canonical counterpart is skipped.
     pub(super) fn write_unsupported(
         &mut self,
         event: Event<'_>,
@@ -63,14 +63,14 @@ impl EventWriter {
         }
     }
 
-    /// RAW with the whole event, its source saying which it is.
+    /// Writes RAW with the whole event; the source names its type.
     fn write_as_raw(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
         let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
         let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(event)).with(Field::Source, source);
         self.write_by_row(raw, None, to);
     }
 
-    /// CUSTOM `<dialect>.<TYPE>` holds an event of this very dialect: it leaves as what it was.
+    /// Unwraps CUSTOM `<dialect>.<TYPE>`, which contains an event of this very dialect.
     pub(super) fn restore_custom(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) -> bool {
         let dialect = self.peer.dialect;
         let (Some(name), Some(value)) = (event.text(Field::Name), event.get(Field::Value)) else {
@@ -79,7 +79,7 @@ impl EventWriter {
         let Some(wire) = name.strip_prefix(dialect.name).and_then(|rest| rest.strip_prefix('.')) else {
             return false;
         };
-        // Only what reading wraps is unwrapped; anything else would pass the run guard by.
+        // Unwraps only what reading wraps; any other event would bypass the run guard.
         let Ok(held) = json::parse_object(value.as_str()) else {
             return false;
         };
@@ -139,7 +139,7 @@ impl EventWriter {
             }
             EventShape::AnyContent => {
                 restore_empty_id(&mut outgoing);
-                // First the parts: what is a JSON value again afterwards is the dialect's own.
+                // Flattens parts first: a value restored as JSON afterwards is the dialect's own.
                 flatten_parts(&mut outgoing);
                 if !self.peer.dialect.is_versioned() {
                     write_as_json(&mut outgoing, Field::Content);
@@ -190,7 +190,6 @@ impl EventWriter {
         self.commit_frame((label, kind), before, to);
     }
 
-    /// Says what is canonical as the dialect says it.
     fn denormalize(&mut self, row: &mut &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         if row.kind == EventType::RunError
             && let Some((_, custom)) = self.row_of(EventType::Custom)
@@ -208,20 +207,19 @@ impl EventWriter {
         self.run_stamps.write(self.peer.dialect, row.kind, outgoing);
         aliases::write_nulls(row, outgoing);
         carry::keep_notes(self.peer.dialect.name, NOTES_TO_KEEP, &mut outgoing.extensions);
-        // Any other event may have a member of that name, which nobody minds.
+        // Any other event may have a member of that name.
         if matches!(row.kind, EventType::RunStarted | EventType::ToolCallResult) && self.peer.dialect.is_versioned() {
             carry::keep_notes(self.peer.dialect.name, REJECTED_MEMBERS, &mut outgoing.extensions);
         }
     }
 
-    /// Sorts the members of an event by what `row` says.
     pub(super) fn split_members<'a>(
         &self,
         row: &'static EventRow,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
     ) -> OutgoingEvent<'a> {
-        // Most events say nothing that the row does not: the list stays as it is.
+        // Most events have only members of the row: the list stays as it is.
         if event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
             return OutgoingEvent {
                 members: event.members,
@@ -244,7 +242,7 @@ impl EventWriter {
                     let says = |key: &MemberKey<'_>| match key {
                         MemberKey::Known(Field::Metadata) => home == CarryLocation::Metadata,
                         MemberKey::Known(field) if row.has_field(*field) => true,
-                        // What the row calls one of its members by this name cannot stand beside it.
+                        // A carried member of this name would conflict with the alias of a row member.
                         key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
                     };
                     let splices = |key: &MemberKey<'_>| !says(key);
@@ -264,7 +262,7 @@ impl EventWriter {
         said
     }
 
-    /// An event without a word here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
+    /// Writes an event without a counterpart here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
     pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = event_to_value(&event);
