@@ -179,3 +179,18 @@ fn curl_command(data: SocketAddr, name: &str) -> String {
          \"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}'"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DEMO_ROUTES;
+    use crate::dialect;
+
+    #[test]
+    fn every_dialect_has_a_demo_route() {
+        for name in dialect::ALL.iter().map(|dialect| dialect.name) {
+            let block_style = format!("{{dialect: {name},");
+            let is_shown = |side: &str| side == name || side.starts_with(&block_style);
+            assert!(DEMO_ROUTES.iter().any(|row| is_shown(row.agent_side)), "no demo route has an agent of {name}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::output::{CliExit, print_error, print_line};
 use crate::demo::{self, DemoAgent};
+use clap::ValueEnum;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -48,15 +49,17 @@ enum MockContent {
 }
 
 pub(super) fn run(arguments: &MockAgentArgs) -> CliExit {
-    let (agent, name) = match (arguments.dialect, arguments.content) {
-        (MockDialect::AgUi, _) => (DemoAgent::AgUi, "ag-ui"),
-        (MockDialect::AgUi0, _) => (DemoAgent::AgUi0, "ag-ui-0"),
-        (MockDialect::AgUiSnake, _) => (DemoAgent::AgUiSnake, "ag-ui-snake"),
-        (MockDialect::Cloudbase, _) => (DemoAgent::Cloudbase, "cloudbase"),
-        (MockDialect::SocialApp, _) => (DemoAgent::SocialApp, "social-app"),
-        (MockDialect::Hai, MockContent::String) => (DemoAgent::HaiString, "hai"),
-        (MockDialect::Hai, MockContent::Blocks) => (DemoAgent::HaiBlocks, "hai"),
+    let agent = match (arguments.dialect, arguments.content) {
+        (MockDialect::AgUi, _) => DemoAgent::AgUi,
+        (MockDialect::AgUi0, _) => DemoAgent::AgUi0,
+        (MockDialect::AgUiSnake, _) => DemoAgent::AgUiSnake,
+        (MockDialect::Cloudbase, _) => DemoAgent::Cloudbase,
+        (MockDialect::SocialApp, _) => DemoAgent::SocialApp,
+        (MockDialect::Hai, MockContent::String) => DemoAgent::HaiString,
+        (MockDialect::Hai, MockContent::Blocks) => DemoAgent::HaiBlocks,
     };
+    let value = arguments.dialect.to_possible_value().unwrap_or_default();
+    let name = value.get_name();
     let serving = async {
         let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
         print_line(format_args!("agent {name} http://{}/", listener.local_addr()?));
@@ -79,4 +82,22 @@ async fn wait_for_signal() {
         return std::future::pending().await;
     };
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MockDialect;
+    use crate::dialect;
+    use clap::ValueEnum;
+
+    /// A new dialect needs a demo agent in `src/demo`, which no table can supply.
+    #[test]
+    fn every_dialect_has_a_mock_agent() {
+        let values = MockDialect::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let mut mocked: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+        let mut dialects: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+        mocked.sort();
+        dialects.sort_unstable();
+        assert_eq!(mocked, dialects);
+    }
 }

@@ -1,4 +1,4 @@
-//! Closed lists of labels, one enum each: nothing that a client or an agent sends can become another.
+//! Closed lists of label values, one enum each. Text from a client or an agent never becomes a label.
 
 use crate::error::RejectionKind;
 use crate::translate::{EventLoss, EventRepair};
@@ -54,55 +54,55 @@ macro_rules! labels {
 }
 
 labels! {
-    /// How a run ended, as its client saw it.
+    /// Outcome of a run, as its client saw it.
     RunOutcome {
-        /// the agent said RUN_FINISHED
+        /// the agent sent RUN_FINISHED
         Finished = "finished",
-        /// the agent said RUN_ERROR
+        /// the agent sent RUN_ERROR
         AgentError = "agent_error",
-        /// the agent failed, and the gateway said RUN_ERROR or refused
+        /// the agent failed; the gateway sent RUN_ERROR or refused
         UpstreamError = "upstream_error",
         /// the gateway failed: its task ended without an end of the run
         GatewayError = "gateway_error",
         /// the client left before the end
         ClientGone = "client_gone",
-        /// run not read in time of a run in two steps
+        /// a run in two steps was not read in time
         Unread = "unread",
         /// the gateway was shutting down
         Drained = "drained",
-        /// the caller's credential expired, and the route lets no run outlive it
+        /// the caller's credential expired, which ends the run on this route
         Expired = "expired",
-        /// the run got as large or as long as the route lets it
+        /// reached the route's limit of bytes or time
         Limited = "limited",
-        /// the caller stopped it
+        /// stopped by the caller
         Cancelled = "cancelled",
     }
 }
 
 labels! {
-    /// How a request was asked.
+    /// Method of a request.
     RequestMethod {
-        /// for events of a run
+        /// reads the events of a run
         Get = "GET",
-        /// for a run, or its end
+        /// starts or stops a run
         Post = "POST",
-        /// as GET, for the head alone
+        /// GET without the body
         Head = "HEAD",
-        /// a browser's question before a request of a page, or nothing that is served
+        /// CORS preflight; otherwise not served
         Options = "OPTIONS",
-        /// nothing that is served
+        /// not served
         Put = "PUT",
-        /// nothing that is served
+        /// not served
         Delete = "DELETE",
-        /// nothing that is served
+        /// not served
         Patch = "PATCH",
-        /// every other
+        /// any other method
         Other = "OTHER",
     }
 }
 
 impl RequestMethod {
-    /// The label of a method of HTTP. Names of methods are compared as they are written [RFC 9110 §9.1].
+    /// Maps an HTTP method. Method names are case-sensitive [RFC 9110 §9.1].
     #[must_use]
     pub(crate) fn from_name(name: &str) -> RequestMethod {
         RequestMethod::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(RequestMethod::Other)
@@ -110,7 +110,7 @@ impl RequestMethod {
 }
 
 labels! {
-    /// Which way events go.
+    /// Direction of events.
     EventDirection {
         /// from the agent into the gateway
         FromAgent = "from_agent",
@@ -120,29 +120,29 @@ labels! {
 }
 
 labels! {
-    /// Whom a listener is for.
+    /// Plane of a listener.
     PlaneKind {
-        /// clients
+        /// for clients
         Data = "data",
-        /// kubelets and Prometheus
+        /// for kubelets and Prometheus
         Status = "status",
     }
 }
 
 labels! {
-    /// Whether a caller was let in.
+    /// Result of authentication and authorisation.
     AuthResult {
-        /// it was
+        /// caller accepted
         Accepted = "accepted",
-        /// it was not
+        /// caller refused
         Refused = "refused",
     }
 }
 
 labels! {
-    /// How a caller showed who it is.
+    /// Kind of credential.
     AuthMethod {
-        /// it showed nothing
+        /// no credential
         None = "none",
         /// a JSON Web Token
         Jwt = "jwt",
@@ -152,157 +152,157 @@ labels! {
 }
 
 labels! {
-    /// Why a caller was believed and let in, or not.
+    /// Reason for accepting or refusing a caller.
     AuthReason {
-        /// believed, and allowed to call
+        /// authenticated and authorised
         Accepted = "accepted",
-        /// no credential came
+        /// no credential
         Missing = "missing",
-        /// several credentials came
+        /// several credentials
         Ambiguous = "ambiguous",
-        /// what came is no credential of a form that is known
+        /// not a known form of credential
         Malformed = "malformed",
         /// longer than any credential
         TooLarge = "too_large",
-        /// signed in a way that its key is not for, or not at all
+        /// unsigned, or signed with an algorithm that the key is not for
         Algorithm = "algorithm",
-        /// a token for something else, by its `typ`
+        /// `typ` names another kind of token
         Type = "type",
-        /// an extension that has to be understood and is not (`crit`, `b64`, `zip`), or a key that comes with the token
+        /// an unsupported critical extension (`crit`, `b64`, `zip`), or a key inside the token
         Critical = "critical",
-        /// of nobody whom the route believes
+        /// not an issuer that the route accepts
         Issuer = "issuer",
-        /// of a key that the issuer does not have
+        /// key id unknown to the issuer
         UnknownKey = "unknown_key",
-        /// the signature is wrong
+        /// invalid signature
         Signature = "signature",
         /// no longer valid
         Expired = "expired",
         /// not valid yet
         NotYetValid = "not_yet_valid",
-        /// for somebody else
+        /// for another audience
         Audience = "audience",
-        /// a claim is missing, of a wrong type, or there twice
+        /// a claim is missing, duplicated or of a wrong type
         Claims = "claims",
-        /// the issuer's keys could not be had
+        /// the issuer's keys could not be fetched
         KeysUnavailable = "keys_unavailable",
-        /// no such API key
+        /// unknown API key
         UnknownApiKey = "unknown_api_key",
-        /// lacks a scope
+        /// a required scope is missing
         Scope = "scope",
-        /// lacks the value of a claim
+        /// a required claim value is missing
         Claim = "claim",
-        /// of a tenant that may not call here
+        /// tenant not allowed on this route
         Tenant = "tenant",
         /// offers a tool that is not allowed
         Tool = "tool",
-        /// asks for somebody else's thread
+        /// the thread belongs to another caller
         Thread = "thread",
     }
 }
 
 labels! {
-    /// What became of a request at a limit.
+    /// Decision of a limit.
     LimitDecision {
-        /// within it
+        /// within the limit
         Allowed = "allowed",
-        /// over it
+        /// over the limit
         Refused = "refused",
-        /// the shared quota could not be asked; counted by this replica alone
+        /// the shared quota was unavailable; counted by this replica alone
         Local = "local",
-        /// the shared quota could not be asked; let pass
+        /// the shared quota was unavailable; allowed
         Unchecked = "unchecked",
-        /// the shared quota could not be asked; refused
+        /// the shared quota was unavailable; refused
         Unavailable = "unavailable",
     }
 }
 
 labels! {
-    /// What became of an attempt to fetch an issuer's keys.
+    /// Result of an attempt to fetch an issuer's keys.
     JwksRefresh {
-        /// keys came
+        /// new keys in use
         Fetched = "fetched",
-        /// none came; those from before stay in use
+        /// the previous keys stay in use
         Failed = "failed",
     }
 }
 
 labels! {
-    /// Why a connection was closed instead of a request being read from it.
+    /// Reason for closing a connection before its first request.
     ConnectionRejectReason {
-        /// there are as many as the gateway takes
+        /// connection limit of the gateway
         Limit = "limit",
-        /// there are as many of its address as one may have
+        /// connection limit of its address
         AddressLimit = "address_limit",
-        /// it began with no header of the PROXY protocol, or with a broken one
+        /// missing or malformed PROXY protocol header
         ProxyHeader = "proxy_header",
-        /// that header did not come in time
+        /// no complete PROXY protocol header in time
         ProxyTimeout = "proxy_timeout",
-        /// what it said is no TLS, or none that we speak
+        /// not TLS, or an unsupported version of it
         TlsHandshake = "tls_handshake",
-        /// its client showed no certificate, or none that is believed
+        /// no client certificate, or an untrusted one
         TlsCertificate = "tls_certificate",
-        /// it did not finish the handshake in time
+        /// handshake not finished in time
         TlsTimeout = "tls_timeout",
-        /// it did not say in time what it speaks
+        /// not enough bytes in time to detect the protocol
         NoData = "silent",
-        /// what it said is no HTTP/1, or a head that is larger than the gateway takes
+        /// not HTTP/1, or a head over the size limit
         NotHttp = "not_http",
     }
 }
 
 labels! {
-    /// What became of certificate files that changed.
+    /// Result of reloading changed certificate files.
     CertificateReload {
-        /// they are in use
+        /// new certificates in use
         Applied = "taken",
-        /// they cannot be used; those from before stay
+        /// unusable; the previous certificates stay in use
         Refused = "refused",
     }
 }
 
 labels! {
-    /// Why a run is kept no longer, or can be come back to no longer.
+    /// Reason for removing a run from the replay log, or for making it non-resumable.
     EvictionReason {
-        /// it ended long ago
+        /// ended too long ago
         Age = "age",
-        /// others are newer, and only so many are kept
+        /// limit of the number of runs; newer ones are kept
         Runs = "runs",
-        /// all together would take too much
+        /// limit of the bytes of all runs
         Bytes = "bytes",
-        /// it alone takes too much
+        /// limit of the bytes of one run
         RunBytes = "run_bytes",
-        /// another run has its id now
+        /// a new run has the same id
         Replaced = "replaced",
     }
 }
 
 labels! {
-    /// Why a collector of traces never gets a span.
+    /// Reason for losing a span.
     SpanLoss {
-        /// too many wait for it
+        /// queue full
         QueueFull = "queue_full",
-        /// it did not take it
+        /// not accepted by the collector
         ExportFailed = "not_taken",
     }
 }
 
 labels! {
-    /// What became of one request to an agent, up to the head of its answer.
+    /// Outcome of one request to an agent, up to the head of the response.
     UpstreamOutcome {
-        /// it answered, whatever it said
+        /// response with any other status
         Answered = "answered",
-        /// it answered that it cannot (502, 503 and 504)
+        /// status 502, 503 or 504
         Unavailable = "unavailable",
         /// no connection
         Unreachable = "unreachable",
         /// no TLS that both sides accept
         Tls = "tls",
-        /// no answer in time
+        /// no response in time
         TimedOut = "timed_out",
-        /// the connection broke, or it answered what is no HTTP
+        /// connection broken, or the response was not HTTP
         Broken = "broken",
-        /// the client left before the answer
+        /// the client left before the response
         Abandoned = "abandoned",
     }
 }

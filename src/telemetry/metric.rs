@@ -1,4 +1,4 @@
-//! The metrics of the process, and the handles that its parts count with. `table.rs` has a row for each of them.
+//! The metrics of the process, and the handles that update them. `table.rs` has a row for each metric.
 //!
 //! ```text
 //!   table: a row per metric ─▶ family: its series, by labels ─▶ cell: a number ◀─ handles, resolved once: one addition
@@ -35,13 +35,10 @@ use series_lease::SeriesLeases;
 use std::sync::Arc;
 use table::{ListenerSeries, ListenerTlsSeries, RouteUpstreamSeries, UpstreamSeries};
 
-/// The handles of one limit.
 pub(crate) type LimitMetrics = Leased<table::LimitSeries>;
 
-/// The handles of one issuer.
 pub(crate) type IssuerMetrics = Leased<table::IssuerSeries>;
 
-/// The handles of all upstreams of a route.
 pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
 /// The handles of one upstream of one route.
@@ -52,7 +49,6 @@ pub(crate) struct UpstreamMetrics {
     pub(crate) overall: Leased<UpstreamSeries>,
 }
 
-/// The handles of one listener.
 #[derive(Debug)]
 pub(crate) struct ListenerMetrics {
     pub(crate) connections: ListenerSeries,
@@ -88,7 +84,7 @@ impl Metrics {
     /// Registers the table.
     ///
     /// # Errors
-    /// When two rows have the same name; a test checks that they do not.
+    /// Returns an error if two rows have the same name; a test checks that they do not.
     pub fn new() -> prometheus::Result<Self> {
         let mut registrar = Registrar::default();
         #[cfg(target_os = "linux")]

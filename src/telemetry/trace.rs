@@ -1,13 +1,13 @@
-//! To which trace a request belongs, what its agent hears of that, and what a collector does.
+//! The trace of a request: its propagation to the agent, and the export of its spans to a collector.
 //!
 //! ```text
-//!   traceparent ─▶ Parent ─▶ Trace, the request's own span ─▶ Calls ─▶ Call, a request to its agent: its id is the
-//!                              │ taken by the run, or ended           │ traceparent there
-//!                              │ with the answer                      │
-//!                              ╰── Recording ─────────────────────────┴──▶ a bounded queue ─▶ the collector (`otel`)
+//!   traceparent ─▶ TraceParent ─▶ RequestSpan ─▶ UpstreamSpanBuilder ─▶ UpstreamSpan, a request to the agent: its id is
+//!                                   │ moved to the run, or ended          │ the traceparent there
+//!                                   │ with the response                   │
+//!                                   ╰── SpanRecording ────────────────────┴──▶ a bounded queue ─▶ the collector (`otel`)
 //! ```
-//! Ids there are always, in the log and for the agent. What is recorded of a span, and whether, is the affair of the feature
-//! `otel` and of an endpoint in the environment; without them a `Recording` is nothing and takes no room.
+//! Ids always exist, in the log and for the agent. Spans are recorded only with the feature `otel` and an endpoint in the
+//! environment; without the feature a `SpanRecording` has no size.
 
 #[cfg(feature = "otel")]
 mod exporter_client;
@@ -37,22 +37,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where spans go: to a collector, or nowhere.
+/// Starts the spans of requests, and records them if there is a collector.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
-/// What is known of a request when its span begins.
+/// Attributes of a request when its span begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestAttributes<'a> {
-    /// how it asks
     pub(crate) method: RequestMethod,
-    /// its route's name and path, as configured; empty where none matched
+    /// name and path of the route as configured; empty if none matched
     pub(crate) route: (&'a str, &'a str),
-    /// whether it came over TLS
     pub(crate) tls: bool,
 }
 
-/// A request's span. Whoever holds it last ends it.
+/// The span of a request; ends on drop at the latest.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     context: TraceContext,
@@ -61,16 +59,15 @@ pub(crate) struct RequestSpan {
     recording: SpanRecording,
 }
 
-/// Makes the spans of what is asked of agents for one request.
+/// Starts the spans of one request's requests to agents.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
-    /// where they are recorded, if they are
     recorder: Option<SpanRecorder>,
 }
 
-/// The span of one request to an agent. Where it is dropped before it has ended, nobody waited for the agent any more.
+/// The span of one request to an agent. A drop before its end records that the request was cancelled.
 #[derive(Debug)]
 pub(crate) struct UpstreamSpan {
     context: TraceContext,
@@ -78,8 +75,8 @@ pub(crate) struct UpstreamSpan {
     recording: SpanRecording,
 }
 
-/// A request's place in a trace: among its extensions, so that the run that it starts can take its span. What is left there
-/// ends with the answer.
+/// The span in a request's extensions, from which the run that the request starts takes it. If no run takes it, it ends with
+/// the response.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,
@@ -87,21 +84,22 @@ pub(crate) struct TraceExtension {
 }
 
 impl TraceProvider {
-    /// Spans go where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT` and its kin), and nowhere if it says nothing.
+    /// Reads the collector from the environment (`OTEL_EXPORTER_OTLP_ENDPOINT` and related variables). Without one, spans are
+    /// not recorded.
     ///
     /// # Errors
-    /// Which variable cannot be meant, and why.
+    /// Names the invalid variable and the cause.
     pub(crate) fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
-    /// The span of a request that came just now.
+    /// Starts the span of a request.
     #[must_use]
     pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
         let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
         if let Some(recorder) = &self.0 {
             let (own, recording) = recorder.start_server_span(parent, arrival);
-            // Of a request that nobody records its calls are not recorded either.
+            // If the request is not recorded, its requests to agents are not recorded either.
             let recorder = recording.is_recording().then(|| recorder.clone());
             return RequestSpan { context: own, tracestate: state, recorder, recording };
         }
@@ -109,7 +107,7 @@ impl TraceProvider {
         RequestSpan { context: own, tracestate: state, recorder: None, recording: SpanRecording::default() }
     }
 
-    /// Sends what waits, for no longer than that: the process ends. Blocks.
+    /// Sends the waiting spans, within `timeout`. Blocks.
     pub(crate) fn flush(&self, timeout: Duration) {
         if let Some(recorder) = &self.0 {
             recorder.flush(timeout);
@@ -118,13 +116,11 @@ impl TraceProvider {
 }
 
 impl RequestSpan {
-    /// Which trace it belongs to.
     #[must_use]
     pub(crate) fn id(&self) -> TraceId {
         self.context.trace_id
     }
 
-    /// What makes the spans of its calls.
     #[must_use]
     pub(crate) fn upstream_spans(&self) -> UpstreamSpanBuilder {
         UpstreamSpanBuilder {
@@ -134,24 +130,21 @@ impl RequestSpan {
         }
     }
 
-    /// The run of the request has ended so.
     pub(super) fn finish_run(mut self, ended: &RunEnded<'_>) {
         self.recording.finish_run(ended);
     }
 
-    /// The request was refused.
     pub(super) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
         self.recording.finish_rejected(refused);
     }
 
-    /// The request was answered with that status, and is over.
     pub(crate) fn finish_response(mut self, status: u16) {
         self.recording.finish_response(status);
     }
 }
 
 impl UpstreamSpanBuilder {
-    /// The span of a request to an agent that begins now.
+    /// Starts the span of a request to an agent.
     #[must_use]
     pub(crate) fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
@@ -165,23 +158,21 @@ impl UpstreamSpanBuilder {
 }
 
 impl UpstreamSpan {
-    /// What the agent is told: its `traceparent`, and the `tracestate` that goes with it.
+    /// Returns `traceparent` and `tracestate` for the request to the agent.
     #[must_use]
     pub(crate) fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
         (self.context.to_header(), self.tracestate.as_deref())
     }
 
-    /// The agent answered with that status.
     pub(crate) fn record_status(&mut self, status: u16) {
         self.recording.record_status(status);
     }
 
-    /// It came to nothing, or broke off.
     pub(crate) fn record_failure(&mut self, rejection: &Rejection) {
         self.recording.finish_failed(rejection);
     }
 
-    /// It is over, whatever is read of it yet.
+    /// Ends the span, even if the response is not read to its end.
     pub(crate) fn finish(&mut self) {
         self.recording.finish();
     }
@@ -194,19 +185,17 @@ impl Drop for UpstreamSpan {
 }
 
 impl TraceExtension {
-    /// A request's place in the trace that its span belongs to.
     #[must_use]
     pub(crate) fn new(trace: RequestSpan) -> TraceExtension {
         TraceExtension { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
     }
 
-    /// Which trace.
     #[must_use]
     pub(crate) fn id(&self) -> TraceId {
         self.id
     }
 
-    /// The span, once: whoever takes it ends it.
+    /// Takes the span out, for the caller to end.
     #[must_use]
     pub(crate) fn take(&self) -> Option<RequestSpan> {
         self.trace.lock().take()

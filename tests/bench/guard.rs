@@ -1,8 +1,8 @@
-//! Time of the whole list of gates for one request, in process: `cargo bench --bench guard`.
+//! Measures all checks of one request, in process: `cargo bench --bench guard`.
 //!
-//! Each row is a route. The first ones are open to anybody and differ by their limits; the others have one way to show who
-//! calls, with a rate limit behind it. The figure is the median over many requests. The targets: 60 µs with RS256, 15 µs
-//! with an API key. The row of shared limits wants a `redis-server` at the URL in `REDIS`.
+//! Each row is a route. The first ones need no credential and differ by their limits; the others have one authentication
+//! method, followed by a rate limit. The figure is the median over many requests. The targets: 60 µs with RS256, 15 µs
+//! with an API key. The row of shared limits needs a `redis-server` at the URL in `REDIS`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -35,7 +35,7 @@ fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token as large providers write them, signed by `sign`.
+/// Returns a token like those of large providers, signed by `sign`.
 fn token(issuer: &str, algorithm: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
     let claims = json!({
@@ -110,7 +110,7 @@ fn main() {
     ];
     if config.rate_limits.redis.is_some() {
         rows.insert(2, ("anybody, a limit in Redis", "shared", None));
-        // It alone connects.
+        // The only task that connects.
         for upkeep in guard.background_tasks() {
             runtime.spawn(upkeep.future);
         }
@@ -157,7 +157,7 @@ fn main() {
 fn config(keys: &std::path::Path) -> Config {
     let digest: String =
         digest(&SHA256, API_KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    // One of thousands: how many there are must not show.
+    // One key of thousands: their number must not affect the time.
     let others: String = (0..9_999).map(|id| format!(", {{id: o{id}, sha256: {id:064x}}}")).collect();
     let route = |name: &str, more: &str| {
         format!(

@@ -1,8 +1,8 @@
-//! Time per event of the translation alone, in process: `cargo bench`.
+//! Measures the translation per event, in process: `cargo bench`.
 //!
-//! Each row pushes one kind of event through a [`Stream`] in pieces of 32 frames, as an agent that is fast sends them, and
-//! prints nanoseconds per event: the median of many rounds. The first rows are the cost of finding frames and members
-//! alone, which nothing that looks at an event can be cheaper than.
+//! Each row pushes one kind of event through a [`Stream`] in pieces of 32 frames, as a fast agent sends them, and prints
+//! nanoseconds per event: the median of many rounds. The first rows measure only finding frames and members, the lower bound
+//! for any translation.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -20,7 +20,7 @@ fn side(name: &str, content: TextFormat) -> PeerDialect {
     PeerDialect { text_format: content, ..PeerDialect::new(dialect::find_by_name(name).expect("a dialect")) }
 }
 
-/// Median nanoseconds per event over the rounds.
+/// Returns the median nanoseconds per event over the rounds.
 fn measure(mut round: impl FnMut()) -> f64 {
     let mut times: Vec<u128> = (0..ROUNDS)
         .map(|_| {
@@ -37,8 +37,8 @@ fn wire(event: &str) -> Vec<u8> {
     format!("data: {event}\n\n").repeat(FRAMES).into_bytes()
 }
 
-/// A text delta of 135 to 180 bytes in each dialect, and what opens its message: as their documents print them.
-const SAID: [(&str, TextFormat, &str, &str); 7] = [
+/// A text delta of 135 to 180 bytes in each dialect, and the event that opens its message, as printed in their documents.
+const SAMPLES: [(&str, TextFormat, &str, &str); 7] = [
     (
         "ag-ui",
         TextFormat::String,
@@ -75,7 +75,7 @@ const SAID: [(&str, TextFormat, &str, &str); 7] = [
         r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222"}"#,
         r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
-    // Its text comes whole, so this is a message an event.
+    // Its text is sent complete, so each event is one message.
     (
         "social-app",
         TextFormat::String,
@@ -85,7 +85,7 @@ const SAID: [(&str, TextFormat, &str, &str); 7] = [
 ];
 
 fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f64 {
-    // Where a client hears a message whole, that of all rounds has to have room.
+    // If the client's dialect sends complete messages, one message contains the text of all rounds.
     let limits = SseLimits { frame: 1 << 30, ..SseLimits::default() };
     let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
     let mut out = Vec::new();
@@ -99,7 +99,7 @@ fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f6
 }
 
 fn main() {
-    let (_, _, _, event) = SAID[2];
+    let (_, _, _, event) = SAMPLES[2];
     let bytes = wire(event);
     let mut frames = SseDecoder::default();
     let framing = measure(|| {
@@ -112,13 +112,13 @@ fn main() {
     let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::parse_object(black_box(event))))));
     println!("{members:8.0} ns  members alone ({} bytes)", event.len());
     println!("\nns per text delta, agent down, client across:");
-    let names = SAID.map(|(name, content, ..)| if content == TextFormat::Blocks { "hai:blocks" } else { name });
+    let names = SAMPLES.map(|(name, content, ..)| if content == TextFormat::Blocks { "hai:blocks" } else { name });
     print!("{:>12}", "");
     names.iter().for_each(|name| print!("{name:>12}"));
     println!();
-    for ((from, content, start, event), name) in SAID.into_iter().zip(names) {
+    for ((from, content, start, event), name) in SAMPLES.into_iter().zip(names) {
         print!("{name:>12}");
-        for (to, wanted, ..) in SAID {
+        for (to, wanted, ..) in SAMPLES {
             print!("{:12.0}", translate(side(from, content), side(to, wanted), start, event));
         }
         println!();

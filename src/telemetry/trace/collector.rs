@@ -1,4 +1,4 @@
-//! The collector that spans go to, by the environment variables that OpenTelemetry has for it and by nothing else.
+//! The collector of spans, configured only by OpenTelemetry's environment variables.
 
 use super::exporter_client::ExporterClient;
 use super::span_queue::{BatchConfig, SpanQueue};
@@ -12,34 +12,31 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where spans are sent: the place of traces there, or that of everything, to which `/v1/traces` is added.
+/// The endpoint for traces, or the one for all signals, to which `/v1/traces` is added.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
 const COMPRESSIONS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
 
-/// Takes everything away.
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 
-/// Which traces are recorded.
 const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// For one batch, by the specification of the exporter.
+/// Default for one batch, by the exporter's specification.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How spans are recorded, and where they go from there.
 pub(super) struct TraceCollector {
     tracer: SdkTracer,
     queue: SpanQueue,
 }
 
 impl TraceCollector {
-    /// The collector of the environment; `None` where there is none.
+    /// Returns `None` if the environment names no collector.
     ///
     /// # Errors
-    /// Which variable cannot be meant, and why.
+    /// Names the invalid variable and the cause.
     pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<TraceCollector>, String> {
         TraceCollector::from_variables(&|name| std::env::var(name).ok(), metrics)
     }
@@ -77,8 +74,8 @@ impl TraceCollector {
     }
 }
 
-/// Whether spans are sent anywhere. What OpenTelemetry would leave at its default is a mistake here: whoever wrote it meant
-/// something else.
+/// Returns true if spans are exported. A value for which OpenTelemetry would fall back to its default is an error here, since
+/// the operator meant something else.
 fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
     // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
@@ -89,7 +86,7 @@ fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String>
         Some("none") => return Ok(false),
         Some(other) => return Err(format!("{EXPORTER} is `{other}`; there are `otlp` and `none`")),
     }
-    // Without a collector nobody pays for one; OpenTelemetry would look for it at localhost:4318.
+    // Without an endpoint there is no cost; OpenTelemetry would try localhost:4318.
     let Some((name, endpoint)) = first_set(variable, ENDPOINTS) else { return Ok(false) };
     if let Err(error) = HttpUrl::parse(&endpoint) {
         let hint = match error {
@@ -131,7 +128,7 @@ fn check_sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), String
     }
 }
 
-/// Who speaks: what the environment says (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`), and our name where it says none.
+/// Describes this service by `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, with `diglot` as the default name.
 fn build_resource() -> Resource {
     let own = |given: &Resource| {
         let unnamed =
@@ -145,18 +142,19 @@ fn build_resource() -> Resource {
     Resource::builder().with_attributes(more).build()
 }
 
-/// The first of these variables that says something.
+/// Returns the first variable that is not blank.
 fn first_set<const N: usize>(
     variable: &dyn Fn(&str) -> Option<String>,
     names: [&'static str; N],
 ) -> Option<(&'static str, String)> {
-    let said = |name: &'static str| variable(name).map(|text| (name, text.trim().to_owned()));
-    names.into_iter().filter_map(said).find(|(_, text)| !text.is_empty())
+    let trimmed = |name: &'static str| variable(name).map(|text| (name, text.trim().to_owned()));
+    names.into_iter().filter_map(trimmed).find(|(_, text)| !text.is_empty())
 }
 
 fn read_number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<u64, String> {
-    let said = first_set(variable, [name]);
-    said.map_or(Ok(default), |(name, text)| text.parse().map_err(|_| format!("{name} is `{text}`, which is no number")))
+    let value = first_set(variable, [name]);
+    value
+        .map_or(Ok(default), |(name, text)| text.parse().map_err(|_| format!("{name} is `{text}`, which is no number")))
 }
 
 fn read_size(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<usize, String> {
@@ -205,7 +203,7 @@ mod tests {
     #[test]
     fn names_the_invalid_variable() {
         let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
-        for (variables, said) in [
+        for (variables, message) in [
             (
                 vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")],
                 "OTEL_EXPORTER_OTLP_ENDPOINT is not an absolute URL",
@@ -220,8 +218,8 @@ mod tests {
                 "OTEL_TRACES_SAMPLER_ARG",
             ),
         ] {
-            let why = check_variables(&variables).expect_err(said);
-            assert!(why.starts_with(said) && !why.contains("secret"), "{why}");
+            let why = check_variables(&variables).expect_err(message);
+            assert!(why.starts_with(message) && !why.contains("secret"), "{why}");
         }
     }
 }

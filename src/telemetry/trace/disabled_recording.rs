@@ -1,4 +1,4 @@
-//! Recordings of a build without `otel`: there are none.
+//! Stubs for a build without `otel`, which records nothing.
 
 use super::trace_context::{TraceContext, TraceParent};
 use super::{RequestAttributes, RequestMethod};
@@ -9,11 +9,9 @@ use http::HeaderValue;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// There is none.
 #[derive(Clone, Debug)]
 pub(super) enum SpanRecorder {}
 
-/// Of a span that nobody hears of.
 #[derive(Debug, Default)]
 pub(super) struct SpanRecording;
 

@@ -15,7 +15,7 @@ const MAX_RESPONSE_BODY: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct ExporterClient {
     http: HttpClient,
-    /// why the last batch was not sent
+    /// cause why the last batch was not sent
     failure: Arc<Mutex<Option<String>>>,
 }
 

@@ -1,5 +1,5 @@
-//! Spans on their way to the collector: they wait in a bounded queue, and a thread of its own sends them in batches. Whoever
-//! ends a span waits for nobody; what finds no room is dropped and counted.
+//! The queue of spans for the collector. It is bounded, and its own thread sends the spans in batches. Ending a span never
+//! waits; without room in the queue the span is dropped and counted.
 
 use super::exporter_client::ExporterClient;
 use crate::telemetry::internal_event;
@@ -14,18 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// How spans are sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchConfig {
-    /// how long a span may wait for others
+    /// longest time that a span waits for others
     pub(crate) schedule_delay: Duration,
-    /// how many may wait
     pub(crate) max_queue_size: usize,
-    /// how many are sent at once
     pub(crate) max_export_batch_size: usize,
 }
 
-/// The queue.
 #[derive(Clone, Debug)]
 pub(super) struct SpanQueue(Arc<SpanQueueInner>);
 
@@ -34,28 +30,28 @@ struct SpanQueueInner {
     config: BatchConfig,
     metrics: SpanMetrics,
     state: Mutex<SpanQueueState>,
-    /// for the thread: there is something to do
+    /// wakes the thread
     work_ready: Condvar,
-    /// for who waits until nothing is left
+    /// wakes `flush` when the queue is empty
     idle: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SpanQueueState {
     pending: Vec<SpanData>,
-    /// when the first of them came
+    /// time at which the first of them was added
     oldest_since: Option<Instant>,
-    /// whether a batch is on its way
+    /// true while a batch is being sent
     sending: bool,
-    /// somebody waits until all are sent
+    /// true once `flush` waits
     flushing: bool,
 }
 
 impl SpanQueue {
-    /// Starts the thread that sends.
+    /// Starts the thread that sends. It ends with the process.
     ///
     /// # Errors
-    /// The system has no room for one.
+    /// Returns the cause if the thread or its runtime cannot be created.
     pub(super) fn start(
         exporter: SpanExporter,
         post: ExporterClient,
@@ -67,17 +63,16 @@ impl SpanQueue {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let sender = BatchSender { inner: Arc::clone(&inner), runtime, exporter, client: post, unavailable: false };
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || sender.run());
-        // It ends with the process.
         thread.map(|_| SpanQueue(inner)).map_err(|error| error.to_string())
     }
 
-    /// Waits until all are sent, for no longer than that.
+    /// Waits until all spans are sent, at most for `timeout`.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut state = self.0.lock_state();
         state.flushing = true;
         self.0.work_ready.notify_one();
-        let left = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
-        self.0.idle.wait_while_for(&mut state, left, timeout);
+        let busy = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
+        self.0.idle.wait_while_for(&mut state, busy, timeout);
     }
 }
 
@@ -95,7 +90,7 @@ impl SpanProcessor for SpanQueue {
         state.pending.push(span);
         let first = state.oldest_since.is_none();
         state.oldest_since.get_or_insert_with(Instant::now);
-        // It sleeps until the first is old enough or a batch is full.
+        // The thread sleeps until the first span is old enough or a batch is full.
         let is_due = first || state.pending.len() >= pace.max_export_batch_size;
         drop(state);
         if is_due {
@@ -117,7 +112,6 @@ impl SpanQueueInner {
         self.state.lock()
     }
 
-    /// Waits for a batch.
     fn next_batch(&self) -> Vec<SpanData> {
         let mut state = self.lock_state();
         loop {
@@ -128,7 +122,7 @@ impl SpanQueueInner {
                     let most = state.pending.len().min(self.config.max_export_batch_size);
                     let rest = state.pending.split_off(most);
                     let batch = std::mem::replace(&mut state.pending, rest);
-                    // Those that are left came at about the same time.
+                    // The remaining spans were added at about the same time.
                     state.oldest_since = state.oldest_since.filter(|_| !state.pending.is_empty());
                     state.sending = true;
                     return batch;
@@ -147,13 +141,12 @@ impl SpanQueueInner {
     }
 }
 
-/// The thread that sends.
 struct BatchSender {
     inner: Arc<SpanQueueInner>,
     runtime: Runtime,
     exporter: SpanExporter,
     client: ExporterClient,
-    /// the last batch was not taken, and that was said
+    /// true once a failure was logged, until a batch is accepted
     unavailable: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a collector is told of a span: names and attributes by OpenTelemetry's semantic conventions for HTTP and for agents,
-//! and `diglot.…` for what those have no word for. No credential, no body, no query; of who calls the address alone.
+//! Names and attributes of spans: OpenTelemetry's semantic conventions for HTTP and for agents, and `diglot.…` for the rest.
+//! No credential, body or query; of the caller only its address.
 
 use super::collector::TraceCollector;
 use super::trace_context::{RANDOM_FLAG, SpanId, TraceContext, TraceId, TraceParent};
@@ -16,11 +16,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Begins recordings.
 #[derive(Clone)]
 pub(super) struct SpanRecorder(Arc<TraceCollector>);
 
-/// A span that a collector will hear of, unless nobody wants to.
+/// An open span; empty if it is not recorded.
 #[derive(Default)]
 pub(super) struct SpanRecording(Option<Box<Span>>);
 
@@ -41,7 +40,6 @@ impl SpanRecorder {
         Ok(TraceCollector::from_environment(metrics)?.map(|collector| SpanRecorder(Arc::new(collector))))
     }
 
-    /// The span of a request of a client.
     pub(super) fn start_server_span(
         &self,
         parent: Option<&TraceParent>,
@@ -50,8 +48,8 @@ impl SpanRecorder {
         let RequestAttributes { method, route: (route, path), tls } = arrival;
         let mut attributes =
             vec![method_attribute(method), attribute("url.scheme", if tls { "https" } else { "http" })];
-        // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": not what
-        // the client wrote.
+        // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": the route's
+        // path, not the client's.
         let mut name = span_name(method).to_owned();
         if !route.is_empty() {
             attributes.extend([
@@ -65,10 +63,9 @@ impl SpanRecorder {
         self.start_span(SpanKind::Server, name, attributes, parent)
     }
 
-    /// The span of a request to an agent.
     pub(super) fn start_client_span(
         &self,
-        of_request: &TraceContext,
+        parent: &TraceContext,
         state: Option<&HeaderValue>,
         method: RequestMethod,
         upstream: &str,
@@ -86,7 +83,7 @@ impl SpanRecorder {
             attributes.push(attribute("server.address", host.trim_matches(['[', ']']).to_owned()));
             attributes.extend(port.parse().ok().map(|port: i64| attribute("server.port", port)));
         }
-        self.start_span(SpanKind::Client, span_name(method).to_owned(), attributes, Some((of_request, state)))
+        self.start_span(SpanKind::Client, span_name(method).to_owned(), attributes, Some((parent, state)))
     }
 
     pub(super) fn flush(&self, timeout: Duration) {
@@ -111,13 +108,13 @@ impl SpanRecorder {
         let tracer = self.0.tracer();
         let builder = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
         let span = tracer.build_with_context(builder, &surroundings);
-        let said = span.span_context();
+        let assigned = span.span_context();
         let own = TraceContext {
-            trace_id: TraceId(u128::from_be_bytes(said.trace_id().to_bytes())),
-            span_id: SpanId(u64::from_be_bytes(said.span_id().to_bytes())),
+            trace_id: TraceId(u128::from_be_bytes(assigned.trace_id().to_bytes())),
+            span_id: SpanId(u64::from_be_bytes(assigned.span_id().to_bytes())),
             flags: parent.map_or(0, |(context, _)| context.flags & RANDOM_FLAG),
         };
-        let own = own.with_sampled(said.is_sampled());
+        let own = own.with_sampled(assigned.is_sampled());
         let recording = SpanRecording(span.is_recording().then(|| Box::new(span)));
         (own, recording)
     }
@@ -128,7 +125,7 @@ impl SpanRecording {
         self.0.is_some()
     }
 
-    /// The end of a run: its events, what it was, and how it ended.
+    /// Records the end of a run: its events, attributes and outcome.
     pub(super) fn finish_run(&mut self, ended: &RunEnded<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let now = SystemTime::now();
@@ -141,7 +138,7 @@ impl SpanRecording {
         let code = ended.rejection.map_or(outcome, |rejection| rejection.kind.code());
         match ended.outcome {
             RunOutcome::Finished | RunOutcome::Cancelled => {}
-            // Nothing is wrong with the gateway or the agent when its client leaves or has an old credential.
+            // Not a failure of the gateway or the agent: the client left, or its credential expired.
             RunOutcome::ClientGone | RunOutcome::Unread | RunOutcome::Expired => {
                 span.set_attribute(attribute("error.type", code));
             }
@@ -189,7 +186,7 @@ impl SpanRecording {
         span.set_attribute(attribute("error.type", code));
         span.set_attribute(attribute("diglot.request_id", refused.request_id.to_owned()));
         span.set_attributes(client_address(refused.caller));
-        // The same, also where the client hears of it in an event.
+        // By the rejection's own status, even if the client receives it as an event.
         if refused.rejection.status() >= 500 {
             span.set_status(Status::error(code));
         }
@@ -203,7 +200,7 @@ impl SpanRecording {
         }
     }
 
-    /// An agent has answered, and may say more. Where that is a refusal, it fails in a moment.
+    /// Records the agent's status. The span stays open; after a refusal `finish_failed` follows.
     pub(super) fn record_status(&mut self, status: u16) {
         if let Some(span) = &mut self.0 {
             span.set_attribute(attribute("http.response.status_code", i64::from(status)));
@@ -219,7 +216,7 @@ impl SpanRecording {
         }
     }
 
-    /// Nobody wants to know any more.
+    /// Ends the span as cancelled.
     pub(super) fn abandon(&mut self) {
         if let Some(mut span) = self.0.take() {
             span.set_attribute(attribute("error.type", "cancelled"));
@@ -243,7 +240,7 @@ fn method_attribute(method: RequestMethod) -> KeyValue {
     attribute("http.request.method", if method == RequestMethod::Other { "_OTHER" } else { method.label() })
 }
 
-/// In the name of a span: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
+/// Method in a span's name: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
 fn span_name(method: RequestMethod) -> &'static str {
     if method == RequestMethod::Other { "HTTP" } else { method.label() }
 }

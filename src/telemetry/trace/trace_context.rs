@@ -1,4 +1,4 @@
-//! The fields `traceparent` and `tracestate` (W3C Trace Context, level 2): what is believed of them, and how ours are written.
+//! Parses and writes the headers `traceparent` and `tracestate` (W3C Trace Context, level 2).
 //!
 //! ```text
 //!   00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// "The caller may have recorded trace data" (Sampled flag).
 const SAMPLED_FLAG: u8 = 1;
 
-/// The trace id is random enough to sample by (Random trace ID flag, of level 2).
+/// The trace id is random enough for sampling (Random trace ID flag, of level 2).
 pub(super) const RANDOM_FLAG: u8 = 2;
 
 /// Length of a `traceparent` of version 00.
@@ -22,37 +22,34 @@ const TRACEPARENT_LENGTH: usize = 55;
 /// "There can be a maximum of 32 list-members in a list" (tracestate Header Field Values).
 const MAX_MEMBERS: usize = 32;
 
-/// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits); more are not.
+/// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits). Longer lists are shortened to that.
 const STATE_LIMIT: usize = 512;
 
 /// "Entries larger than 128 characters long SHOULD be removed first" (tracestate Limits).
 const MEMBER_LIMIT: usize = 128;
 
-/// Which trace: 16 bytes, not all of them 0.
+/// 16 bytes, not all of them 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(pub(super) u128);
 
-/// Which span of a trace: 8 bytes, not all of them 0.
+/// 8 bytes, not all of them 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(pub(super) u64);
 
-/// A span's place, as others are told of it.
+/// The ids of a span, as propagated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
-    /// its trace
     pub(crate) trace_id: TraceId,
-    /// itself
     pub(crate) span_id: SpanId,
-    /// the flags that are known
+    /// known flags only
     pub(super) flags: u8,
 }
 
-/// What a request says of the trace that it belongs to.
+/// The trace context in a request's headers.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceParent {
-    /// the span that it came from
     pub(super) context: TraceContext,
-    /// what the systems on its way say of it, for those that come after
+    /// passed on to the agent
     pub(super) tracestate: Option<HeaderValue>,
 }
 
@@ -69,28 +66,25 @@ impl fmt::Display for SpanId {
 }
 
 impl TraceId {
-    /// Of a trace that begins.
     pub(super) fn random() -> TraceId {
-        // Level 2 wants the right-most 7 bytes to be random: of a UUID of version 4 they are.
+        // Level 2 requires the right-most 7 bytes to be random, as they are in a UUID of version 4.
         TraceId(Uuid::new_v4().as_u128())
     }
 }
 
 impl SpanId {
-    /// Of a span that begins.
     pub(super) fn random() -> SpanId {
         let (high, low) = Uuid::new_v4().as_u64_pair();
-        // The bits of a UUID that are the same in each are at other places of its halves. One in 2^64 is 0, which is no id.
+        // The fixed bits of a UUID are at different positions in its halves. One in 2^64 is 0, which is not a valid id.
         SpanId((high ^ low).max(1))
     }
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`.
     fn parse_traceparent(text: &[u8]) -> Option<TraceContext> {
         // "If the size of the header is shorter than 55 characters, the vendor should not parse the header and should
-        // restart the trace" (Versioning of traceparent). One of version 00 is exactly as long; of a later one more may
-        // follow behind a dash.
+        // restart the trace" (Versioning of traceparent). Version 00 has exactly this length; in later versions more may
+        // follow after a dash.
         let (head, rest) = text.split_at_checked(TRACEPARENT_LENGTH)?;
         let version = parse_hex(&head[..2])?;
         // "Version ff is forbidden" (version).
@@ -104,7 +98,7 @@ impl TraceContext {
         }
         let (trace_id, span_id) = (parse_hex(&head[3..35])?, u64::try_from(parse_hex(&head[36..52])?).ok()?);
         let flags = u8::try_from(parse_hex(&head[53..])?).ok()?;
-        // "All zeroes forbidden", in either (version-format).
+        // "All zeroes forbidden", in both ids (version-format).
         if trace_id == 0 || span_id == 0 {
             return None;
         }
@@ -116,21 +110,20 @@ impl TraceContext {
         })
     }
 
-    /// A span that comes from nowhere.
+    /// Starts a new trace.
     pub(super) fn root() -> TraceContext {
-        // Sampled, although a trace that nobody decided about "should be set to 0 as the default option": most agents
-        // record nothing of a trace that is said not to be recorded, and one that gets a gateway would lose the traces
-        // that it had. And our log does record each run, by the id of its trace.
+        // Sampled, although the flag of an undecided trace "should be set to 0 as the default option": most agents do not
+        // record an unsampled trace, so an agent would lose its traces once a gateway is added. And the gateway's log does
+        // record each run, with its trace id.
         TraceContext { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED_FLAG }
     }
 
-    /// Another span of the same trace.
+    /// Creates another span of the same trace.
     #[must_use]
     pub(super) fn child(&self) -> TraceContext {
         TraceContext { span_id: SpanId::random(), ..*self }
     }
 
-    /// The same, recorded or not.
     #[cfg(feature = "otel")]
     #[must_use]
     pub(super) fn with_sampled(mut self, sampled: bool) -> TraceContext {
@@ -138,22 +131,22 @@ impl TraceContext {
         self
     }
 
-    /// As `traceparent` says it, in "the highest version of the specification known to the implementation".
+    /// Formats a `traceparent` of "the highest version of the specification known to the implementation".
     pub(super) fn to_header(self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)).ok()
     }
 }
 
 impl TraceParent {
-    /// Reads what a request says in the lines of `traceparent` and `tracestate`. `None` where a trace begins with it: nothing
-    /// is said, or what is said means nothing.
+    /// Parses the lines of `traceparent` and `tracestate`. Returns `None` if the request starts a trace: `traceparent` is
+    /// missing or invalid.
     pub(crate) fn from_headers<'h>(
         parents: impl IntoIterator<Item = &'h HeaderValue>,
         states: impl IntoIterator<Item = &'h HeaderValue>,
     ) -> Option<TraceParent> {
         let mut parents = parents.into_iter();
         let context = parents.next().and_then(|line| TraceContext::parse_traceparent(line.as_bytes()))?;
-        // Nobody can tell which of several is meant: the tests of the W3C expect "a newly generated trace_id".
+        // Several are ambiguous: the tests of the W3C expect "a newly generated trace_id".
         if parents.next().is_some() {
             return None;
         }
@@ -162,8 +155,8 @@ impl TraceParent {
     }
 }
 
-/// The members of all `tracestate` lines that are passed on, in their order; none where one of them is broken: the tests of
-/// the W3C expect "the tracestate to be discarded" then.
+/// Returns the members of all `tracestate` lines that are passed on, in their order, or `None` if one is malformed: the tests
+/// of the W3C expect "the tracestate to be discarded" then.
 fn parse_tracestate<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for line in lines {
@@ -206,7 +199,7 @@ fn is_value(value: &str) -> bool {
     (1..=256).contains(&value.len()) && value.bytes().all(may) && !value.ends_with(' ')
 }
 
-/// `HEXDIGLC`: lower case alone.
+/// `HEXDIGLC`: lower case only.
 fn parse_hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number: u128, digit| {
         let digit = match digit {
@@ -306,7 +299,7 @@ mod tests {
             (vec!["a=b=c"], None),
             (vec!["a=é"], None),
             (vec![&*format!("a={}", "v".repeat(257))], None),
-            // The long one goes first, and then the last ones.
+            // The long member is removed first, then the last ones.
             (vec![&*format!("x={long},{}", filled(4))], Some(filled(4))),
             (vec![&*filled(6)], Some(filled(4))),
         ] {
