@@ -44,7 +44,7 @@ pub(super) struct ExplainRouteArgs {
     #[arg(long, short = 'X', default_value = "POST")]
     method: String,
 
-    /// Header of the request, such as 'origin: https://app.example.com'; may be repeated
+    /// Header of the request, such as `origin: https://app.example.com`; may be repeated
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
     headers: Vec<String>,
 

@@ -321,7 +321,7 @@ impl ProtoWriter<'_> {
     }
 }
 
-/// Converts a `binary` part of AG-UI 0.x to the document that the real encoder makes of it [`toProtoContentPart`].
+/// Converts a `binary` part of AG-UI 0.x to the document that the real encoder makes of it (`toProtoContentPart`).
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
     let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());

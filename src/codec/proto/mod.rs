@@ -86,7 +86,7 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Returns true if a role may have this form of `content` [`@ag-ui/proto`, `fromWireMessage`]. An unknown role may have
+/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`). An unknown role may have
 /// any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};

@@ -378,7 +378,7 @@ pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     }
 }
 
-/// "A string must always contain UTF-8 encoded text" [proto3].
+/// "A string must always contain UTF-8 encoded text" (proto3).
 pub(super) fn parse_utf8(bytes: &[u8]) -> Result<&str, MessageError> {
     std::str::from_utf8(bytes).map_err(|_| MessageError::Utf8)
 }
