@@ -127,11 +127,11 @@ fn format_text(explained: &RouteExplanation) -> String {
     let mut out = format!("{} {}\n", explained.method, explained.path);
     match &explained.outcome {
         ExplainedOutcome::Answered(what) => {
-            line(&mut out, "outcome", &format!("answered by the gateway itself: {what}"))
+            line(&mut out, "outcome", &format!("answered by the gateway itself: {what}"));
         }
         ExplainedOutcome::Passes(open) if open.is_empty() => line(&mut out, "outcome", "passes"),
         ExplainedOutcome::Passes(open) => {
-            line(&mut out, "outcome", &format!("passes, depending on {}", open.join("; ")))
+            line(&mut out, "outcome", &format!("passes, depending on {}", open.join("; ")));
         }
         ExplainedOutcome::Refused(refusal) => {
             line(&mut out, "outcome", &format!("refused with {} {}", refusal.status, refusal.code));

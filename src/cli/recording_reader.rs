@@ -168,7 +168,7 @@ impl RecordedEventReader {
                 }
             }
             None if self.line_progress == LineProgress::Empty && !ends && !rest_of_end => {
-                self.line_progress = LineProgress::Blanks
+                self.line_progress = LineProgress::Blanks;
             }
             _ => {}
         }

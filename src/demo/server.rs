@@ -304,7 +304,7 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let (close, closed) = oneshot::channel();
             let serving = tokio::spawn(serve(listener, router(DemoAgent::HaiBlocks, Duration::ZERO), async {
-                drop(closed.await)
+                drop(closed.await);
             }));
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = format!(

@@ -165,7 +165,7 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     for (key, value) in json::parse_members(&members[at].1).unwrap_or_default() {
         match (&key, value.text()) {
             (MemberKey::Other(name), Some(kind)) if name == CANONICAL_TYPE => {
-                found.canonical_type = Some(kind.into_owned())
+                found.canonical_type = Some(kind.into_owned());
             }
             (MemberKey::Other(name), _) if name == DISPLACED_VALUE => found.rest = Some(value.into_owned()),
             _ => found.canonical.push((owned_key(key), value.into_owned())),

@@ -34,8 +34,11 @@ pub struct Dialect {
     /// Names of the options in [`PeerDialect`](super::PeerDialect) that mean something here.
     pub option_names: &'static [&'static str],
     /// Makes what reads or writes the events of shape [`EventShape::Own`]; `None` where there are none.
-    pub(crate) adapter: Option<fn(&'static Dialect) -> Box<dyn DialectAdapter>>,
+    pub(crate) adapter: Option<NewAdapter>,
 }
+
+/// Creates the adapter of a dialect for one stream.
+pub(crate) type NewAdapter = fn(&'static Dialect) -> Box<dyn DialectAdapter>;
 
 /// Tables are the same only if they are one: there is no second copy of any.
 impl PartialEq for Dialect {

@@ -253,7 +253,7 @@ impl RunStateMachine {
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
         match (&mut *self, event.kind) {
             (RunStateMachine::Waiting | RunStateMachine::Ended(_), EventType::RunStarted) => {
-                *self = RunStateMachine::Active(OpenItems::default())
+                *self = RunStateMachine::Active(OpenItems::default());
             }
             // "First event must be 'RUN_STARTED'": RUN_ERROR is admitted too.
             (RunStateMachine::Waiting, EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
@@ -264,7 +264,7 @@ impl RunStateMachine {
             (RunStateMachine::Active(_), EventType::RunStarted) => return Err(RunViolation::AlreadyActive),
             (RunStateMachine::Active(_), EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
             (RunStateMachine::Active(open), EventType::RunFinished) if open.items.is_empty() => {
-                *self = RunStateMachine::Ended(RunEnding::Finished)
+                *self = RunStateMachine::Ended(RunEnding::Finished);
             }
             (RunStateMachine::Active(_), EventType::RunFinished) => return Err(RunViolation::StillOpen),
             (RunStateMachine::Active(open), kind) => {

@@ -149,7 +149,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
         }
         // A text that looks like stored blocks must not be taken for them on the way back.
         None if parse_blocks(&content).is_some() => {
-            canonical.push((MemberKey::Known(Field::Content), content.into_owned()))
+            canonical.push((MemberKey::Known(Field::Content), content.into_owned()));
         }
         None => {}
     }

@@ -77,14 +77,14 @@ impl FrameReader {
                 FrameDecoder::Sse(decoder) => match decoder.next(&mut bytes) {
                     sse::SseStep::More => return Ok(()),
                     sse::SseStep::Frame(frame) => {
-                        on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?
+                        on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?;
                     }
                     sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
                 },
                 FrameDecoder::Proto(decoder) => match decoder.next(&mut bytes) {
                     proto::ProtoStep::More => return Ok(()),
                     proto::ProtoStep::Event { text, dropped } => {
-                        on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?
+                        on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?;
                     }
                     // What has no name here and what is broken travel as what they are, as a malformed frame of SSE does.
                     proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
@@ -113,7 +113,7 @@ impl FrameReader {
             match decoder.finish() {
                 sse::SseStep::More => return Ok(()),
                 sse::SseStep::Frame(frame) => {
-                    on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?
+                    on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?;
                 }
                 sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
             }

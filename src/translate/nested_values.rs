@@ -71,7 +71,7 @@ fn check_object(members: &Members<'_>, record: &ObjectSchema) -> ClientVerdict {
             Some(ClientVerdict::Removed)
                 if member.presence == MemberPresence::Required && fate == ClientVerdict::Accepted =>
             {
-                fate = ClientVerdict::Removed
+                fate = ClientVerdict::Removed;
             }
             _ => {}
         }

@@ -274,7 +274,7 @@ impl EventReader {
             match dialect.carry_location {
                 CarryLocation::Metadata => parts.event.set(Field::Metadata, rest),
                 CarryLocation::Extra | CarryLocation::Native => {
-                    parts.extensions.push((carry::extension_key(home), rest))
+                    parts.extensions.push((carry::extension_key(home), rest));
                 }
             }
         }

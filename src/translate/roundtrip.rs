@@ -349,7 +349,7 @@ fn compare_value(
             if let Some((old, new)) = lists.filter(|(old, new)| old.len() == new.len()) {
                 for (at, (old, new)) in old.iter().zip(&new).enumerate() {
                     at_step(path, &at.to_string(), |path| {
-                        compare_value(path, old, Some(new), ExtraMembers::Forbidden, out)
+                        compare_value(path, old, Some(new), ExtraMembers::Forbidden, out);
                     });
                 }
                 return;

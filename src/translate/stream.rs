@@ -21,14 +21,14 @@ use std::sync::Arc;
 /// Translates the event stream of one run from the agent's dialect to the client's.
 ///
 /// ```
-/// use diglot::{codec::sse::Limits, dialect::{self, Side}, translate::{Ids, Stream}};
+/// use diglot::{codec::sse::SseLimits, dialect::{self, PeerDialect}, translate::{RunIds, Stream}};
 ///
-/// let side = |name| Side::new(dialect::by_name(name).expect("a dialect"));
-/// let mut stream = Stream::new(side("hai"), side("ag-ui"), Some(Ids::new("t1", "r1")), Limits::default());
+/// let side = |name| PeerDialect::new(dialect::find_by_name(name).expect("a dialect"));
+/// let mut stream = Stream::new(side("hai"), side("ag-ui"), Some(RunIds::new("t1", "r1")), SseLimits::default());
 /// let mut out = Vec::new();
 /// stream.push(b"data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n", 0, &mut out)?;
 /// assert!(String::from_utf8_lossy(&out).contains(r#""threadId":"t1","runId":"r1""#));
-/// # Ok::<(), diglot::translate::Fault>(())
+/// # Ok::<(), diglot::translate::StreamError>(())
 /// ```
 #[derive(Debug)]
 pub struct Stream {

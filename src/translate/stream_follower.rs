@@ -122,7 +122,7 @@ impl StreamFollower {
         let ours = said.map(|id| *id == **run);
         match (ours, &self.run_filter) {
             (Some(true), RunFilter::Undecided(run) | RunFilter::OtherRun(run)) => {
-                self.run_filter = RunFilter::OwnRun(run.clone())
+                self.run_filter = RunFilter::OwnRun(run.clone());
             }
             (Some(false), RunFilter::Undecided(run)) => self.run_filter = RunFilter::OtherRun(run.clone()),
             _ => {}

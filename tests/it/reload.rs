@@ -272,7 +272,7 @@ async fn accepts_admin_commands_on_its_socket() {
     };
     let (config, folder_name) = (file.to_str().expect("UTF-8"), run_dir.to_str().expect("UTF-8"));
     let (code, _, stderr) = said(&["reload", "--config", config]);
-    assert!(code == Some(69) && stderr.contains("no gateway"), "{stderr}");
+    assert!(code == Some(69) && stderr.contains("cannot connect to a gateway"), "{stderr}");
 
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
     let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;

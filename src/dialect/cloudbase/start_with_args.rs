@@ -54,7 +54,7 @@ impl DialectAdapter for CloudbaseAdapter {
         emit(more);
     }
 
-    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, mut event: Event<'a>, _: Option<&'static str>) -> ReleasedEvents<'a> {
         let dialect = self.dialect.name;
         let in_start = has_start_note(&event, dialect);
         let Some(mut start) = self.pending_start.take() else {
@@ -71,7 +71,7 @@ impl DialectAdapter for CloudbaseAdapter {
                 .zip(event.get(Field::ToolCallId))
                 .is_some_and(|(one, other)| one.is_same(other));
         if !fits {
-            let released = self.buffer(event, canonical_type);
+            let released = self.buffer(event, None);
             debug_assert!(released.earlier.is_empty(), "nothing waits any more");
             return ReleasedEvents { earlier: vec![start], ..released };
         }

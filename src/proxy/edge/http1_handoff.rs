@@ -304,7 +304,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
         match (&mut *self.handoff.state(), &wrote) {
             (HandoffState::Captured { written, .. }, Poll::Ready(Ok(count))) => {
-                written.extend_from_slice(&bytes[..*count])
+                written.extend_from_slice(&bytes[..*count]);
             }
             (state @ HandoffState::Idle, Poll::Pending) => *state = HandoffState::Flushing,
             _ => {}
@@ -371,7 +371,7 @@ where
                     // Aborted: closing without a last chunk shows that to the client.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
                     Poll::Ready(None) => {
-                        *write_state = RawWriteState::FinalChunk(Http1Chunk::final_chunk(framing.is_chunked()))
+                        *write_state = RawWriteState::FinalChunk(Http1Chunk::final_chunk(framing.is_chunked()));
                     }
                     Poll::Pending => {
                         let _ = Pin::new(io).poll_flush(cx)?;

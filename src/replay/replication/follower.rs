@@ -286,7 +286,7 @@ impl RunFollower {
                 match self.check_owner().await {
                     Ok(true) => owner_seen = Instant::now(),
                     Ok(false) if owner_seen.elapsed() > OWNER_LOST_AFTER && matches!(read, Ok(ReadStatus::Open)) => {
-                        self.end_orphaned().await
+                        self.end_orphaned().await;
                     }
                     Ok(false) => {}
                     // Without Redis the owner may be alive.

@@ -229,7 +229,7 @@ mod tests {
         {
             assert_eq!(ReplicaMessage::parse(message.to_string().as_bytes()), Some(message));
         }
-        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", hex::encode(&key))] {
+        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", hex::encode(key))] {
             assert_eq!(ReplicaMessage::parse(text.as_bytes()), None, "{text}");
         }
     }

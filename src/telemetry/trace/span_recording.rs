@@ -140,7 +140,7 @@ impl SpanRecording {
             RunOutcome::Finished | RunOutcome::Cancelled => {}
             // Not a failure of the gateway or the agent: the client left, or its credential expired.
             RunOutcome::ClientGone | RunOutcome::Unread | RunOutcome::Expired => {
-                span.set_attribute(attribute("error.type", code))
+                span.set_attribute(attribute("error.type", code));
             }
             RunOutcome::AgentError
             | RunOutcome::UpstreamError

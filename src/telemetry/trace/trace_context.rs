@@ -132,7 +132,7 @@ impl TraceContext {
     }
 
     /// Formats a `traceparent` of "the highest version of the specification known to the implementation".
-    pub(super) fn to_header(&self) -> Option<HeaderValue> {
+    pub(super) fn to_header(self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)).ok()
     }
 }

@@ -43,10 +43,10 @@ use recap_state::RecapState;
 /// The state of a run, folded from the frames sent to its client.
 ///
 /// ```
-/// use diglot::{dialect::{self, Side}, translate::{Ids, recap::Recap}};
+/// use diglot::{dialect::{self, PeerDialect}, translate::{RunIds, recap::Recap}};
 ///
-/// let client = Side::new(dialect::by_name("ag-ui").expect("a dialect"));
-/// let mut recap = Recap::new(client, &Ids::new("t", "r"), Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into()));
+/// let client = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
+/// let mut recap = Recap::new(client, &RunIds::new("t", "r"), Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into()));
 /// recap.push(b"id: k-1\ndata: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
 /// let mut out = Vec::new();
 /// recap.prelude(0, Some("k-1"), &mut out);
@@ -189,7 +189,7 @@ impl Recap {
             EventType::StateSnapshot => self.state.set_snapshot(row, &event),
             EventType::StateDelta => self.state.add_change(&event, RecapFrame::verbatim(&wire, data)),
             _ if !self.is_in_snapshot(row) => {
-                push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client))
+                push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client));
             }
             EventType::MessagesSnapshot => {
                 let unchanged = self.messages.replace(&event, self.client);

@@ -109,7 +109,7 @@ impl RecapMessage {
         match &self.content {
             MessageContent::None => {}
             MessageContent::Text(text) => {
-                members.push((MemberKey::Known(Field::Content), Json::from_trusted(format!("\"{text}\""))))
+                members.push((MemberKey::Known(Field::Content), Json::from_trusted(format!("\"{text}\""))));
             }
             MessageContent::Value(value) => members.push((MemberKey::Known(Field::Content), value.as_borrowed())),
         }

@@ -53,9 +53,9 @@ impl VerifySummary {
 /// Verifies one stream, piece by piece.
 ///
 /// ```
-/// use diglot::{dialect::{self, Side}, translate::verify::Verifier};
+/// use diglot::{dialect::{self, PeerDialect}, translate::verify::Verifier};
 ///
-/// let mut verifier = Verifier::new(Side::new(dialect::by_name("ag-ui").expect("a dialect")));
+/// let mut verifier = Verifier::new(PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect")));
 /// let mut findings = Vec::new();
 /// verifier.push(b"data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n", &mut findings);
 /// verifier.finish(&mut findings);

@@ -43,7 +43,7 @@ pub(super) fn check_event(event: &mut Event<'_>, problems: &mut Vec<VerifyProble
         MemberKey::Known(field) => walk.check_slot(kind, *field, value),
         MemberKey::Other(name) => {
             walk.with_path(name, |walk| {
-                walk.report(Rule::UnknownMember, format!("{} has no such member", kind.wire()))
+                walk.report(Rule::UnknownMember, format!("{} has no such member", kind.wire()));
             });
             false
         }
@@ -58,7 +58,7 @@ impl ValueChecker<'_> {
     fn check_slot(&mut self, kind: EventType, field: Field, value: &Json<'_>) -> bool {
         let Some(slot) = kind.slot(field) else {
             self.with_path(field.camel(), |walk| {
-                walk.report(Rule::UnknownMember, format!("{} has no such member", kind.wire()))
+                walk.report(Rule::UnknownMember, format!("{} has no such member", kind.wire()));
             });
             return false;
         };
@@ -168,7 +168,7 @@ impl ValueChecker<'_> {
                 }
                 None if record.is_open => {}
                 None => self.with_path(name, |walk| {
-                    walk.report(Rule::UnknownMember, "the schema has no such member".to_owned())
+                    walk.report(Rule::UnknownMember, "the schema has no such member".to_owned());
                 }),
             }
         }

@@ -42,7 +42,7 @@ impl EventWriter {
                 self.write_row(label, row, said, to);
             }
             (Some(content), None) if event.kind.is_reasoning() => {
-                self.write_reasoning(content, event, canonical_type, to)
+                self.write_reasoning(content, event, canonical_type, to);
             }
             (_, None) if EventWriter::has_fallback(event.kind) => self.write_fallback(event, to),
             (_, None) => self.write_as_custom(event, to),
@@ -253,7 +253,7 @@ impl EventWriter {
                     let rest = rest.map(|rest| (MemberKey::Known(Field::Metadata), rest));
                     match self.peer.dialect.carry_location {
                         CarryLocation::Metadata => {
-                            said.extensions.extend(rest.map(|(key, rest)| (key, rest.into_owned())))
+                            said.extensions.extend(rest.map(|(key, rest)| (key, rest.into_owned())));
                         }
                         CarryLocation::Extra | CarryLocation::Native => said.canonical.extend(rest),
                     }

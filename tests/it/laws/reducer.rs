@@ -225,7 +225,7 @@ impl ReducerClient {
             "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START" => self.start(kind, event),
             "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" => self.content(event),
             "TEXT_MESSAGE_END" | "REASONING_MESSAGE_END" => {
-                self.merge_metadata(&event_member(event, "messageId"), event)
+                self.merge_metadata(&event_member(event, "messageId"), event);
             }
             "REASONING_START" | "REASONING_END" => {}
             "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" | "TOOL_CALL_CHUNK" => self.chunk(kind, event),
