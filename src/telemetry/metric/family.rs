@@ -48,7 +48,7 @@ impl<M> Clone for Family<M> {
 
 impl<M: MetricCell> Family<M> {
     /// # Errors
-    /// When another metric has its name, or Prometheus does not allow the name; a test checks both.
+    /// Returns an error if another metric has its name or Prometheus does not allow the name; a test checks both.
     pub(super) fn register(metric: MetricSpec, registry: &Registry) -> prometheus::Result<Self> {
         let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
         let mut order: Vec<_> = (0..names.len()).collect();

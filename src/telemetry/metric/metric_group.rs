@@ -1,4 +1,4 @@
-//! How a row of the table becomes a metric: its series, the handle that call sites count with, and its entry in the catalogue.
+//! Turns a row of the table into a metric: its series, the handle of call sites, and its entry in the catalogue.
 
 use super::catalogue::MetricSpec;
 use super::cell::MetricCell;
@@ -14,7 +14,7 @@ pub(super) struct Registrar {
 
 impl Registrar {
     /// # Errors
-    /// When another row has the same name; a test checks that none has.
+    /// Returns an error if another row has the same name; a test checks that none has.
     pub(super) fn register<M: MetricCell>(&mut self, metric: MetricSpec) -> Result<Family<M>> {
         let family = Family::register(metric, &self.registry)?;
         self.families.push(Box::new(family.clone()));

@@ -11,7 +11,6 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("config", 227),
     ("dialect", 17),
     ("proxy", 3),
-    ("telemetry", 33),
     ("translate", 123),
 ];
 
