@@ -58,7 +58,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
     let certified = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
         Error::InconsistentKeys(_) => CertificateError::Key("this is the key of another certificate".to_owned()),
         Error::InvalidCertificate(_) => CertificateError::Cert("the certificate cannot be read".to_owned()),
-        _ => CertificateError::Key("this private key is of a kind that TLS cannot use".to_owned()),
+        _ => CertificateError::Key("TLS does not support this kind of private key".to_owned()),
     })?;
     Ok(CertificatePair { certified, not_after })
 }
@@ -70,7 +70,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
 pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem).map_err(|error| error.to_string())? {
-        roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
+        roots.add(certificate).map_err(|_| "a certificate in this file is not that of an authority".to_owned())?;
     }
     Ok(roots)
 }

@@ -19,7 +19,7 @@ pub(super) fn is_route_key_at_top(key: &str, at: &[PathStep]) -> bool {
 /// Where a key belongs that is unknown where it stands, in words.
 pub(super) fn suggest_location(key: &str, at: &[PathStep]) -> Option<&'static str> {
     const OF_ROUTE: &str =
-        "it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that";
+        "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
     let is_top = at.len() == 1;
     let is_in_route = matches!(at, [PathStep::Key(routes), PathStep::Index(_), PathStep::Key(_)] if routes == "routes");
     let homes = [

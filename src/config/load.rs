@@ -190,7 +190,7 @@ pub(super) fn strip_bom(text: &str) -> &str {
 fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, ConfigProblems> {
     std::str::from_utf8(bytes).map_err(|error| {
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        unreadable(name, format!("is not UTF-8: line {line} holds other bytes"))
+        unreadable(name, format!("is not UTF-8: line {line} contains invalid bytes"))
     })
 }
 

@@ -167,6 +167,6 @@ pub(crate) struct TimeoutsConfig {
     pub(crate) first_event: Option<Duration>,
     /// Between two pieces of a response that has begun.
     pub(crate) idle: Duration,
-    /// From the answer to the POST to the GET of the events.
+    /// From the response to the POST to the GET of the events.
     pub(crate) reader: Duration,
 }

@@ -215,7 +215,7 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
         words.join(between)
     };
     match nearest(word, known).as_slice() {
-        [] => format!("known here: {}", listed(known, ", ")),
+        [] => format!("use one of: {}", listed(known, ", ")),
         meant => format!("did you mean {}?", listed(meant, " or ")),
     }
 }
@@ -325,7 +325,7 @@ mod tests {
         }
         assert_eq!(did_you_mean("nath", &["name", "path", "math"]), "did you mean `math` or `path`?");
         for word in ["x", "ab", "upstream", "路径"] {
-            assert_eq!(did_you_mean(word, &known), "known here: `name`, `path`, `client`, `keep_alive`", "{word}");
+            assert_eq!(did_you_mean(word, &known), "use one of: `name`, `path`, `client`, `keep_alive`", "{word}");
         }
     }
 

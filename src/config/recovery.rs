@@ -37,7 +37,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options
         Ok(outline) if is_manifest(&outline) => {
             let kind = outline.find(&[PathStep::Key("kind".to_owned())]).and_then(|place| place.key);
             let message = "this is a Kubernetes manifest, not a configuration";
-            let hint = "check what stands below `data`, in a file of its own";
+            let hint = "check the configuration below `data` as a separate file";
             none(vec![ConfigProblem::for_file(name, message).with_location("", kind, text).with_hint(hint)])
         }
         Ok(outline) => {

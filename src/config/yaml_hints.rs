@@ -90,7 +90,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');
     is_value.then(|| YamlHint {
         position: SourcePosition { column: begin.column + char_count(value) - char_count(value.trim_start()), ..begin },
-        message: "there is no value here".to_owned(),
+        message: "the value is missing".to_owned(),
         hint: "`#` begins a comment; quote a value that begins with it".to_owned(),
         may_hold_secret: false,
     })
@@ -105,7 +105,7 @@ fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHi
     }
     let column = char_count(line.indentation().split('\t').next().unwrap_or_default()) + 1;
     let position = SourcePosition { line: line.number, column };
-    let hint = "indent with spaces; YAML takes no tabs".to_owned();
+    let hint = "indent with spaces; YAML does not allow tabs".to_owned();
     Some(YamlHint { position, message: message.to_owned(), hint, may_hold_secret: false })
 }
 
@@ -154,8 +154,8 @@ impl<'t> YamlLine<'t> {
         let example = if key == "client" { "ag-ui" } else { "…" };
         Some(YamlHint {
             position: SourcePosition { line: self.number, column: char_count(self.text) - char_count(entry) + 1 },
-            message: format!("there is no `: ` behind `{key}`"),
-            hint: format!("write `{key}: {example}`: a colon and a blank"),
+            message: format!("there is no `: ` after `{key}`"),
+            hint: format!("write `{key}: {example}`: a colon and a space"),
             may_hold_secret: is_secret_path(key),
         })
     }
@@ -166,8 +166,8 @@ impl<'t> YamlLine<'t> {
         let key = entry.split(':').next().filter(|key| is_known_key(key))?;
         Some(YamlHint {
             position: SourcePosition { line: self.number, column: self.column() },
-            message: format!("this is no entry of a list: there is no blank between `-` and `{key}`"),
-            hint: format!("write `- {key}: …`: a blank behind the dash"),
+            message: format!("this is not a list entry: there is no space between `-` and `{key}`"),
+            hint: format!("write `- {key}: …`: a space after the dash"),
             may_hold_secret: is_secret_path(key),
         })
     }

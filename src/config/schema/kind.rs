@@ -101,7 +101,7 @@ scalars! {
     Path "path": ["string"], "/.*";
     /// A path that begins with `/`, with `{thread_id}` in it.
     EventsPath "path-of-events" [redacted redact_url]: ["string"], r"/.*\{thread_id\}.*";
-    /// The name of a file. A relative one starts at the folder of the configuration.
+    /// The name of a file. A relative one starts at the directory of the configuration.
     FileName "file": SCALAR_TYPES, "";
     /// An `http` or `https` URL.
     Url "url" [redacted redact_url]: ["string"], "[hH][tT][tT][pP][sS]?://.+";
