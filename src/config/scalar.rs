@@ -1,4 +1,4 @@
-//! What one scalar may be: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
+//! Parses single scalars: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
 //!
 //! A fault completes a sentence whose subject is the value as it was written: "`8MB`" + "is not a size". Its words are
 //! fixed, so that they cannot repeat a value that came from a variable; only `suggestion` is made from the value, and
@@ -30,14 +30,14 @@ const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The longest route name, in bytes: it is repeated in every series of metrics and every log line.
 const MAX_NAME: usize = 128;
 
-/// Why a text is not what it should be.
+/// The reason why a text is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ScalarError {
     /// The rest of the sentence that the value begins.
     pub(super) predicate: &'static str,
     /// The way out, in general.
     pub(super) hint: &'static str,
-    /// What was probably meant, made from the value.
+    /// The probable intention, derived from the value.
     pub(super) suggestion: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
     }
 }
 
-/// How many: a whole number, not zero.
+/// Parses a whole number greater than zero.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     const HINT: &str = "write a whole number of at least 1";
     match text.parse::<usize>().map(NonZeroUsize::new) {
@@ -125,7 +125,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
     }
 }
 
-/// What becomes of a run that nobody listens to: `abort`, or `continue for` a duration.
+/// Parses the policy for a run without clients: `abort`, or `continue for` a duration.
 pub(super) fn parse_on_disconnect(text: &str) -> Result<OnDisconnect, ScalarError> {
     const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
     if text == "abort" {
@@ -257,7 +257,7 @@ pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError>
     if plain.contains(['{', '}']) {
         return Err(ScalarError::new("must contain `{thread_id}` once and no other placeholder", EXAMPLE));
     }
-    // What is not the place is a path like any other.
+    // The rest is an ordinary path.
     parse_path(&plain).map_err(|fault| ScalarError { suggestion: None, ..fault })?;
     let whole = text.split('/').any(|segment| segment == PLACEHOLDER);
     match PathTemplate::parse(text) {

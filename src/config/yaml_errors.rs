@@ -1,4 +1,4 @@
-//! What is said of the YAML reader's errors: in words of keys and values, with the way out.
+//! Messages for the YAML reader's errors, in terms of keys and values, with hints.
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
@@ -88,7 +88,7 @@ pub(super) fn explain_unknown_key(
     };
     let problem = ConfigProblem::for_file(name, format!("unknown key `{field}`"));
     let problem = problem.with_location(&format_path(&failed.path.path_steps), position, text).with_hint(hint);
-    // What it holds may be a secret, unless it is known to be the key of something else.
+    // Its value may be a secret, unless the key is known to belong elsewhere.
     let is_harmless = (location_hint.is_some() && !is_secret_path(field))
         || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
     if is_harmless && !is_secret_path(&failed.path.corrected_path) { problem } else { problem.without_excerpt() }
@@ -135,7 +135,7 @@ fn describe(error: &Error, path: &str, place: Option<&NodeLocation>) -> (String,
     }
 }
 
-/// What the operator probably meant by what the reader cannot make sense of.
+/// Returns a hint about the probable cause of a syntax error.
 fn find_hint(
     error: &Error,
     text: &str,
@@ -177,7 +177,7 @@ fn describe_shape(expected: &str, found: &str, path: &str) -> (String, Option<St
     (format!("expected {shape}, found {found}"), Some(hint.to_owned()))
 }
 
-/// What usually lies behind the reader's message.
+/// Returns a hint about the usual cause of the reader's message.
 fn syntax_hint(message: &str) -> Option<String> {
     const HINTS: &[(&str, &str)] = &[
         (

@@ -1,4 +1,4 @@
-//! Who may call a route, how often and how much.
+//! Checks a route's access rules, rate limits and run limits.
 
 use std::num::NonZeroUsize;
 
@@ -130,7 +130,6 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Which rate limits a route has.
     fn resolve_rate_limits(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<usize>> {
         let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
         let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
@@ -282,7 +281,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// What stands before the content of a file, with the blanks at its end.
+    /// Reads the prefix of a file's content, including the spaces at its end.
     fn read_prefix(&mut self, written: &Scalar<kind::FieldPrefix>, path: &str) -> Option<String> {
         let prefix = written.value.expose_secret();
         let blanks = &prefix[prefix.trim_end().len()..];

@@ -1,4 +1,4 @@
-//! Whom the gateway believes: issuers of tokens, lists of API keys, proxies.
+//! Checks the accepted issuers of tokens, lists of API keys and proxies.
 
 use http::HeaderName;
 
@@ -12,33 +12,30 @@ use crate::config::problem::{did_you_mean, nearest};
 use crate::config::schema::kind::{self, OpenKind};
 use crate::config::{scalar, yaml_hints};
 
-/// What routes write for "anybody".
+/// The value of a route's `auth` that allows calls without a credential.
 pub(super) const NONE: &str = "none";
 
 /// An issuer or a list of API keys, as routes see it.
 pub(super) struct AuthMethodRef {
     pub(super) name: String,
-    /// Where its keys come in; `None` for tokens.
+    /// The header of its keys; `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
-    /// Whether it is a list of API keys.
     pub(super) is_keys: bool,
-    /// Whether one of its callers may be of a tenant. The keys of a file change without a check.
+    /// Set if one of its callers may have a tenant. The keys of a file change without a check.
     pub(super) has_tenants: bool,
 }
 
-/// Whose keys an issuer signs with.
 struct ResolvedIssuerKeys {
     keys: IssuerKeysConfig,
     /// The length of a secret, in bytes.
     secret_length: Option<usize>,
-    /// What stands in the file of keys.
+    /// The content of the key file.
     content: Vec<u8>,
-    /// Where it is written.
     position: Option<SourcePosition>,
     path: String,
 }
 
-/// What is collected from issuers and lists, to be told apart.
+/// Values of issuers and lists that must be unique.
 #[derive(Default)]
 struct AuthNames {
     names: Vec<LocatedValue<String>>,
@@ -170,7 +167,7 @@ impl ConfigChecker<'_> {
         collect_values(list)
     }
 
-    /// Where the keys of an issuer are: one place, or found by discovery.
+    /// Checks the source of an issuer's keys: one key, or discovery.
     fn check_issuer_keys(&mut self, issuer: &file::IssuerSpec, at: &str) -> Option<ResolvedIssuerKeys> {
         const KEYS: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "secret_file", "secret"];
         if KEYS.iter().any(|key| self.is_skipped(&format!("{at}.{key}"))) {
@@ -225,7 +222,7 @@ impl ConfigChecker<'_> {
         Some(ResolvedIssuerKeys { keys, secret_length, content, position: place, path })
     }
 
-    /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
+    /// Checks that the public keys in its file fit these algorithms. The length of a secret is checked elsewhere.
     fn check_key_algorithms(
         &mut self,
         issuer: &file::IssuerSpec,
@@ -246,7 +243,7 @@ impl ConfigChecker<'_> {
         false
     }
 
-    /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
+    /// Checks the accepted algorithms: of one family with its keys, and no stronger than its secret.
     fn check_algorithms(
         &mut self,
         issuer: &file::IssuerSpec,
@@ -425,7 +422,7 @@ impl ConfigChecker<'_> {
     ) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = written else {
-            // Whom it would believe is not known then.
+            // The accepted credentials are unknown then.
             return (!self.is_skipped(at) && !self.kinds_with_unnamed.contains(&ReferenceKind::Method)).then_some(all);
         };
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();

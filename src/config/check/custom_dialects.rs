@@ -288,7 +288,7 @@ fn find_collision(
     events.chain(message).chain(request).next()
 }
 
-/// Whether a name is that of a member without which an event is none, or of the place of what is carried.
+/// Returns whether a name is that of a required member of events, or of the member that carries other values.
 fn is_required_member(name: &str, fields: &[(Field, String)]) -> bool {
     let required = EventType::ALL.iter().flat_map(|kind| kind.all_slots()).filter(|slot| slot.required);
     CARRIER_MEMBERS.contains(&name)

@@ -1,6 +1,6 @@
-//! What is no mistake and probably not meant: it can be run on, and an operator would rather hear of it.
+//! Warnings: valid settings that are probably unintended.
 //!
-//! Each of these can be mended, or said to be meant, in the file: whoever checks with `--strict` gets by without any.
+//! Each can be fixed, or marked as intended, in the file, so that `check --strict` passes.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -205,7 +205,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Whether other machines may reach a listener without a certificate of theirs.
+/// Returns whether other machines can reach a listener without a client certificate.
 fn is_open(listen: &ListenerConfig) -> bool {
     let shows_certificate =
         listen.tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
@@ -216,13 +216,14 @@ fn is_in_clear(text: &str) -> bool {
     !text.contains("${")
 }
 
-/// Whether the field of a request carries a credential, by its name.
+/// Returns whether a request header carries a credential, by its name.
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "cookie", "key", "password", "secret", "token"].iter().any(|part| name.contains(part))
 }
 
-/// Whether others may hear what is said to an agent: it speaks without TLS, and is neither on this machine nor, by its
+/// Returns whether requests to an agent can be read on the network: it does not use TLS, and is neither on this
+/// machine nor, by its
 /// address or name, on a private network.
 fn is_sent_in_clear(upstream: &UpstreamConfig) -> bool {
     let UpstreamAddress::Host { tls: false, host, .. } = &upstream.address else { return false };

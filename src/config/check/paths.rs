@@ -4,7 +4,7 @@ use super::{ConfigChecker, LocatedValue, position, quote_names};
 use crate::config::{PathTemplate, file, scalar};
 use crate::dialect::{self, PeerDialect};
 
-/// What tells routes apart: no two may have one of these in common.
+/// The distinguishing values of routes, which must be unique.
 #[derive(Default)]
 pub(super) struct RouteIdentifiers {
     pub(crate) paths: Vec<LocatedValue<String>>,
@@ -45,7 +45,7 @@ impl ConfigChecker<'_> {
         self.check_run_paths(labels);
     }
 
-    /// Where clients of the route find their events, if it has such a path.
+    /// Checks the path where clients of the route GET their events, if it has one.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn check_events_path(
         &mut self,

@@ -1,4 +1,4 @@
-//! What clients and agents speak: dialects and their options.
+//! Checks the dialects of clients and agents and their options.
 
 use super::{ConfigChecker, ReferenceKind, SourcePosition, position, quote_names};
 use crate::config::file::{self, PeerDialectMapping, Scalar};
@@ -72,7 +72,7 @@ impl ConfigChecker<'_> {
         all.and(side)
     }
 
-    /// Whether the dialect has an option; notes it where it is written otherwise.
+    /// Returns whether the dialect has an option; reports an option that it does not have.
     pub(super) fn has_option(
         &mut self,
         dialect: &'static Dialect,
@@ -91,7 +91,7 @@ impl ConfigChecker<'_> {
         has
     }
 
-    /// What a choice of an option sets.
+    /// Reads the choice of an option.
     fn read_option(
         &mut self,
         dialect: &'static Dialect,

@@ -1,4 +1,4 @@
-//! How the process lives and ends.
+//! Checks the settings for drain, upgrade and the control socket.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ impl ConfigChecker<'_> {
         let upgrade_timeout = self.read_value(&file.upgrade_timeout, "upgrade_timeout", scalar::parse_duration_or_zero);
         let run_dir = file.run_dir.as_ref().map(|written| {
             let folder = self.check_run_dir(written)?;
-            // What is not there is made.
+            // A missing directory is created.
             if folder.metadata().is_ok_and(|found| !found.is_dir()) {
                 let hint = "name a directory for the sockets; it is created if it does not exist";
                 self.report_error("run_dir", position(written.defined), "this is a file, not a directory", hint);

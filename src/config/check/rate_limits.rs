@@ -1,4 +1,4 @@
-//! How often callers may call: rate limits, and where replicas count together.
+//! Checks rate limits, and the Redis through which replicas share them.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::{enum_values, scalar};
 pub(super) struct RateLimitRef {
     /// `None` where it could not be read, which was noted there.
     pub(super) name: Option<String>,
-    /// What of it has to know who calls.
+    /// The part of it that depends on the caller's identity.
     pub(super) caller_dependency: Option<&'static str>,
 }
 

@@ -33,7 +33,7 @@ impl ConfigChecker<'_> {
         Some(ReplayConfig { runs: runs?, bytes, run_bytes, age: age?, store: store? })
     }
 
-    /// What becomes of a run that nobody listens to. Where it goes on it is found below the route's path, which no other
+    /// Checks the policy for a run without clients. If it continues, it is served below the route's path, which no other
     /// route may have.
     pub(super) fn check_on_disconnect(
         &mut self,

@@ -26,7 +26,7 @@ impl ConfigChecker<'_> {
                 let hint = format!("set it where Diglot is started: `{name}`");
                 (format!("the environment variable `{name}` is not set"), hint)
             }
-            // What stands between the braces may be a piece of the secret.
+            // The text between the braces may be part of the secret.
             Err(SubstitutionError::Unclosed | SubstitutionError::Malformed(_)) => {
                 ("`${` in the value is not followed by a valid variable name".to_owned(), REFERENCE_HINT.to_owned())
             }

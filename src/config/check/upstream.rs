@@ -68,7 +68,7 @@ impl ConfigChecker<'_> {
         Some(url)
     }
 
-    /// What TLS connections of the route are made with. `encrypted` says whether any is.
+    /// Checks the TLS settings of the route. `encrypted` is set if any connection uses TLS.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn check_upstream_tls(
         &mut self,

@@ -131,7 +131,7 @@ impl ConfigChecker<'_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        // What became of a value that was left out is no mistake of its own.
+        // The consequences of a skipped value are not mistakes of their own.
         if !self.is_skipped(path) {
             self.problems.push(self.build_problem(path, position, message, hint));
         }
@@ -238,7 +238,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// How a message names a value: the text of the file, never what a variable holds.
+/// Quotes a value for a message: the text of the file, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
     if may_hold_password(written) {

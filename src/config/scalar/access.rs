@@ -82,7 +82,7 @@ pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, Scalar
         .with_suggestion(meant.map(|known| known.name().to_owned())))
 }
 
-/// What `typ` of a token may say: lower case, without `application/`.
+/// Parses an accepted `typ` of tokens: lower case, without `application/`.
 pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarError> {
     // RFC 7515 §4.1.9: media types, compared without regard to case; "application/" may be left out.
     let lower = text.to_ascii_lowercase();
@@ -93,7 +93,7 @@ pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarEr
     Ok(short.to_owned())
 }
 
-/// How far the clock of an issuer may be off.
+/// Parses the tolerated clock skew of an issuer.
 pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         leeway if leeway <= Duration::from_secs(60) => Ok(leeway),
@@ -112,7 +112,7 @@ pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// How long a browser may keep the answer to a preflight.
+/// Time that a browser may cache the response to a preflight.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         age if age <= Duration::from_secs(24 * 3600) => Ok(age),
@@ -120,7 +120,7 @@ pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarErr
     }
 }
 
-/// How long the shared quota may be waited for: each request waits with it.
+/// Parses the timeout for the shared quota, which delays each request.
 pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         deadline if deadline <= Duration::from_secs(1) => Ok(deadline),
@@ -131,7 +131,6 @@ pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarEr
     }
 }
 
-/// How many requests.
 pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, ScalarError> {
     const HINT: &str = "write a whole number from 1 to 4294967295";
     match text.parse().map(NonZeroU32::new) {
@@ -141,13 +140,11 @@ pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, S
     }
 }
 
-/// How many events.
 pub(in crate::config) fn parse_event_count(text: &str) -> Result<NonZeroU64, ScalarError> {
     let count = super::parse_count(text)?;
     NonZeroU64::try_from(count).map_err(|_| ScalarError::new("is not a number", "write a whole number of at least 1"))
 }
 
-/// How many bytes.
 pub(in crate::config) fn parse_byte_count(text: &str) -> Result<NonZeroU64, ScalarError> {
     let bytes = u64::try_from(parse_size(text)?).ok().and_then(NonZeroU64::new);
     bytes.ok_or(ScalarError::new("is not a size", "write a size of at least one byte"))
@@ -224,7 +221,7 @@ pub(in crate::config) fn parse_set_field(text: &str) -> Result<HeaderName, Scala
     reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
-/// Whose requests a rate limit counts together.
+/// The key by which a rate limit counts requests.
 pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey, ScalarError> {
     const HINT: &str = "write `caller`, `tenant`, `claim:<name>`, `address`, `header:<name>` or `route`";
     if let Some((_, key)) = enum_values::LIMIT_KEY.iter().find(|(word, _)| *word == text) {

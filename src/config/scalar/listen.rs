@@ -6,7 +6,7 @@ use super::{ScalarError, parse_network, parse_socket_address};
 use crate::config::access::TrustedProxy;
 use crate::config::listen::ListenAddress;
 
-/// What stands in front of the path of a Unix socket.
+/// The prefix of the path of a Unix socket.
 const UNIX_PREFIX: &str = "unix:";
 
 /// The permissions of a Unix socket that says nothing else: whoever runs Diglot, and its group.
@@ -15,7 +15,7 @@ pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 /// The longest path of a Unix socket: 108 bytes [unix(7)], the last of them NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Where to listen. A Unix socket has the default permissions.
+/// Parses the address of a listener. A Unix socket gets the default permissions.
 pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddress, ScalarError> {
     let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {

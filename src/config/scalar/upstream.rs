@@ -9,11 +9,11 @@ use http::Uri;
 use super::{ScalarError, parse_host_and_port};
 use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 
-/// What the field of a Unix socket's address holds, in bytes, less the NUL at its end (unix(7): `sun_path`, 108 on Linux;
+/// The longest path of a Unix socket, in bytes, without the NUL at its end (unix(7): `sun_path`, 108 on Linux;
 /// 104 elsewhere).
 const MAX_SOCKET: usize = 103;
 
-/// Where an agent is: an `http` or `https` URL, or a Unix socket.
+/// Parses the address of an agent: an `http` or `https` URL, or a Unix socket.
 pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
     if let Some(rest) = text.strip_prefix("unix:") {
@@ -67,7 +67,7 @@ fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     Ok(upstream)
 }
 
-/// Whether a text can be sent in a request line.
+/// Rejects a text that cannot be sent in a request line.
 fn check_sendable(text: &str) -> Result<(), ScalarError> {
     if text.contains('#') {
         return Err(ScalarError::new("has a fragment, which is never sent", "remove `#` and everything after it"));
@@ -112,7 +112,7 @@ pub(in crate::config) fn parse_server_name(text: &str) -> Result<String, ScalarE
     }
 }
 
-/// What a health check asks for.
+/// Parses the path that a health check requests.
 pub(in crate::config) fn parse_health_path(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write a path such as `/healthz`; it is requested from each upstream";
     check_sendable(text)?;

@@ -41,7 +41,7 @@ pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String,
     }
 }
 
-/// Where something is fetched from that the gateway believes: https, or http on loopback.
+/// Parses the URL of a trusted resource: https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
     let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
         return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
@@ -138,7 +138,7 @@ pub(in crate::config) struct RedisUrl {
 }
 
 impl RedisUrl {
-    /// Whether a password stands in it.
+    /// Returns whether it contains a password.
     pub(in crate::config) fn has_password(&self) -> bool {
         self.password.is_some()
     }
@@ -167,7 +167,7 @@ impl RedisUrl {
     }
 }
 
-/// Where a Redis or Valkey is.
+/// Parses the URL of a Redis or Valkey server.
 pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS";
     const SCHEMES: &[(&str, &str)] = &[("redis://", "redis"), ("rediss://", "rediss")];

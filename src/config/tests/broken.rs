@@ -1,4 +1,4 @@
-//! What an operator may get wrong, and what is then said: the cause, the file, the problems without their excerpts.
+//! Mistakes of operators and their problems: the cause, the file, the problems without their excerpts.
 //!
 //! A file without `routes` gets [`super::ROUTE`] behind it. The first newline of a text is left out of it, so that its
 //! lines can be counted from 1.

@@ -1,4 +1,4 @@
-//! What an operator may get wrong about callers; the form is that of [`super::broken`].
+//! Mistakes in the keys about callers, in the form of [`super::broken`].
 
 /// `(cause, file, what is said)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[

@@ -1,4 +1,4 @@
-//! What becomes of what is written about callers, and of the files that it names.
+//! Tests for the keys about callers, and the files that they name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl Folder {
         from_path(&path)
     }
 
-    /// What is said, with `DIR` for the folder.
+    /// Returns the problems, with `DIR` for the directory.
     fn load_error(&self, text: &str) -> String {
         self.load_config(text).expect_err("broken").to_string().replace(&self.0.display().to_string(), "DIR")
     }

@@ -1,4 +1,4 @@
-//! What is no mistake and probably not meant: what is said of it, and that nothing is said where it is meant.
+//! Warnings: valid settings that are probably unintended, and the same settings where they are intended.
 
 use super::environment;
 use crate::config::load::{LoadContext, load_with};

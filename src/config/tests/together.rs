@@ -60,7 +60,7 @@ fn files() -> Vec<(PathBuf, String)> {
     all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
 }
 
-/// Where each key of the configuration's own stands in a text: the line, from 0, and the bytes in it.
+/// Returns the position of each key of the configuration in a text: the line, from 0, and the bytes in it.
 fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     let known = every_key();
     let mut found = Vec::new();
@@ -139,7 +139,7 @@ fn locates_every_problem_of_a_mutated_file() {
             count += 1;
             for problem in problems_of(&path, &text) {
                 let inside = problem.line.is_some_and(|line| (1..=length + 1).contains(&line));
-                // What is missing altogether stands nowhere.
+                // A missing key has no position.
                 assert!(
                     inside || problem.path == "routes" || problem.file != path.display().to_string(),
                     "{problem}\n{text}"

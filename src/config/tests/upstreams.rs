@@ -1,4 +1,4 @@
-//! What an operator may write about agents, right and wrong; the form of what is wrong is that of [`super::broken`].
+//! Valid and invalid keys about agents; the invalid ones in the form of [`super::broken`].
 
 use super::read;
 use crate::config::{EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamHttpVersion};
