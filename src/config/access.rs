@@ -1,4 +1,4 @@
-//! Who may call, how often and how much, as the program runs on it: checked values of `auth`, `rate_limits`, `redis` and the
+//! Authentication, authorisation and limits of callers: checked values of `auth`, `rate_limits`, `redis` and the
 //! keys of a route that are about its callers.
 
 use http::{HeaderName, HeaderValue};
@@ -35,15 +35,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Whom the gateway believes.
+/// The accepted issuers and API keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AuthConfig {
-    /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
+    /// The gateway's identifier in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
     /// end.
     pub(crate) resource: Option<String>,
     /// Issuers of tokens. No two share a name or an `issuer`.
     pub(crate) issuers: Vec<IssuerConfig>,
-    /// Where API keys are listed. No two, and none of these and an issuer, share a name.
+    /// Lists of API keys. Their names differ from each other and from those of the issuers.
     pub(crate) api_keys: Vec<ApiKeyListConfig>,
 }
 
@@ -56,20 +56,18 @@ pub(crate) struct IssuerConfig {
     pub(crate) issuer: String,
     /// One of these has to stand in `aud`. Never empty.
     pub(crate) audiences: Vec<String>,
-    /// Where its keys are.
     pub(crate) keys: IssuerKeysConfig,
-    /// What its tokens may be signed with. Never empty; of one family with `keys` (HMAC with a secret, signatures with
+    /// The accepted signature algorithms. Never empty; of one family with `keys` (HMAC with a secret, signatures with
     /// public keys).
     pub(crate) algorithms: Vec<Algorithm>,
-    /// What `typ` may say, in lower case and without `application/`. A token without `typ` is taken.
+    /// The accepted `typ` values, in lower case and without `application/`. A token without `typ` is accepted.
     pub(crate) types: Vec<String>,
-    /// How far clocks may differ; at most 60 s.
+    /// The tolerated clock skew; at most 60 s.
     pub(crate) leeway: Duration,
-    /// Which claims say what.
     pub(crate) claims: ClaimNames,
 }
 
-/// Where the keys of an issuer are.
+/// The source of an issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IssuerKeysConfig {
     /// `jwks_uri` of `<issuer>/.well-known/openid-configuration`
@@ -116,7 +114,7 @@ macro_rules! algorithms {
                 match self { $(Algorithm::$name => stringify!($name)),+ }
             }
 
-            /// Whether it is made and checked with one shared secret.
+            /// Returns whether signing and verification use one shared secret.
             #[must_use]
             pub(crate) const fn is_shared(self) -> bool {
                 match self { $(Algorithm::$name => algorithms!(@shared $family)),+ }
@@ -140,7 +138,7 @@ algorithms! {
 pub(crate) struct ApiKeyListConfig {
     /// In routes, metrics and logs.
     pub(crate) name: String,
-    /// Where callers put their key; `authorization` takes it as a bearer token.
+    /// The header with the key; in `authorization` it is a bearer token.
     pub(crate) header: HeaderName,
     /// A file with a list `keys`, read again when it changes.
     pub(crate) file: Option<PathBuf>,
@@ -155,30 +153,29 @@ pub(crate) struct ApiKeyConfig {
     pub(crate) id: String,
     /// SHA-256 of the key.
     pub(crate) sha256: [u8; 32],
-    /// Who calls; the id when left out.
+    /// The caller's subject; the id when left out.
     pub(crate) subject: String,
     /// On whose behalf.
     pub(crate) tenant: Option<String>,
-    /// Which of the quotas.
+    /// The tier, which selects a quota.
     pub(crate) tier: Option<String>,
-    /// What it may do.
     pub(crate) scopes: Vec<String>,
     /// Seconds since the epoch from which on it is refused.
     pub(crate) expires: Option<u64>,
 }
 
-/// What one route asks of its callers and allows them.
+/// Requirements and limits of one route for its callers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessConfig {
     /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
     pub methods: Vec<String>,
-    /// What else has to be true of a caller.
+    /// Further requirements for a caller.
     pub(crate) require: RequireConfig,
     /// The only tools that requests may offer and the agent may call; any where it is `None`.
     pub(crate) tools: Option<Vec<String>>,
-    /// Whether a thread belongs to the caller who opened it.
+    /// Set if a thread belongs to the caller who opened it.
     pub(crate) own_threads: bool,
-    /// What becomes of a run whose caller's token expires.
+    /// The policy for a run whose caller's token expires.
     pub(crate) on_token_expiry: OnExpiry,
     /// Indices into [`RateLimits::policies`].
     pub(crate) rate_limits: Vec<usize>,
@@ -186,21 +183,21 @@ pub struct AccessConfig {
     pub(crate) max_streams: Option<NonZeroUsize>,
     /// Most runs of the route at once of one caller (one address where callers are not known).
     pub(crate) max_streams_per_caller: Option<NonZeroUsize>,
-    /// How large and long one run may get.
+    /// Limits on the size and duration of one run.
     pub(crate) run: RunLimitsConfig,
     /// Pages of which origins may call; none but the gateway's own where it is `None`.
     pub(crate) cors: Option<CorsConfig>,
-    /// How a caller hears of refusals.
+    /// The format of error responses to callers.
     pub(crate) errors: RouteErrorFormat,
     /// Fields of a request that the agent gets as they are. Never hop-by-hop fields, nor those that the gateway sets.
     pub(crate) forward_headers: Vec<HeaderName>,
-    /// Whether the caller's own credential is passed on.
+    /// Set if the caller's own credential is forwarded to the agent.
     pub(crate) forward_credentials: bool,
     /// Fields that the agent gets from the gateway: its credentials.
     pub(crate) upstream_headers: Vec<UpstreamHeaderConfig>,
 }
 
-/// What has to be true of a caller. Each part that is not empty has to hold.
+/// Requirements for a caller. Each part that is not empty must be met.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RequireConfig {
     /// Each claim has to have, or hold, one of its values.
@@ -211,7 +208,7 @@ pub(crate) struct RequireConfig {
     pub(crate) tenants: Vec<String>,
 }
 
-/// What becomes of a run whose caller's token expires.
+/// The policy for a run whose caller's token expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnExpiry {
     /// it goes on to its end
@@ -223,7 +220,7 @@ pub(crate) enum OnExpiry {
     Close,
 }
 
-/// How a caller hears of refusals.
+/// The format of error responses to callers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RouteErrorFormat {
     /// a status and a problem document
@@ -233,7 +230,7 @@ pub(crate) enum RouteErrorFormat {
     RunError,
 }
 
-/// How large and long one run may get.
+/// Limits on the size and duration of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RunLimitsConfig {
     /// Events for the client.
@@ -249,9 +246,9 @@ pub(crate) struct RunLimitsConfig {
 pub(crate) struct CorsConfig {
     /// Compared exactly; `None` stands for any origin (`*`), and then `credentials` is false.
     pub(crate) origins: Option<Vec<String>>,
-    /// Whether cookies and client certificates may come along.
+    /// Set if browsers may send cookies and client certificates.
     pub(crate) credentials: bool,
-    /// How long a browser may keep the answer to a preflight.
+    /// Time that a browser may cache the response to a preflight.
     pub(crate) max_age: Duration,
 }
 
@@ -264,7 +261,7 @@ pub(crate) struct UpstreamHeaderConfig {
     pub(crate) value: UpstreamHeaderValue,
 }
 
-/// What a field for the agent says.
+/// The value of a header field for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UpstreamHeaderValue {
     /// as it was written; marked as sensitive
@@ -278,14 +275,14 @@ pub(crate) enum UpstreamHeaderValue {
     },
 }
 
-/// How often.
+/// Rate limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimitsConfig {
     /// No two share a name.
     pub(crate) policies: Vec<RateLimitPolicy>,
-    /// Whether `X-RateLimit-*` stand beside `RateLimit`.
+    /// Set if `X-RateLimit-*` are sent in addition to `RateLimit`.
     pub(crate) legacy_headers: bool,
-    /// Where quotas are shared between replicas. Present when a policy is shared.
+    /// The Redis through which replicas share quotas. Present when a policy is shared.
     pub redis: Option<RedisConfig>,
 }
 
@@ -294,13 +291,13 @@ pub struct RateLimitsConfig {
 pub(crate) struct RateLimitPolicy {
     /// In routes, metrics, logs and answers.
     pub(crate) name: String,
-    /// Whose requests are counted together.
+    /// The key by which requests are counted.
     pub(crate) key: RateLimitKey,
     /// For everybody, or for those whose tier is not among `tiers`.
     pub(crate) quota: RateLimitQuota,
     /// By the name of the tier.
     pub(crate) tiers: Vec<(String, RateLimitQuota)>,
-    /// Whether replicas count together.
+    /// Set if replicas share the quota.
     pub(crate) shared: bool,
 }
 
@@ -315,7 +312,7 @@ impl fmt::Display for RateLimitPolicy {
     }
 }
 
-/// Whose requests are counted together.
+/// The key by which requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RateLimitKey {
     /// one subject of one tenant; the address where nobody has to say who it is
@@ -363,7 +360,7 @@ impl fmt::Display for RateLimitQuota {
     }
 }
 
-/// Where quotas are shared between replicas.
+/// The Redis through which replicas share quotas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
@@ -378,7 +375,7 @@ pub struct RedisConfig {
     pub(crate) on_error: OnError,
 }
 
-/// What is done while the shared quotas cannot be asked.
+/// The policy while the shared quotas are unavailable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnError {
     /// each replica counts by itself
@@ -390,7 +387,7 @@ pub(crate) enum OnError {
     Deny,
 }
 
-/// Whose word about their clients is taken.
+/// The trusted proxies, whose information about their clients is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrustedProxies {
     /// these addresses
@@ -400,7 +397,8 @@ pub(crate) struct TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether an address is among them. A listener of both families shows IPv4 as a mapped address; it is one here.
+    /// Returns whether they contain an address. A dual-stack listener reports IPv4 as a mapped address, which is
+    /// treated as IPv4.
     #[must_use]
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

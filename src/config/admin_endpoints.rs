@@ -1,4 +1,4 @@
-//! Where a gateway can be asked how it is, for whoever stands beside it: a container's health check, above all.
+//! Admin endpoints of a running gateway, for tools on the same host: above all a container's health check.
 //!
 //! The file on the disk need not be the one that the gateway runs on. One with mistakes is refused by a reload while the
 //! gateway goes on with the last good one, and must not make it look ill. So nothing is read here but `listeners.status`
@@ -11,7 +11,7 @@ use super::load::{self, LoadContext, env_var, read_source};
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::{check, file};
 
-/// Where its gateway can be asked, as a configuration says.
+/// The admin endpoints of a gateway, according to a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdminEndpointsConfig {
     /// `listeners.status`
@@ -21,10 +21,10 @@ pub(crate) struct AdminEndpointsConfig {
 }
 
 impl AdminEndpointsConfig {
-    /// What the file at `path` says, whatever else is wrong with it.
+    /// Reads these keys from the file at `path`, even if other keys have mistakes.
     ///
     /// # Errors
-    /// That it cannot be read, or what is wrong with these keys.
+    /// The file cannot be read, or these keys have mistakes.
     pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
         let bytes = read_source(path)?;
@@ -32,7 +32,7 @@ impl AdminEndpointsConfig {
         load_endpoints(&name, text, LoadContext::for_path(path, &env_var))
     }
 
-    /// What a file says that names neither key.
+    /// Returns the endpoints of a file that sets neither key.
     ///
     /// # Errors
     /// None; the defaults go through the same checks as a file.

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{Error, RootCertStore};
 use x509_parser::parse_x509_certificate;
 
-/// What is spoken inside, by ALPN: HTTP/2 before HTTP/1.1.
+/// The protocols offered by ALPN: HTTP/2 before HTTP/1.1.
 const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// A certificate with its key.
@@ -22,7 +22,7 @@ pub(crate) struct CertificatePair {
     pub(crate) not_after: i64,
 }
 
-/// Which of the two files is wrong, and why. Nothing of their content is in it.
+/// A mistake in one of the two files, with its reason and without their content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CertificateError {
     /// the certificate's
@@ -45,7 +45,7 @@ impl CertificateError {
 /// Reads a certificate with its chain, and the key that belongs to it.
 ///
 /// # Errors
-/// Which of the two cannot be used.
+/// One of the two files cannot be used.
 pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
     let chain = parse_certificates(cert).map_err(|error| CertificateError::Cert(error.to_string()))?;
     let mut not_after = i64::MAX;
@@ -58,7 +58,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
     let certified = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
         Error::InconsistentKeys(_) => CertificateError::Key("this is the key of another certificate".to_owned()),
         Error::InvalidCertificate(_) => CertificateError::Cert("the certificate cannot be read".to_owned()),
-        _ => CertificateError::Key("this private key is of a kind that TLS cannot use".to_owned()),
+        _ => CertificateError::Key("TLS does not support this kind of private key".to_owned()),
     })?;
     Ok(CertificatePair { certified, not_after })
 }
@@ -66,20 +66,21 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
 /// Reads the authorities whose certificates clients may show.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file cannot be used.
 pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem).map_err(|error| error.to_string())? {
-        roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
+        roots.add(certificate).map_err(|_| "a certificate in this file is not that of an authority".to_owned())?;
     }
     Ok(roots)
 }
 
-/// What a listener speaks TLS with: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1 inside. With `clients`, these authorities
-/// are asked about a client, and the truth value says whether each client has to show a certificate.
+/// Builds the TLS configuration of a listener: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1 inside. With `clients`, these
+/// authorities
+/// verify client certificates, and the flag makes a certificate mandatory.
 ///
 /// # Errors
-/// What is wrong with the authorities.
+/// The authorities cannot be used.
 pub(crate) fn server_config(
     pair: CertificatePair,
     clients: Option<(RootCertStore, bool)>,

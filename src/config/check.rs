@@ -60,7 +60,6 @@ pub(super) fn check_keys(source: &SourceText<'_>, file: &ApiKeyFile) -> Result<V
     check.finish(keys)
 }
 
-/// What routes name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReferenceKind {
     Dialect,
@@ -75,7 +74,7 @@ struct ConfigChecker<'a> {
     custom_dialects: Vec<&'static Dialect>,
     /// Names of those that have mistakes, which were noted where they are.
     invalid_dialects: Vec<String>,
-    /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
+    /// The listeners of the data plane, as far as they could be read: no upstream may lead back there.
     own_listeners: Vec<LocatedValue<ListenerConfig>>,
     /// Issuers and lists of API keys, for routes to name.
     methods: Vec<auth::AuthMethodRef>,
@@ -84,7 +83,6 @@ struct ConfigChecker<'a> {
     /// Of which things some have no name that could be read: any other name may be theirs.
     kinds_with_unnamed: Vec<ReferenceKind>,
     problems: Vec<ConfigProblem>,
-    /// What is no mistake and probably not meant.
     warnings: Vec<ConfigProblem>,
 }
 
@@ -113,7 +111,7 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Whether what stands at `path` was left out, since it could not be read: that has been noted.
+    /// Returns whether the value at `path` was skipped because it could not be read, which is already reported.
     fn is_skipped(&self, path: &str) -> bool {
         let rest = |lost: &String| {
             path.strip_prefix(lost.as_str()).map(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -125,7 +123,7 @@ impl<'a> ConfigChecker<'a> {
 /// A scalar with its variables put in, on its way to becoming a value.
 struct ExpandedScalar {
     text: String,
-    /// How messages name it: as it was written, so never with what came from a variable.
+    /// Its form in messages: as it was written, so never with the value of a variable.
     display: String,
     substituted: bool,
 }

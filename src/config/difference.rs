@@ -1,4 +1,4 @@
-//! What of two configurations reads otherwise: keys, with what stood there and what stands there now.
+//! Differences between two configurations: keys with their old and new values.
 //!
 //! Both are texts as `effective` prints them, with secrets masked and references as they were written. Entries of lists that
 //! have names are told apart by those, so that an entry that is put first does not change all others.
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// The longest value that is said, in characters.
 const MAX_VALUE_CHARS: usize = 60;
 
-/// What is said of a key that is not there.
+/// The text for a key that is absent.
 const NOT_SET: &str = "not set";
 
 /// One key, such as `routes[chat].guard`.
@@ -22,7 +22,7 @@ pub(super) struct ConfigDifference {
 }
 
 impl ConfigDifference {
-    /// Whether it is the value of this key, or one below it.
+    /// Returns whether it is the value of this key, or one below it.
     pub(super) fn is_within(&self, key: &str) -> bool {
         let rest = self.path.strip_prefix(key);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -35,7 +35,8 @@ impl fmt::Display for ConfigDifference {
     }
 }
 
-/// What differs between two configurations as they are printed, but for routes that only one of them has: those are said by
+/// Returns the differences between two printed configurations, except for routes that only one of them has: those are
+/// reported by
 /// their names.
 pub(super) fn diff(before: &str, after: &str) -> Vec<ConfigDifference> {
     let read = |text| serde_saphyr::from_str::<Value>(text).ok();
@@ -94,7 +95,7 @@ fn compare_entries(before: &[Value], after: &[Value], path: &str, found: &mut Ve
     }
 }
 
-/// What an entry of a list is called: by its own name, or as a route by its path, or as an API key by its id.
+/// Returns the name of a list entry: its `name`, the path of a route, or the id of an API key.
 fn entry_name(entry: &Value) -> Option<&str> {
     ["name", "path", "id"].iter().find_map(|key| entry.get(key)?.as_str())
 }

@@ -32,14 +32,12 @@ pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
     serde_json::to_string_pretty(&to_effective_file(path, file, &config)).map_err(|error| render_error(path, error))
 }
 
-/// What a file says that a gateway runs on.
+/// The configuration in effect, with secrets masked.
 #[derive(Debug)]
 pub struct EffectiveConfig {
-    /// What it says.
     pub(crate) config: Config,
     /// As [`from_path`] prints it.
     pub(crate) yaml: String,
-    /// What is doubtful about it.
     pub(crate) warnings: Vec<ConfigProblem>,
 }
 

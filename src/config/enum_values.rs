@@ -8,33 +8,30 @@ use crate::translate::GuardMode;
 /// The words for a choice, and what each stands for.
 pub(crate) type EnumValues<T> = &'static [(&'static str, T)];
 
-/// What is done about an agent that breaks a rule.
 pub(crate) const GUARD: EnumValues<GuardMode> =
     &[("repair", GuardMode::Repair), ("strict", GuardMode::Strict), ("report", GuardMode::Report)];
 
-/// Whether a thread belongs to the caller who opened it.
+/// Set if a thread belongs to the caller who opened it.
 pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true)];
 
-/// What becomes of a run whose caller's token expires.
+/// The policy for a run whose caller's token expires.
 pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
     &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
 
-/// How a caller hears of a refusal.
+/// The format of error responses to callers.
 pub(crate) const ERRORS: EnumValues<RouteErrorFormat> =
     &[("http", RouteErrorFormat::Http), ("run_error", RouteErrorFormat::RunError)];
 
-/// Where runs are kept.
 pub(crate) const STORE: EnumValues<ReplayStoreKind> =
     &[("memory", ReplayStoreKind::Memory), ("redis", ReplayStoreKind::Redis)];
 
-/// What is done without an answer of Redis.
+/// The policy while Redis does not answer.
 pub(crate) const ON_ERROR: EnumValues<OnError> =
     &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
 
-/// Whether a client without a certificate is turned away.
+/// True if a client without a certificate is rejected.
 pub(crate) const CLIENT_AUTH: EnumValues<bool> = &[("required", true), ("optional", false)];
 
-/// Which HTTP an agent is spoken to in.
 pub(crate) const HTTP: EnumValues<UpstreamHttpVersion> =
     &[("auto", UpstreamHttpVersion::Auto), ("1", UpstreamHttpVersion::One), ("2", UpstreamHttpVersion::Two)];
 
@@ -47,7 +44,7 @@ pub(crate) fn name_of<T: PartialEq>(values: EnumValues<T>, choice: &T) -> &'stat
     values.iter().find(|(_, known)| known == choice).map_or("", |(word, _)| word)
 }
 
-/// Whose requests a rate limit counts together, where one word says it.
+/// The keys of rate limits that are a single word.
 pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("caller", RateLimitKey::Caller),
     ("tenant", RateLimitKey::Tenant),

@@ -1,4 +1,4 @@
-//! Which keys the mappings of the file have, for a key that stands in the wrong one.
+//! The keys of each mapping of the file, for hints about a key in the wrong one.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use serde::forward_to_deserialize_any;
 use super::file::{self, ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
 use super::spanned_tree::PathStep;
 
-/// Whether it is a key of routes that stands at the top of the file.
+/// Returns whether it is a key of routes at the top level of the file.
 pub(super) fn is_route_key_at_top(key: &str, at: &[PathStep]) -> bool {
     at.len() == 1 && keys_of::<RouteSpec>().contains(&key)
 }
 
-/// Where a key belongs that is unknown where it stands, in words.
+/// Describes the right place for a key that is unknown in its mapping.
 pub(super) fn suggest_location(key: &str, at: &[PathStep]) -> Option<&'static str> {
     const OF_ROUTE: &str =
-        "it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that";
+        "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
     let is_top = at.len() == 1;
     let is_in_route = matches!(at, [PathStep::Key(routes), PathStep::Index(_), PathStep::Key(_)] if routes == "routes");
     let homes = [

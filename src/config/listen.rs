@@ -15,7 +15,7 @@ pub struct ListenerConfig {
     pub(crate) proxy_protocol: bool,
 }
 
-/// Where a listener is. Displayed as it is written in a configuration.
+/// The address of a listener. Displayed as it is written in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListenAddress {
     /// an address of the network; port 0 takes a free one
@@ -40,7 +40,7 @@ pub struct ListenerTlsConfig {
     pub(crate) client: Option<ClientAuthConfig>,
 }
 
-/// What clients have to show in TLS.
+/// The TLS policy for client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientAuthConfig {
     /// the authorities that are believed
@@ -59,13 +59,13 @@ impl ListenerConfig {
         }
     }
 
-    /// Whether other machines may reach it.
+    /// Returns whether other machines can reach it.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.tcp_address().is_some_and(|address| !address.ip().is_loopback())
     }
 
-    /// Whether a connection to a host and port ends here, as far as that is known without looking names up.
+    /// Returns whether a connection to a host and port ends here, as far as that is known without resolving names.
     pub(super) fn is_reached_by(&self, tls: bool, host: &str, port: u16) -> bool {
         // A connection to the wildcard address goes to the loopback one.
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
@@ -83,7 +83,8 @@ impl ListenerConfig {
         tls == self.tls.is_some() && port == address.port() && reached
     }
 
-    /// Whether the second of two sockets could not be bound: one address and port, or a wildcard of the same family over
+    /// Returns whether the second of two sockets could not be bound: one address and port, or a wildcard of the same
+    /// family over
     /// it, or one file. Port 0 is a new port each time.
     pub(super) fn overlaps(&self, other: &ListenerConfig) -> bool {
         match (&self.address, &other.address) {

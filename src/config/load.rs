@@ -26,7 +26,7 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
     load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup)).map(|loaded| loaded.config)
 }
 
-/// What `bytes`, the content of the file at `path`, say, with all that would keep a gateway from running on it.
+/// Reads `bytes`, the content of the file at `path`, and reports everything that prevents a gateway from running on it.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -123,11 +123,10 @@ pub(super) fn load_key_file_with(
 /// A text on its way to being checked.
 #[derive(Clone, Copy)]
 pub(super) struct SourceText<'a> {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) name: &'a str,
     /// As it was read, for excerpts.
     pub(super) text: &'a str,
-    /// What it is read with.
     pub(super) context: LoadContext<'a>,
     /// Paths whose values were left out, since they could not be read.
     pub(super) skipped_paths: &'a [String],
@@ -135,10 +134,9 @@ pub(super) struct SourceText<'a> {
     pub(super) misplaced_keys: &'a [String],
 }
 
-/// What a text is read with.
 #[derive(Clone, Copy)]
 pub(super) struct LoadContext<'a> {
-    /// Where relative names of files start.
+    /// The directory for relative file names.
     pub(super) base_dir: &'a Path,
     /// Knows variables.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
@@ -153,11 +151,11 @@ impl<'a> LoadContext<'a> {
     }
 }
 
-/// Whether the content of an issuer's file can check signatures made with these algorithms. Only the guard knows that, which
-/// is made from a configuration; so whoever reads one to run on it brings this along.
+/// Checks that an issuer's file can verify signatures made with these algorithms. Only the guard can do that, which
+/// is built from a configuration; so the code that loads one passes this function in.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
-/// Why it cannot.
+/// A certificate and a private key that do not belong together.
 #[derive(Debug)]
 pub struct KeyMismatch {
     /// The rest of the sentence that the file's name begins.
@@ -169,9 +167,8 @@ pub struct KeyMismatch {
 /// A file that can be run on.
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
-    /// What it says.
     pub(crate) config: Config,
-    /// What is doubtful about it, in the order of the file.
+    /// Warnings, in the order of the file.
     pub(crate) warnings: Vec<ConfigProblem>,
     /// As it was written.
     pub(super) file: ConfigFile,
@@ -190,7 +187,7 @@ pub(super) fn strip_bom(text: &str) -> &str {
 fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, ConfigProblems> {
     std::str::from_utf8(bytes).map_err(|error| {
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        unreadable(name, format!("is not UTF-8: line {line} holds other bytes"))
+        unreadable(name, format!("is not UTF-8: line {line} contains invalid bytes"))
     })
 }
 

@@ -61,7 +61,7 @@ pub(crate) use upstream::{
 /// A duration that is not zero, as a configuration spells it: `500ms`, `15s`, `5m`, `1h`.
 ///
 /// # Errors
-/// What is wrong with the text, and the way out.
+/// The text is not a duration; the message has a hint.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
@@ -107,7 +107,7 @@ pub struct LimitsConfig {
     pub request_body: usize,
     /// The largest SSE frame taken from an agent.
     pub(crate) frame: usize,
-    /// How much may wait for one slow client before its agent is made to wait.
+    /// Bytes buffered for one slow client before reading from its agent pauses.
     pub(crate) client_buffer: usize,
     /// The largest head of a request; at least 8 KiB.
     pub(crate) header_bytes: usize,
@@ -134,7 +134,8 @@ pub struct RouteConfig {
     pub name: String,
     /// Matched exactly against the request's path, which is not decoded for it. Begins with `/`, unique.
     pub path: String,
-    /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
+    /// The path where clients GET the events of a run that they POSTed; its placeholder is one whole segment. No
+    /// request matches two
     /// of these, or by one and a `path`.
     pub(crate) events_path: Option<PathTemplate>,
     pub(crate) on_disconnect: OnDisconnect,
@@ -156,7 +157,7 @@ pub struct RouteConfig {
     pub access: Arc<AccessConfig>,
 }
 
-/// How long an agent, and a reader, may take for each step of a run. None is zero.
+/// Timeouts of an agent, and of a reader, for each step of a run. None is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeoutsConfig {
     /// To accept a connection, the TLS handshake included.
@@ -167,6 +168,6 @@ pub(crate) struct TimeoutsConfig {
     pub(crate) first_event: Option<Duration>,
     /// Between two pieces of a response that has begun.
     pub(crate) idle: Duration,
-    /// From the answer to the POST to the GET of the events.
+    /// From the response to the POST to the GET of the events.
     pub(crate) reader: Duration,
 }

@@ -9,7 +9,7 @@ use serde_saphyr::Location;
 
 use super::schema::secrets::{is_secret_key, is_secret_path};
 
-/// How much of a long source line is shown, in characters, half of it on each side of the mistake.
+/// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
 /// A line and a column, both from 1, the column in characters.
@@ -32,7 +32,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// How much a problem matters.
+/// How serious a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemSeverity {
     /// The configuration is not used.
@@ -52,7 +52,6 @@ pub enum ProblemSeverity {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// Whether it is a mistake.
     pub(crate) severity: ProblemSeverity,
     /// The file as it was named to Diglot.
     pub(crate) file: String,
@@ -70,7 +69,7 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// What is wrong with the file at `path` as a whole.
+    /// Returns a problem with the whole file at `path`.
     #[must_use]
     pub(crate) fn for_path(path: &Path, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem::for_file(&path.display().to_string(), message)
@@ -162,12 +161,12 @@ impl ConfigProblems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
         // A list of API keys is a file of its own.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
-        // What an alias repeats is wrong once.
+        // A mistake that an alias repeats is reported once.
         let mut said = HashSet::new();
         problems.retain(|one| {
             one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
         });
-        // Where one of the problems of a line must not show it, none may.
+        // If one problem must not show its line, no problem of that line may.
         let place = |problem: &ConfigProblem| (problem.file.clone(), problem.line);
         let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
         problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
@@ -215,12 +214,12 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
         words.join(between)
     };
     match nearest(word, known).as_slice() {
-        [] => format!("known here: {}", listed(known, ", ")),
+        [] => format!("use one of: {}", listed(known, ", ")),
         meant => format!("did you mean {}?", listed(meant, " or ")),
     }
 }
 
-/// Which of `known` was probably meant by a word that is none of them: more than one where they are equally near.
+/// Returns the members of `known` nearest to an unknown word: several if they are equally near.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits turn a word of two letters into any other, so short words must be nearer.
@@ -232,7 +231,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
-/// Whether two words differ by one slip of the pen.
+/// Returns whether two words differ by one typing error.
 pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
     edit_distance(word, meant) <= 1
 }
@@ -255,7 +254,8 @@ fn edit_distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Whether a text could be a URL with a user name, a password or a key, which no message may repeat: an `@` behind something,
+/// Returns whether a text could be a URL with a user name, a password or a key, which no message may repeat: an `@`
+/// after other text,
 /// or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
     // The path `/@me` holds none, but a password may end in `/`.
@@ -305,7 +305,7 @@ fn to_printable(each: char) -> char {
     }
 }
 
-/// How many columns a terminal gives a character: two for the wide blocks of East Asian scripts and for emoji.
+/// Returns the width of a character in terminal columns: two for the wide blocks of East Asian scripts and for emoji.
 fn char_width(each: char) -> usize {
     let wide = matches!(u32::from(each),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F
@@ -325,7 +325,7 @@ mod tests {
         }
         assert_eq!(did_you_mean("nath", &["name", "path", "math"]), "did you mean `math` or `path`?");
         for word in ["x", "ab", "upstream", "路径"] {
-            assert_eq!(did_you_mean(word, &known), "known here: `name`, `path`, `client`, `keep_alive`", "{word}");
+            assert_eq!(did_you_mean(word, &known), "use one of: `name`, `path`, `client`, `keep_alive`", "{word}");
         }
     }
 

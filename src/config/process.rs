@@ -1,4 +1,4 @@
-//! How the process lives and ends, as the program runs on it.
+//! Checked settings for drain, upgrade and the control socket of the process.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 /// The times of a drain and of a hand-over, and where the process is spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessConfig {
-    /// How long connections and runs are still taken once a drain has begun. May be zero.
+    /// Time after the start of a drain during which connections and runs are still accepted. May be zero.
     pub drain_grace: Duration,
-    /// How long running streams may go on behind that. May be zero.
+    /// Time after that until running streams are ended. May be zero.
     pub drain_timeout: Duration,
-    /// How long running streams may go on in a process whose sockets another one has taken over. May be zero.
+    /// Time until running streams are ended in a process whose sockets were taken over by another. May be zero.
     pub(crate) upgrade_timeout: Duration,
     /// The folder of the process's own sockets; none when it is spoken to by signals alone.
     pub run_dir: Option<PathBuf>,

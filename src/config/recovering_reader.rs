@@ -19,7 +19,7 @@ use serde::forward_to_deserialize_any;
 
 use super::spanned_tree::PathStep;
 
-/// What is done about a place with a mistake.
+/// The repair for a place with a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecoveryAction {
     /// The key is taken for this one.
@@ -36,11 +36,11 @@ pub(super) struct RecoveryState {
     last_failure: RefCell<Option<ReadFailure>>,
 }
 
-/// What could not be read, the innermost of what holds it.
+/// The innermost node that could not be read.
 #[derive(Debug)]
 pub(super) struct ReadFailure {
     pub(super) path: NodePath,
-    /// Whether it is the key, not what stands behind it.
+    /// Set if the key failed, not its value.
     pub(super) is_key: bool,
 }
 
@@ -83,7 +83,7 @@ impl NodePath {
 }
 
 impl RecoveryState {
-    /// What failed since it was asked last.
+    /// Returns the failures since the last call.
     pub(super) fn take_failed(&self) -> Option<ReadFailure> {
         self.last_failure.take()
     }
@@ -96,7 +96,7 @@ impl RecoveryState {
     }
 }
 
-/// What wraps `inner`: a deserializer, a visitor or a seed.
+/// Wraps `inner`: a deserializer, a visitor or a seed.
 pub(super) struct RecoveringReader<'r, T> {
     inner: T,
     path: NodePath,

@@ -9,12 +9,12 @@ use super::recovering_reader::{NodePath, RecoveringReader, RecoveryAction, Recov
 use super::spanned_tree::{PathStep, SpannedTree};
 use super::yaml_errors::{explain, explain_duplicate_key, explain_unknown_key, unwrap_aliases};
 
-/// How many mistakes are looked for, and how many bytes are read for them. Each takes another look at the whole text, and
+/// Limits on the mistakes reported and on the bytes read for them. Each mistake reads the whole text again, and
 /// nobody mends more in one go.
 const MAX_MISTAKES: usize = 100;
 const MAX_REREAD_BYTES: usize = 16 << 20;
 
-/// What could be read of a file.
+/// The readable part of a file.
 pub(super) struct RecoveredFile<T> {
     /// `None` when there is nothing to go on with.
     pub(super) value: Option<T>,
@@ -37,7 +37,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options
         Ok(outline) if is_manifest(&outline) => {
             let kind = outline.find(&[PathStep::Key("kind".to_owned())]).and_then(|place| place.key);
             let message = "this is a Kubernetes manifest, not a configuration";
-            let hint = "check what stands below `data`, in a file of its own";
+            let hint = "check the configuration below `data` as a separate file";
             none(vec![ConfigProblem::for_file(name, message).with_location("", kind, text).with_hint(hint)])
         }
         Ok(outline) => {
@@ -53,7 +53,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options
     }
 }
 
-/// Whether it is what `kubectl` takes: a ConfigMap, say, with a configuration in it.
+/// Returns whether it is a Kubernetes manifest, such as a ConfigMap with a configuration in it.
 fn is_manifest(outline: &SpannedTree) -> bool {
     ["apiVersion", "kind"].iter().all(|key| outline.find(&[PathStep::Key((*key).to_owned())]).is_some())
 }
@@ -116,7 +116,7 @@ fn recover<T: DeserializeOwned>(
                 }
             }
             _ => {
-                // What stands behind a key that was guessed shows that the guess was wrong, and nothing else.
+                // A mistake below a guessed key shows only that the guess was wrong.
                 if before.is_none() {
                     draft.problems.push(explain(name, text, &error, Some(outline), Some(&failed)));
                 }
@@ -129,7 +129,7 @@ fn recover<T: DeserializeOwned>(
     draft
 }
 
-/// Which of `known` an unknown key may stand for, and else where it belongs.
+/// Suggests the members of `known` that an unknown key may be meant as, or else its right place.
 fn suggest_keys(
     key: &str,
     known: &[&'static str],
@@ -149,7 +149,7 @@ fn suggest_keys(
     }
 }
 
-/// Whether no other key of the mapping is that one, or is read as it.
+/// Returns whether no other key of the mapping is that one, or is read as it.
 fn is_unused_key(key: &str, at: &NodePath, repairs: &RecoveryState, outline: &SpannedTree) -> bool {
     let Some((_, mapping)) = at.path_steps.split_last() else { return false };
     let other = [mapping, &[PathStep::Key(key.to_owned())]].concat();

@@ -1,16 +1,15 @@
 //! Two configurations compared: what the log says of a reload, and what only a new process takes up.
 //!
-//! What is said is taken from the configurations as they are printed, so never a secret: where only one of those differs, the
+//! The values come from the configurations as they are printed, so never a secret: where only a secret differs, the
 //! key or the route is named and nothing else.
 
 use super::Config;
 use super::difference::{self, ConfigDifference};
 use std::fmt;
 
-/// How many values are said; of more their number.
+/// The most values that are listed; further ones are counted.
 const MAX_VALUES: usize = 20;
 
-/// What differs between two configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConfigChanges {
     /// what reads otherwise
@@ -24,7 +23,7 @@ pub(crate) struct ConfigChanges {
 }
 
 impl ConfigChanges {
-    /// What is otherwise in `after` than it was in `before`; `printed` is each as [`super::effective`] prints it.
+    /// Returns the differences of `after` from `before`; `printed` is each as [`super::effective`] prints it.
     #[must_use]
     pub(crate) fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
         let mut keys = keys_needing_restart(before, after);
@@ -45,7 +44,7 @@ impl ConfigChanges {
         keys.retain(|key| !key.starts_with("limits.") && !key.starts_with("replay.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         let values = difference::diff(printed[0], printed[1]);
-        // What is said with its value is not said again.
+        // A key that is listed with its value is not listed again.
         keys.retain(|key| !values.iter().any(|value| value.is_within(key)));
         let mut changes = ConfigChanges { values, keys, ..ConfigChanges::default() };
         for route in &after.routes {
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!(keys_needing_restart(&read(&before).0, &read(&after).0), restart);
     }
 
-    /// What is masked on both sides reads the same: then the place alone is named.
+    /// Values that are masked on both sides look the same: then only the key is named.
     #[test]
     fn reports_no_secret() {
         let text = |secret: &str, more: &str| {

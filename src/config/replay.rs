@@ -1,9 +1,9 @@
-//! How long runs outlive their clients, and how much is kept of them.
+//! Limits of runs that outlive their clients, and of the replay log.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// What becomes of a run when its last client has left.
+/// The policy for a run when its last client disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
     /// It ends, and nothing is kept.
@@ -12,7 +12,7 @@ pub(crate) enum OnDisconnect {
     Continue(Duration),
 }
 
-/// Where runs are kept that outlive their clients.
+/// The store for runs that outlive their clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplayStoreKind {
     /// In each replica those that it runs.
@@ -21,7 +21,7 @@ pub(crate) enum ReplayStoreKind {
     Redis,
 }
 
-/// How much is kept of runs for clients that come back.
+/// Limits of the replay log for clients that reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplayConfig {
     /// The most runs.
@@ -30,8 +30,8 @@ pub(crate) struct ReplayConfig {
     pub(crate) bytes: usize,
     /// The most bytes of one. Not zero, and not more than `bytes`.
     pub(crate) run_bytes: usize,
-    /// How long a run is kept behind its end. Not zero.
+    /// Time that a run is kept after its end. Not zero.
     pub(crate) age: Duration,
-    /// Where. There is a Redis where it is in one.
+    /// The store. `redis` is configured if it is Redis.
     pub(crate) store: ReplayStoreKind,
 }

@@ -1,6 +1,6 @@
-//! What one scalar may be: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
+//! Parses single scalars: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
 //!
-//! A fault completes a sentence whose subject is the value as it was written: "`8MB`" + "is no size". Its words are
+//! A fault completes a sentence whose subject is the value as it was written: "`8MB`" + "is not a size". Its words are
 //! fixed, so that they cannot repeat a value that came from a variable; only `suggestion` is made from the value, and
 //! the caller leaves that out where the value must not be shown.
 
@@ -30,14 +30,14 @@ const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The longest route name, in bytes: it is repeated in every series of metrics and every log line.
 const MAX_NAME: usize = 128;
 
-/// Why a text is not what it should be.
+/// The reason why a text is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ScalarError {
     /// The rest of the sentence that the value begins.
     pub(super) predicate: &'static str,
     /// The way out, in general.
     pub(super) hint: &'static str,
-    /// What was probably meant, made from the value.
+    /// The probable intention, derived from the value.
     pub(super) suggestion: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
         ("GiB", 1 << 30, &["g", "gb", "gib"]),
     ];
     const HINT: &str = "write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`";
-    let fault = ScalarError::new("is no size", HINT);
+    let fault = ScalarError::new("is not a size", HINT);
     let Some((digits, unit)) = split_unit(text) else { return Err(fault) };
     let factor = match UNITS.iter().find(|(name, ..)| *name == unit) {
         Some((_, factor, _)) => *factor,
@@ -69,9 +69,9 @@ pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     match bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
-        Some(0) => Err(ScalarError::new("leaves no room at all", "write a size of at least one byte")),
+        Some(0) => Err(ScalarError::new("must be greater than zero", "write a size of at least one byte")),
         Some(bytes) => Ok(bytes),
-        None => Err(ScalarError::new("is more memory than a machine can have", HINT)),
+        None => Err(ScalarError::new("is larger than any possible memory", HINT)),
     }
 }
 
@@ -80,19 +80,19 @@ pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
     // hyper has no smaller buffer than this.
     const LEAST: usize = 8 << 10;
     match parse_size(text)? {
-        bytes if bytes < LEAST => Err(ScalarError::new("leaves too little room for a head", "write at least `8KiB`")),
-        bytes if bytes > 1 << 20 => Err(ScalarError::new("is far more than any head has", "write at most `1MiB`")),
+        bytes if bytes < LEAST => Err(ScalarError::new("is too small for a request head", "write at least `8KiB`")),
+        bytes if bytes > 1 << 20 => Err(ScalarError::new("is larger than any request head", "write at most `1MiB`")),
         bytes => Ok(bytes),
     }
 }
 
-/// How many: a whole number, not zero.
+/// Parses a whole number greater than zero.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     const HINT: &str = "write a whole number of at least 1";
     match text.parse::<usize>().map(NonZeroUsize::new) {
         Ok(Some(count)) => Ok(count),
-        Ok(None) => Err(ScalarError::new("allows nothing at all", HINT)),
-        Err(_) => Err(ScalarError::new("is no number", HINT)),
+        Ok(None) => Err(ScalarError::new("must be greater than zero", HINT)),
+        Err(_) => Err(ScalarError::new("is not a number", HINT)),
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError
         ("h", 3600 * 1000, &["hr", "hour", "hours"]),
     ];
     const HINT: &str = "write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`";
-    let fault = ScalarError::new("is no duration", HINT);
+    let fault = ScalarError::new("is not a duration", HINT);
     let Some((digits, unit)) = split_unit(text) else { return Err(fault) };
     let Some((_, factor, _)) = UNITS.iter().find(|(name, ..)| *name == unit) else {
         return Err(fault.with_suggestion(suggest_unit(digits, unit, UNITS)));
@@ -120,25 +120,23 @@ pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError
 /// A duration that is not zero.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
-        Duration::ZERO => Err(ScalarError::new("leaves no time at all", "write a duration of at least `1ms`")),
+        Duration::ZERO => Err(ScalarError::new("must be greater than zero", "write a duration of at least `1ms`")),
         duration => Ok(duration),
     }
 }
 
-/// What becomes of a run that nobody listens to: `abort`, or `continue for` a duration.
+/// Parses the policy for a run without clients: `abort`, or `continue for` a duration.
 pub(super) fn parse_on_disconnect(text: &str) -> Result<OnDisconnect, ScalarError> {
     const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
     if text == "abort" {
         return Ok(OnDisconnect::Abort);
     }
     let Some(rest) = text.strip_prefix("continue") else {
-        return Err(ScalarError::new("is not a choice here", HINT));
+        return Err(ScalarError::new("is not a valid choice", HINT));
     };
     match rest.trim_start().strip_prefix("for ").map(|after| after.trim_start()) {
         Some(after) => parse_duration(after).map(OnDisconnect::Continue),
-        None => {
-            Err(ScalarError::new("does not say for how long", HINT).with_suggestion(Some("continue for 5m".to_owned())))
-        }
+        None => Err(ScalarError::new("has no duration", HINT).with_suggestion(Some("continue for 5m".to_owned()))),
     }
 }
 
@@ -162,7 +160,7 @@ pub(super) fn parse_socket_address(text: &str) -> Result<SocketAddr, ScalarError
     let fault = match text.rsplit_once(':') {
         _ if text.parse::<Ipv6Addr>().is_ok() => {
             return Err(ScalarError::new(
-                "is no address with a port",
+                "is not an address with a port",
                 "write IPv6 in brackets, then the port: `[::1]:8787`",
             ));
         }
@@ -177,13 +175,13 @@ pub(super) fn parse_socket_address(text: &str) -> Result<SocketAddr, ScalarError
     };
     const HINT: &str = "write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` \
                         for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up";
-    Err(ScalarError::new("is no address to listen on", HINT).with_suggestion(fault))
+    Err(ScalarError::new("is not an address to listen on", HINT).with_suggestion(fault))
 }
 
 /// A route's name.
 pub(super) fn parse_name(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
-        return Err(ScalarError::new("holds a control character", "write the name on one line, without tabs"));
+        return Err(ScalarError::new("contains a control character", "write the name on one line, without tabs"));
     }
     if text.len() > MAX_NAME {
         return Err(ScalarError::new(
@@ -197,12 +195,12 @@ pub(super) fn parse_name(text: &str) -> Result<String, ScalarError> {
 /// The name of a tool that a client offers.
 pub(super) fn parse_client_tool(text: &str) -> Result<ToolName, ScalarError> {
     let hint = "write the name that the client gives the tool, at most 64 bytes on one line";
-    ToolName::new(text).ok_or(ScalarError::new("is no name of a tool", hint))
+    ToolName::new(text).ok_or(ScalarError::new("is not a valid tool name", hint))
 }
 
 /// A route's path, in the one spelling that requests are compared with.
 pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
-    const EXACT: &str = "a route matches one path exactly; write each path as a route of its own";
+    const EXACT: &str = "a route matches one path exactly; write a separate route for each path";
     let segments = || text.split('/').skip(1);
     let without_empty = || {
         let joined: Vec<&str> = text.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -219,7 +217,7 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     if text.contains(['?', '#']) {
         return Err(ScalarError::new(
             "has a query or a fragment",
-            "write the path alone; a request's query does not take part in choosing its route",
+            "write only the path; the query of a request does not affect routing",
         ));
     }
     if text.contains(['*', '{', '}']) {
@@ -227,21 +225,18 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     }
     if text.contains(['%', ';', '\\']) {
         return Err(ScalarError::new(
-            "holds `%`, `;` or `\\`, which servers read in different ways",
+            "contains `%`, `;` or `\\`, which servers interpret differently",
             "write a path of letters, digits and `-._~`",
         ));
     }
     if !text.bytes().all(plain) {
         return Err(ScalarError::new(
-            "holds a character that cannot stand in a request line",
+            "contains a character that is not allowed in a request line",
             "write a path of letters (a-z), digits and `-._~`",
         ));
     }
     if segments().any(|segment| segment == "." || segment == "..") {
-        return Err(ScalarError::new(
-            "has a `.` or `..` segment",
-            "write the path that a client sends after resolving it",
-        ));
+        return Err(ScalarError::new("has a `.` or `..` segment", "write the resolved path, as clients send it"));
     }
     if text.contains("//") {
         return Err(
@@ -249,7 +244,7 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
         );
     }
     if text.len() > 1 && text.ends_with('/') {
-        return Err(ScalarError::new("ends with `/`", "take the last slash away").with_suggestion(without_empty()));
+        return Err(ScalarError::new("ends with `/`", "remove the last slash").with_suggestion(without_empty()));
     }
     Ok(text.to_owned())
 }
@@ -260,14 +255,14 @@ pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError>
     const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";
     let plain = text.replacen(PLACEHOLDER, "thread_id", 1);
     if plain.contains(['{', '}']) {
-        return Err(ScalarError::new("has other places than one `{thread_id}`", EXAMPLE));
+        return Err(ScalarError::new("must contain `{thread_id}` once and no other placeholder", EXAMPLE));
     }
-    // What is not the place is a path like any other.
+    // The rest is an ordinary path.
     parse_path(&plain).map_err(|fault| ScalarError { suggestion: None, ..fault })?;
     let whole = text.split('/').any(|segment| segment == PLACEHOLDER);
     match PathTemplate::parse(text) {
         Some(template) if whole => Ok(template),
-        _ => Err(ScalarError::new("has no segment that is `{thread_id}`", EXAMPLE)),
+        _ => Err(ScalarError::new("must have `{thread_id}` as one whole segment", EXAMPLE)),
     }
 }
 
@@ -275,23 +270,24 @@ pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError>
 pub(super) fn parse_agent_events(text: &str) -> Result<PathTemplate, ScalarError> {
     const EXAMPLE: &str = "write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`";
     if text.contains("://") {
-        const HINT: &str = "write the path alone: the events are asked for at the host that took the run";
+        const HINT: &str = "write only the path: the events are requested from the host that accepted the run";
         return Err(ScalarError::new("is a URL, not a path", HINT));
     }
     if !text.starts_with('/') {
         return Err(ScalarError::new("does not begin with `/`", EXAMPLE).with_suggestion(Some(format!("/{text}"))));
     }
     if text.contains('#') {
-        return Err(ScalarError::new("has a fragment, which is never sent", "take `#` and what follows away"));
+        return Err(ScalarError::new("has a fragment, which is never sent", "remove `#` and everything after it"));
     }
     if !text.bytes().all(|each| each.is_ascii_graphic()) {
-        return Err(ScalarError::new("holds white space or a character that is not ASCII", "percent-encode it"));
+        return Err(ScalarError::new("contains white space or a non-ASCII character", "percent-encode it"));
     }
     match PathTemplate::parse(text).filter(|_| text.contains("{thread_id}")) {
         Some(template) if template.fill("t", "r").is_some_and(|path| path.parse::<Uri>().is_ok()) => Ok(template),
-        Some(_) => Err(ScalarError::new("is no path", EXAMPLE)),
-        None => {
-            Err(ScalarError::new("has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`", EXAMPLE))
-        }
+        Some(_) => Err(ScalarError::new("is not a path", EXAMPLE)),
+        None => Err(ScalarError::new(
+            "must contain `{thread_id}`, and no placeholders other than `{thread_id}` and `{run_id}`",
+            EXAMPLE,
+        )),
     }
 }

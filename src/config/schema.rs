@@ -97,7 +97,7 @@ fn remove_null(object: &mut Map<String, Value>) {
         let form = forms.remove(0);
         object.remove("anyOf");
         match form {
-            // What stands beside a `$ref` is not read in draft 7.
+            // Draft 7 ignores keywords next to a `$ref`.
             Value::Object(form) if form.contains_key("$ref") && !object.is_empty() => {
                 object.insert("allOf".to_owned(), vec![Value::Object(form)].into());
             }

@@ -24,7 +24,7 @@ enum TreeNode {
     Mapping(Vec<(Spanned<String>, Spanned<TreeNode>)>),
 }
 
-/// How [`Place::found`] calls a key without a value.
+/// The kind of a key without a value in [`Place::found`].
 pub(super) const EMPTY_NODE: &str = "nothing";
 
 /// One step from the top of the tree to a place in it.
@@ -37,11 +37,11 @@ pub(super) enum PathStep {
 /// A place in the tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NodeLocation {
-    /// Where its key is written; its value where it has none.
+    /// The position of its key, or of its value if it has no key.
     pub(super) key: Option<SourcePosition>,
-    /// Where its value is written, which is at the anchor's where an alias stands.
+    /// The position of its value; for an alias that of the anchor's value.
     pub(super) value: Option<SourcePosition>,
-    /// What stands there, in words.
+    /// The kind of the node, in words.
     pub(super) kind: &'static str,
 }
 
@@ -72,14 +72,14 @@ impl SpannedTree {
     /// The outline of `text`.
     ///
     /// # Errors
-    /// Why it is no YAML, or none that these options take.
+    /// The text is not YAML, or these options reject it.
     pub(super) fn parse(text: &str, options: &Options) -> Result<SpannedTree, serde_saphyr::Error> {
         let mut options = options.clone();
         options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
         serde_saphyr::from_str_with_options(text, options).map(SpannedTree)
     }
 
-    /// What stands at the end of `steps`; of a key that is written twice, at the first of them.
+    /// Returns the node at the end of `steps`; for a key that is defined twice, the first one.
     pub(super) fn find(&self, steps: &[PathStep]) -> Option<NodeLocation> {
         let mut at = (None, &self.0);
         for step in steps {

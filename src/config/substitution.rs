@@ -13,11 +13,11 @@
 pub(super) struct ExpandedText {
     /// The text that is checked and used.
     pub(super) text: String,
-    /// Whether something in it was put in from a reference. Such text is never repeated in a message.
+    /// Set if a variable was expanded in it. Such text is never repeated in a message.
     pub(super) substituted: bool,
 }
 
-/// Why a reference could not be put in.
+/// The reason why a reference could not be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubstitutionError {
     /// The variable is not set and the reference has no default.

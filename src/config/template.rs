@@ -41,7 +41,7 @@ impl PathTemplate {
         Some(PathTemplate(pieces))
     }
 
-    /// Where runs of a route that outlive their clients are read again, and where they are stopped.
+    /// Returns the path where runs of a route that outlive their clients are resumed and stopped.
     #[must_use]
     pub(crate) fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
@@ -89,12 +89,12 @@ impl PathTemplate {
         (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment))
     }
 
-    /// Whether a path is one of this template.
+    /// Returns whether a path matches this template.
     pub(super) fn matches_path(&self, path: &str) -> bool {
         self.extract_id(path).is_some()
     }
 
-    /// Whether there is a path that both templates read.
+    /// Returns whether a path exists that matches both templates.
     pub(super) fn overlaps(&self, other: &PathTemplate) -> bool {
         let (Some((before, after)), Some((other_before, other_after))) =
             (self.prefix_and_suffix(), other.prefix_and_suffix())
@@ -108,7 +108,7 @@ impl PathTemplate {
             && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
     }
 
-    /// What stands around the one place of a template for clients.
+    /// Returns the text before and after the one placeholder of a template for clients.
     fn prefix_and_suffix(&self) -> Option<(&str, &str)> {
         match &*self.0 {
             [TemplatePart::Text(before), TemplatePart::ThreadId] => Some((before, "")),

@@ -67,22 +67,22 @@ fn displays_problems_in_file_order_with_line_and_caret() {
     let problems = read("routes:\n  - path: a\n    client: hia\nkeep_alive: 1\n").expect_err("broken");
     let expected = "\
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
   2 |   - path: a
     |     ^
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
   2 |   - path: a
     |     ^
 f:2:11: routes[0].path: `a` does not begin with `/`
   hint: did you mean `/a`?
   2 |   - path: a
     |           ^
-f:3:13: routes[0].client: `hia` is no dialect
+f:3:13: routes[0].client: `hia` is not a dialect
   hint: did you mean `hai`?
   3 |     client: hia
     |             ^
-f:4:13: keep_alive: `1` is no duration
+f:4:13: keep_alive: `1` is not a duration
   hint: did you mean `1s`?
   4 | keep_alive: 1
     |             ^";
@@ -118,7 +118,7 @@ fn names_the_file_that_cannot_be_read() {
     for (path, said) in [
         (directory.join("absent.yaml"), "cannot be read: No such file or directory"),
         (directory.clone(), "cannot be read: Is a directory"),
-        (file("latin1.yaml", b"# a\n# caf\xe9\n"), "is not UTF-8: line 2 holds other bytes"),
+        (file("latin1.yaml", b"# a\n# caf\xe9\n"), "is not UTF-8: line 2 contains invalid bytes"),
         (file("large.yaml", &vec![b'#'; 2 << 20]), "is larger than 1048576 bytes"),
     ] {
         let problems = from_path(&path).expect_err(said).to_string();

@@ -1,4 +1,4 @@
-//! Where the agents of a route are, how they are spoken to, and when one is left out.
+//! Upstreams of a route: addresses, protocols, health checks and ejection.
 
 use super::listen::{ListenAddress, ListenerConfig};
 use std::net::IpAddr;
@@ -9,19 +9,16 @@ use std::time::Duration;
 /// One upstream, taken apart for the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamConfig {
-    /// Where it listens.
     pub(crate) address: UpstreamAddress,
-    /// What stands in the request line: begins with `/`, holds the query.
+    /// The request target: begins with `/`, includes the query.
     pub(crate) path_and_query: String,
     /// For logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, since queries carry keys.
     pub(crate) url: String,
     /// Its share of the runs, beside the others of the route; each of its addresses has it.
     pub(crate) weight: NonZeroU32,
-    /// Which HTTP it is spoken to in.
     pub(crate) http: UpstreamHttpVersion,
 }
 
-/// Where an upstream listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamAddress {
     /// On a port of a host.
@@ -37,7 +34,6 @@ pub(crate) enum UpstreamAddress {
     Socket(PathBuf),
 }
 
-/// Which HTTP an upstream is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamHttpVersion {
     /// HTTP/1.1; over TLS what the agent prefers of HTTP/2 and HTTP/1.1 (ALPN).
@@ -48,7 +44,7 @@ pub(crate) enum UpstreamHttpVersion {
     Two,
 }
 
-/// What the TLS connections of a route are made with. Files are read again when they change.
+/// TLS settings for connections of a route. Files are reloaded when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamTlsConfig {
     /// Certificates in PEM that the agents' ones have to come from; those of the system where it is `None`.
@@ -68,10 +64,10 @@ pub(crate) struct UpstreamClientCert {
     pub(crate) key: PathBuf,
 }
 
-/// How agents are asked whether they are well.
+/// Active health checks of agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HealthCheckConfig {
-    /// What is asked for with GET, and has to be answered 2xx; a connection is enough where it is `None`.
+    /// The path requested with GET, which must be answered 2xx; with `None` a connection is enough.
     pub(crate) path: Option<String>,
     /// From the end of one check of all agents to the next.
     pub(crate) interval: Duration,
@@ -83,7 +79,7 @@ pub(crate) struct HealthCheckConfig {
     pub(crate) unhealthy: usize,
 }
 
-/// When an agent that fails is left out for a while.
+/// Ejection of failing agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EjectionConfig {
     /// So many failures in a row.
@@ -93,7 +89,7 @@ pub(crate) struct EjectionConfig {
 }
 
 impl UpstreamConfig {
-    /// Whether it is spoken to over TLS.
+    /// Returns whether connections to it use TLS.
     #[must_use]
     pub(crate) fn uses_tls(&self) -> bool {
         matches!(self.address, UpstreamAddress::Host { tls: true, .. })
@@ -126,13 +122,13 @@ impl UpstreamConfig {
         }
     }
 
-    /// Whether it is a name that may come to mean other addresses.
+    /// Returns whether it is a name, whose addresses may change.
     #[must_use]
     pub(crate) fn has_name(&self) -> bool {
         matches!(&self.address, UpstreamAddress::Host { host, .. } if host.parse::<IpAddr>().is_err())
     }
 
-    /// Whether both are the same port of the same host, or the same socket.
+    /// Returns whether both are the same port of the same host, or the same socket.
     pub(super) fn has_same_address(&self, other: &UpstreamConfig) -> bool {
         match (&self.address, &other.address) {
             (UpstreamAddress::Host { host, port, .. }, UpstreamAddress::Host { host: other, port: other_port, .. }) => {
@@ -142,7 +138,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Whether a connection to it ends at `listener`, as far as that is known without looking names up.
+    /// Returns whether a connection to it ends at `listener`, as far as that is known without resolving names.
     pub(super) fn leads_to(&self, listener: &ListenerConfig) -> bool {
         match &self.address {
             UpstreamAddress::Host { tls, host, port } => listener.is_reached_by(*tls, host, *port),

@@ -1,4 +1,4 @@
-//! What is said of the YAML reader's errors: in words of keys and values, with the way out.
+//! Messages for the YAML reader's errors, in terms of keys and values, with hints.
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
@@ -12,19 +12,19 @@ use super::yaml_hints;
 const MAPPING_HINTS: &[(&str, &str)] = &[
     ("auth", "name issuers of tokens or lists of API keys: `auth: {api_keys: [{name: partners, file: keys.yaml}]}`"),
     ("cors", "name the pages that may call: `cors: {origins: [https://app.example.com]}`"),
-    ("ejection", "say when: `ejection: {failures: 5, for: 30s}`"),
-    ("health", "write `health: {}` for the defaults, or `health: {path: /healthz}` to ask for a path"),
+    ("ejection", "write the thresholds: `ejection: {failures: 5, for: 30s}`"),
+    ("health", "write `health: {}` for the defaults, or `health: {path: /healthz}` to request a path"),
     ("limits", "name the limits: `limits: {request_body: 8MiB}`"),
-    ("listeners", "say which of the two: `listeners: {data: 127.0.0.1:8787, status: 127.0.0.1:8788}`"),
+    ("listeners", "name them: `listeners: {data: 127.0.0.1:8787, status: 127.0.0.1:8788}`"),
     ("redis", "write its URL in a mapping: `redis: {url: \"redis://127.0.0.1:6379/0\"}`"),
-    ("replay", "name what is meant: `replay: {store: redis}`"),
-    ("require", "say what of a caller: `require: {scopes: [chat]}`"),
+    ("replay", "write the options in a mapping: `replay: {store: redis}`"),
+    ("require", "name the requirements: `require: {scopes: [chat]}`"),
     ("run_limits", "name the limits: `run_limits: {duration: 10m}`"),
-    ("timeouts", "say for what: `timeouts: {first_byte: 60s, idle: 5m}`"),
+    ("timeouts", "name the timeouts: `timeouts: {first_byte: 60s, idle: 5m}`"),
     ("tls", "name its files: `tls: {cert: tls.crt, key: tls.key}`"),
     (
         "upstream_tls",
-        "name its files, such as `upstream_tls: {ca: ca.pem}`; for the authorities of the system take the key away",
+        "name its files, such as `upstream_tls: {ca: ca.pem}`; to use the system's authorities, remove the key",
     ),
 ];
 
@@ -88,7 +88,7 @@ pub(super) fn explain_unknown_key(
     };
     let problem = ConfigProblem::for_file(name, format!("unknown key `{field}`"));
     let problem = problem.with_location(&format_path(&failed.path.path_steps), position, text).with_hint(hint);
-    // What it holds may be a secret, unless it is known to be the key of something else.
+    // Its value may be a secret, unless the key is known to belong elsewhere.
     let is_harmless = (location_hint.is_some() && !is_secret_path(field))
         || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
     if is_harmless && !is_secret_path(&failed.path.corrected_path) { problem } else { problem.without_excerpt() }
@@ -97,8 +97,8 @@ pub(super) fn explain_unknown_key(
 /// Says that a key is written twice.
 pub(super) fn explain_duplicate_key(name: &str, text: &str, of: &DuplicateKey) -> ConfigProblem {
     let DuplicateKey { path, key, position, first_line } = of;
-    let message = format!("the key `{key}` is written twice; first on line {first_line}");
-    let hint = "keep one of the two, or write their values as one";
+    let message = format!("the key `{key}` is defined twice; first on line {first_line}");
+    let hint = "keep one of the two, or merge their values";
     ConfigProblem::for_file(name, message).with_location(path, *position, text).with_hint(hint)
 }
 
@@ -124,18 +124,18 @@ fn describe(error: &Error, path: &str, place: Option<&NodeLocation>) -> (String,
         ),
         Error::MultipleDocuments { .. } => (
             "a second YAML document begins here".to_owned(),
-            Some("keep one document in the file: take the line `---` away".to_owned()),
+            Some("keep one document in the file: remove the line `---`".to_owned()),
         ),
         Error::Budget { .. } => (
             "the file is nested too deeply or repeats itself too often".to_owned(),
-            Some("write it plainly: a configuration is four levels deep and needs few aliases".to_owned()),
+            Some("use fewer levels and aliases: a configuration is four levels deep and needs few aliases".to_owned()),
         ),
         Error::ExternalMessage { msg, .. } => (format!("this is not YAML: {msg}"), syntax_hint(msg)),
         other => (UserMessageFormatter.format_message(other).into_owned(), None),
     }
 }
 
-/// What the operator probably meant by what the reader cannot make sense of.
+/// Returns a hint about the probable cause of a syntax error.
 fn find_hint(
     error: &Error,
     text: &str,
@@ -156,11 +156,11 @@ fn find_hint(
 
 fn describe_missing_value(path: &str) -> (String, Option<String>) {
     let hint = if path.ends_with(']') {
-        "write one behind the `-`, or take the `-` away"
+        "write a value after the `-`, or remove the `-`"
     } else {
-        "write one, or take the key away"
+        "write a value or remove the key"
     };
-    ("there is no value here".to_owned(), Some(hint.to_owned()))
+    ("the value is missing".to_owned(), Some(hint.to_owned()))
 }
 
 fn describe_shape(expected: &str, found: &str, path: &str) -> (String, Option<String>) {
@@ -170,21 +170,21 @@ fn describe_shape(expected: &str, found: &str, path: &str) -> (String, Option<St
         "mapping start" => ("a mapping", of_key.unwrap_or("write `key: value` lines below it, indented")),
         "sequence start" => ("a list", "begin each entry with `- `, indented below the key"),
         "string scalar" => {
-            ("a single value", "write one value behind the key; quote a text that begins with `{` or `[`")
+            ("a single value", "write one value after the key; quote a text that begins with `{` or `[`")
         }
         other => return (format!("expected {other}, found {found}"), None),
     };
     (format!("expected {shape}, found {found}"), Some(hint.to_owned()))
 }
 
-/// What usually lies behind the reader's message.
+/// Returns a hint about the usual cause of the reader's message.
 fn syntax_hint(message: &str) -> Option<String> {
     const HINTS: &[(&str, &str)] = &[
         (
             "mapping values are not allowed",
-            "put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `",
+            "quote a value that contains `: `, or check the indentation; the line above may be missing its `: `",
         ),
-        ("tab", "indent with spaces; YAML takes no tabs"),
+        ("tab", "indent with spaces; YAML does not allow tabs"),
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
         ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
         ("unexpected character", "put the value in quotes"),

@@ -1,7 +1,7 @@
 //! Slips of the pen that YAML takes for something else, so that the reader stops elsewhere or complains of what is right: a
 //! key without its colon, a dash without its blank, a tab, `#` before a value, quotes of a word processor.
 //!
-//! What is said names keys that are known and nothing else of the line, which may hold a secret.
+//! A hint contains known keys and nothing else of the line, which may hold a secret.
 
 use super::file::{
     ApiKeyListSpec, ApiKeySpec, AuthSpec, ConfigFile, IssuerSpec, LimitsSpec, PeerDialectMapping, RouteSpec,
@@ -11,13 +11,13 @@ use super::keys::keys_of;
 use super::problem::SourcePosition;
 use super::schema::secrets::is_secret_path;
 
-/// What was probably meant.
+/// A hint about the probable intention.
 #[derive(Debug)]
 pub(super) struct YamlHint {
     pub(super) position: SourcePosition,
     pub(super) message: String,
     pub(super) hint: String,
-    /// Whether a secret may stand in the line, which its key does not show.
+    /// Set if the line may contain a secret that its key does not reveal.
     pub(super) may_hold_secret: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn hint_for_shape(text: &str, place: SourcePosition, wanted: &str) ->
     }
 }
 
-/// Why nothing stands behind `key`, which is written in the mapping that begins at `whole`, where a `#` made a comment of it.
+/// Returns a hint if the value of `key`, in the mapping that begins at `whole`, became a comment because of a `#`.
 pub(super) fn hint_for_comment(text: &str, whole: SourcePosition, key: &str) -> Option<YamlHint> {
     for (index, line) in YamlLine::lines_from(text, whole.line).enumerate() {
         // The first line may begin with the dash of a list.
@@ -76,7 +76,7 @@ pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<Y
     }
 }
 
-/// What to write for a value in quotes that YAML does not know.
+/// Returns a hint for a value in quotes that are not YAML's.
 pub(super) fn hint_for_quotes(written: &str) -> Option<&'static str> {
     const CURLY: [char; 8] = ['“', '”', '„', '‘', '’', '‚', '«', '»'];
     let written = written.trim();
@@ -90,7 +90,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');
     is_value.then(|| YamlHint {
         position: SourcePosition { column: begin.column + char_count(value) - char_count(value.trim_start()), ..begin },
-        message: "there is no value here".to_owned(),
+        message: "the value is missing".to_owned(),
         hint: "`#` begins a comment; quote a value that begins with it".to_owned(),
         may_hold_secret: false,
     })
@@ -105,7 +105,7 @@ fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHi
     }
     let column = char_count(line.indentation().split('\t').next().unwrap_or_default()) + 1;
     let position = SourcePosition { line: line.number, column };
-    let hint = "indent with spaces; YAML takes no tabs".to_owned();
+    let hint = "indent with spaces; YAML does not allow tabs".to_owned();
     Some(YamlHint { position, message: message.to_owned(), hint, may_hold_secret: false })
 }
 
@@ -129,18 +129,18 @@ impl<'t> YamlLine<'t> {
         &self.text[..self.text.len() - self.text.trim_start().len()]
     }
 
-    /// Where it begins behind its indentation.
+    /// Returns the column after its indentation.
     fn column(&self) -> u64 {
         char_count(self.indentation()) + 1
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the line has no content.
     fn is_blank(&self) -> bool {
         let inside = self.text.trim_start();
         inside.is_empty() || inside.starts_with('#')
     }
 
-    /// Whether it begins with a key that lacks its colon, or the blank behind that.
+    /// Returns a hint if it begins with a key without a colon, or without a space after the colon.
     fn missing_colon(&self) -> Option<YamlHint> {
         let inside = self.text.trim_start();
         let entry = inside.strip_prefix("- ").map_or(inside, str::trim_start);
@@ -154,20 +154,20 @@ impl<'t> YamlLine<'t> {
         let example = if key == "client" { "ag-ui" } else { "…" };
         Some(YamlHint {
             position: SourcePosition { line: self.number, column: char_count(self.text) - char_count(entry) + 1 },
-            message: format!("there is no `: ` behind `{key}`"),
-            hint: format!("write `{key}: {example}`: a colon and a blank"),
+            message: format!("there is no `: ` after `{key}`"),
+            hint: format!("write `{key}: {example}`: a colon and a space"),
             may_hold_secret: is_secret_path(key),
         })
     }
 
-    /// Whether it is the entry of a list without the blank behind its dash.
+    /// Returns a hint if it is a list entry without a space after its dash.
     fn missing_dash_blank(&self) -> Option<YamlHint> {
         let entry = self.text.trim_start().strip_prefix('-')?;
         let key = entry.split(':').next().filter(|key| is_known_key(key))?;
         Some(YamlHint {
             position: SourcePosition { line: self.number, column: self.column() },
-            message: format!("this is no entry of a list: there is no blank between `-` and `{key}`"),
-            hint: format!("write `- {key}: …`: a blank behind the dash"),
+            message: format!("this is not a list entry: there is no space between `-` and `{key}`"),
+            hint: format!("write `- {key}: …`: a space after the dash"),
             may_hold_secret: is_secret_path(key),
         })
     }
@@ -192,7 +192,7 @@ fn char_count(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX)
 }
 
-/// How many come before the one that is counted from 1.
+/// Converts a number that is counted from 1.
 fn zero_based(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1)
 }

@@ -47,12 +47,12 @@ fn run_check(arguments: &[&str], files: &[&Path]) -> CommandOutput {
 
 /// Code, line and column of each problem of [`BAD`], in the order of the file.
 const EXPECTED_PROBLEMS: &[(u64, u64, &str, &str)] = &[
-    (1, 13, "keep_alive", "`15` is no duration"),
+    (1, 13, "keep_alive", "`15` is not a duration"),
     (2, 1, "limts", "unknown key `limts`"),
-    (2, 16, "limits.frame", "`8MB` is no size"),
+    (2, 16, "limits.frame", "`8MB` is not a size"),
     (3, 14, "drain_grace", "expected a single value, found a list"),
-    (6, 5, "routes[0].path", "the key `path` is written twice; first on line 5"),
-    (7, 13, "routes[0].client", "`hia` is no dialect"),
+    (6, 5, "routes[0].path", "the key `path` is defined twice; first on line 5"),
+    (7, 13, "routes[0].client", "`hia` is not a dialect"),
     (10, 24, "routes[0].upstream_tls.ca", "`absent` cannot be read: No such file or directory (os error 2)"),
     (10, 32, "routes[0].upstream_tls.pem", "unknown key `pem`"),
 ];

@@ -251,7 +251,7 @@ fn suggests_the_route_that_was_meant() {
         ("/Agents/Chat", "paths are case-sensitive: `/agents/chat`"),
         ("/agents/chat/more", "`/agents/chat` is a route, but paths below it are not"),
         ("/agents/chatt", "did you mean `/agents/chat`?"),
-        ("/nowhere/at/all", "known here: `/agents/chat`, `/open`, `/social`"),
+        ("/nowhere/at/all", "use one of: `/agents/chat`, `/open`, `/social`"),
     ] {
         let (code, said) = run_explain_route(file.path(), ("POST", path, &[], None), "text");
         assert!(code == Some(1) && said.contains(hint), "{path}: {said}");

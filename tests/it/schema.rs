@@ -45,7 +45,7 @@ fn check_document(document: &str) -> Result<(), ConfigProblems> {
 
 /// Whether the check objects to the form: keys that are not there or too many, a mapping in place of a list.
 fn is_structural(problems: &ConfigProblems) -> bool {
-    let marks = ["unknown key", "expected ", "there is no value here", "is missing or empty"];
+    let marks = ["unknown key", "expected ", "the value is missing", "is missing or empty"];
     problems.into_iter().any(|problem| marks.iter().any(|mark| problem.message.contains(mark)))
 }
 

@@ -1,4 +1,4 @@
-//! Who may call a route, how often and how much.
+//! Checks a route's access rules, rate limits and run limits.
 
 use std::num::NonZeroUsize;
 
@@ -88,24 +88,23 @@ impl ConfigChecker<'_> {
         let first = |texts: &[Scalar<kind::Text>]| texts.first().map(|text| text.defined);
         let claims = require.claims.values().next().map(|values| values.defined);
         let mut needs: Vec<(&str, Option<Location>, &str)> = vec![
-            ("require.claims", claims, "asks for claims"),
-            ("require.scopes", first(&require.scopes), "asks for scopes"),
-            ("require.tenants", first(&require.tenants), "asks for tenants"),
+            ("require.claims", claims, "requires claims"),
+            ("require.scopes", first(&require.scopes), "requires scopes"),
+            ("require.tenants", first(&require.tenants), "requires tenants"),
         ];
-        needs.push(("threads", owned.then_some(route.threads.defined), "says that callers own threads"));
-        needs.push(("on_token_expiry", ends.then_some(route.on_token_expiry.defined), "speaks of tokens"));
-        let hint = "take it away, or name in `auth` of the route whom it believes; `auth` of the file lists them";
+        needs.push(("threads", owned.then_some(route.threads.defined), "assigns threads to callers"));
+        needs.push(("on_token_expiry", ends.then_some(route.on_token_expiry.defined), "depends on tokens"));
+        let hint = "remove it, or list issuers or API keys in the route's `auth`, as defined in the file's `auth`";
         for (key, place, what) in needs {
             if let Some(place) = place {
-                let message = format!("this {what}, and anybody may call the route without saying who it is");
+                let message = format!("this {what}, but the route accepts calls without a credential");
                 self.report_error(&format!("{at}.{key}"), position(place), message, hint);
             }
         }
         for (index, name) in route.rate_limits.iter().enumerate() {
             let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
             if let Some(needs) = known.and_then(|known| known.caller_dependency) {
-                let message =
-                    format!("this rate limit {needs}, and anybody may call the route without saying who it is");
+                let message = format!("this rate limit {needs}, but the route accepts calls without a credential");
                 self.report_error(&format!("{at}.rate_limits[{index}]"), position(name.defined), message, hint);
             }
         }
@@ -117,22 +116,20 @@ impl ConfigChecker<'_> {
         if let Some((claim, values)) = route.require.claims.iter().next()
             && methods.iter().all(is_keys)
         {
-            let hint = "ask for `scopes` or `tenants`, which API keys have";
-            let message = "API keys have no claims, so nobody could call this route";
+            let hint = "require `scopes` or `tenants` instead, which API keys can have";
+            let message = "API keys have no claims, so every call of this route would be rejected";
             self.report_error(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
         }
         let has_tenants = |name: &String| self.methods.iter().any(|method| method.name == *name && method.has_tenants);
         if let Some(first) = route.require.tenants.first()
             && !methods.iter().any(has_tenants)
         {
-            let hint =
-                "add `tenant_claim` to an issuer that the route believes, or `tenant` to API keys; or take it away";
-            let message = "no caller of this route has a tenant, so nobody could call it";
+            let hint = "add `tenant_claim` to an issuer of the route, or `tenant` to its API keys; or remove this key";
+            let message = "no caller of this route has a tenant, so every call would be rejected";
             self.report_error(&format!("{at}.require.tenants"), position(first.defined), message, hint);
         }
     }
 
-    /// Which rate limits a route has.
     fn resolve_rate_limits(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<usize>> {
         let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
         let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
@@ -148,7 +145,7 @@ impl ConfigChecker<'_> {
                 self.report_error(
                     &format!("{at}.rate_limits[{place}]"),
                     place_of,
-                    "this rate limit is already named",
+                    "this rate limit is already listed",
                     hint,
                 );
             }
@@ -176,16 +173,15 @@ impl ConfigChecker<'_> {
         let any = origins.iter().any(Option::is_none);
         let place = list.and_then(|list| position(list.defined));
         if any && origins.len() > 1 {
-            let message = "`*` beside other origins would make them useless";
+            let message = "`*` cannot be combined with other origins";
             self.report_error(&path, place, message, "write `*` alone, or the origins alone");
             return None;
         }
         if any && credentials {
             // Fetch Standard §3.3.5: `*` is no match for a request whose credentials mode is "include".
-            let hint =
-                "list the origins, or take `credentials` away: every page on the web could call in its visitors' names";
+            let hint = "list the origins, or remove `credentials`: otherwise every page on the web could call with its visitors' credentials";
             let place = position(cors.credentials.defined);
-            self.report_error(&format!("{at}.credentials"), place, "credentials do not go with `*`", hint);
+            self.report_error(&format!("{at}.credentials"), place, "credentials cannot be combined with `*`", hint);
             return None;
         }
         let origins = (!any).then(|| origins.into_iter().flatten().collect());
@@ -199,7 +195,7 @@ impl ConfigChecker<'_> {
         for one in names.iter().flatten() {
             if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&one.value)) {
                 good = false;
-                let hint = "take it away, and write `forward_credentials: true` if the agent has to see it";
+                let hint = "remove it, and write `forward_credentials: true` if the agent needs it";
                 let message = format!("`{}` carries API keys of callers", one.value);
                 self.report_error(&one.path, one.position, message, hint);
             }
@@ -227,12 +223,17 @@ impl ConfigChecker<'_> {
                 }
             };
             if field.as_ref().is_some_and(|field| forwarded.contains(field)) {
-                let hint = "write it in one of the two; what the gateway sets, callers must not";
-                self.report_error(&path, place, "this field is in `forward_headers` as well", hint);
+                let hint = "keep it in one of the two; callers must not set a header that the gateway sets";
+                self.report_error(&path, place, "this header is also in `forward_headers`", hint);
             }
             if field == Some(header::AUTHORIZATION) && route.forward_credentials.value.trim() == "true" {
-                let hint = "keep one of the two: a request has one `authorization`";
-                self.report_error(&path, place, "`forward_credentials` passes on the caller's own", hint);
+                let hint = "keep one of the two: a request has only one `authorization`";
+                self.report_error(
+                    &path,
+                    place,
+                    "`forward_credentials` already forwards the caller's `authorization`",
+                    hint,
+                );
             }
             let value = self.check_upstream_value(written, &path);
             headers.push(field.zip(value).map(|(name, value)| UpstreamHeaderConfig { name, value }));
@@ -253,14 +254,14 @@ impl ConfigChecker<'_> {
                 let text = self.read_secret(text, path, place)?;
                 let value = HeaderValue::from_str(&text).ok().filter(|_| visible(&text));
                 let Some(mut value) = value else {
-                    self.report_error(path, place, "the value holds characters that cannot stand in a field", hint);
+                    self.report_error(path, place, "the value contains characters that a header cannot contain", hint);
                     return None;
                 };
                 value.set_sensitive(true);
                 Some(UpstreamHeaderValue::Text(value))
             }
             file::UpstreamHeaderSpec::File(file) => {
-                let example = "the file that holds the value, such as `file: /run/secrets/agent`";
+                let example = "the file with the value, such as `file: /run/secrets/agent`";
                 let name = self.require_key(file.file.as_ref(), path, "file", example, place);
                 let content = name.and_then(|name| self.read_named_file(name, &format!("{path}.file")));
                 let prefix = match &file.prefix {
@@ -271,7 +272,7 @@ impl ConfigChecker<'_> {
                 let content = String::from_utf8(content).unwrap_or_default();
                 let content = content.trim_end();
                 if content.is_empty() || !visible(content) || !visible(&prefix) {
-                    let message = "the file and its prefix are no value of a field";
+                    let message = "the prefix and the content of the file are not a valid header value";
                     self.report_error(&format!("{path}.file"), position(name.defined), message, hint);
                     return None;
                 }
@@ -280,7 +281,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// What stands before the content of a file, with the blanks at its end.
+    /// Reads the prefix of a file's content, including the spaces at its end.
     fn read_prefix(&mut self, written: &Scalar<kind::FieldPrefix>, path: &str) -> Option<String> {
         let prefix = written.value.expose_secret();
         let blanks = &prefix[prefix.trim_end().len()..];

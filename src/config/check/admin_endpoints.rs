@@ -1,4 +1,4 @@
-//! Where a gateway can be asked how it is, of a file whose other keys are nobody's business here.
+//! Checks the admin endpoints of a file, ignoring its other keys.
 
 use super::{ConfigChecker, collect_values};
 use crate::config::admin_endpoints::AdminEndpointsConfig;

@@ -1,4 +1,4 @@
-//! Whom the gateway believes: issuers of tokens, lists of API keys, proxies.
+//! Checks the accepted issuers of tokens, lists of API keys and proxies.
 
 use http::HeaderName;
 
@@ -12,33 +12,30 @@ use crate::config::problem::{did_you_mean, nearest};
 use crate::config::schema::kind::{self, OpenKind};
 use crate::config::{scalar, yaml_hints};
 
-/// What routes write for "anybody".
+/// The value of a route's `auth` that allows calls without a credential.
 pub(super) const NONE: &str = "none";
 
 /// An issuer or a list of API keys, as routes see it.
 pub(super) struct AuthMethodRef {
     pub(super) name: String,
-    /// Where its keys come in; `None` for tokens.
+    /// The header of its keys; `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
-    /// Whether it is a list of API keys.
     pub(super) is_keys: bool,
-    /// Whether one of its callers may be of a tenant. The keys of a file change without a check.
+    /// Set if one of its callers may have a tenant. The keys of a file change without a check.
     pub(super) has_tenants: bool,
 }
 
-/// Whose keys an issuer signs with.
 struct ResolvedIssuerKeys {
     keys: IssuerKeysConfig,
     /// The length of a secret, in bytes.
     secret_length: Option<usize>,
-    /// What stands in the file of keys.
+    /// The content of the key file.
     content: Vec<u8>,
-    /// Where it is written.
     position: Option<SourcePosition>,
     path: String,
 }
 
-/// What is collected from issuers and lists, to be told apart.
+/// Values of issuers and lists that must be unique.
 #[derive(Default)]
 struct AuthNames {
     names: Vec<LocatedValue<String>>,
@@ -64,9 +61,9 @@ impl ConfigChecker<'_> {
             self.kinds_with_unnamed.push(ReferenceKind::Method);
         }
         let (names, urls): (Vec<_>, Vec<_>) = (labels.names.iter().collect(), labels.issuers.iter().collect());
-        let hint = "give each issuer and each list of API keys a name of its own";
-        self.report_duplicates(&names, |one, other| one == other, "this name is already taken by", hint);
-        let hint = "list each issuer once: its tokens are told by it; several audiences are a list";
+        let hint = "give each issuer and each list of API keys a unique name";
+        self.report_duplicates(&names, |one, other| one == other, "this name is already used by", hint);
+        let hint = "list each issuer once, because tokens are matched by issuer; write several audiences as a list";
         self.report_duplicates(&urls, |one, other| one == other, "this issuer is already listed as", hint);
         Some(AuthConfig {
             resource: resource?,
@@ -88,7 +85,7 @@ impl ConfigChecker<'_> {
         let path = format!("{at}.name");
         let name = self.read_located(written, &path, scalar::parse_name)?;
         if name.value == NONE {
-            let message = format!("`{NONE}` stands for no credential at all in routes");
+            let message = format!("`{NONE}` is reserved: in routes it means that no credential is required");
             self.report_error(&path, position(written.defined), message, "give it another name");
             return None;
         }
@@ -107,7 +104,7 @@ impl ConfigChecker<'_> {
         let name = self.read_method_name(
             issuer.name.as_ref(),
             at,
-            "what routes call it, such as `name: staff`",
+            "the name that routes use, such as `name: staff`",
             whole,
             labels,
         );
@@ -118,14 +115,14 @@ impl ConfigChecker<'_> {
             is_keys: false,
             has_tenants,
         }));
-        let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
+        let example = "the `iss` claim of its tokens, such as `issuer: https://login.example.com`";
         let iss = self.require_key(issuer.issuer.as_ref(), at, "issuer", example, whole);
         let keys = self.check_issuer_keys(issuer, at);
         let discovers = keys.as_ref().is_some_and(|found| found.keys == IssuerKeysConfig::Discovery);
         let read = if discovers { scalar::parse_discovery_issuer } else { scalar::parse_word };
         let iss = iss.and_then(|iss| self.read_located(iss, &format!("{at}.issuer"), read));
         labels.issuers.extend(iss.clone());
-        let example = "what `aud` has to hold, such as `audience: https://agents.example.com`";
+        let example = "the value that `aud` must contain, such as `audience: https://agents.example.com`";
         let audience = self.require_key(issuer.audience.as_ref(), at, "audience", example, whole);
         let audiences =
             audience.and_then(|list| self.read_non_empty(list, &format!("{at}.audience"), scalar::parse_word));
@@ -164,13 +161,13 @@ impl ConfigChecker<'_> {
     ) -> Option<Vec<T>> {
         let list = self.read_values(written, path, read);
         if list.is_empty() {
-            self.report_error(path, position(written.defined), "the list is empty", "write one value or more");
+            self.report_error(path, position(written.defined), "the list is empty", "write at least one value");
             return None;
         }
         collect_values(list)
     }
 
-    /// Where the keys of an issuer are: one place, or found by discovery.
+    /// Checks the source of an issuer's keys: one key, or discovery.
     fn check_issuer_keys(&mut self, issuer: &file::IssuerSpec, at: &str) -> Option<ResolvedIssuerKeys> {
         const KEYS: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "secret_file", "secret"];
         if KEYS.iter().any(|key| self.is_skipped(&format!("{at}.{key}"))) {
@@ -194,8 +191,8 @@ impl ConfigChecker<'_> {
             });
         };
         if let Some((other, place)) = written.next() {
-            let message = format!("the keys are said to be in `{key}` and in `{other}`");
-            let hint = "write one of them; an issuer with two kinds of keys takes the weaker one, too";
+            let message = format!("both `{key}` and `{other}` are set");
+            let hint = "keep one of the two; an issuer with two kinds of keys is only as secure as the weaker kind";
             self.report_error(&format!("{at}.{other}"), place, message, hint);
             return None;
         }
@@ -225,7 +222,7 @@ impl ConfigChecker<'_> {
         Some(ResolvedIssuerKeys { keys, secret_length, content, position: place, path })
     }
 
-    /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
+    /// Checks that the public keys in its file fit these algorithms. The length of a secret is checked elsewhere.
     fn check_key_algorithms(
         &mut self,
         issuer: &file::IssuerSpec,
@@ -246,7 +243,7 @@ impl ConfigChecker<'_> {
         false
     }
 
-    /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
+    /// Checks the accepted algorithms: of one family with its keys, and no stronger than its secret.
     fn check_algorithms(
         &mut self,
         issuer: &file::IssuerSpec,
@@ -258,7 +255,7 @@ impl ConfigChecker<'_> {
         let ResolvedIssuerKeys { secret_length: secret, position: place, path: keys_path, .. } = found?;
         let long_enough = |algorithm: &Algorithm| secret.is_none_or(|length| length >= hash_length(*algorithm));
         if secret.is_some_and(|length| length < hash_length(Algorithm::HS256)) {
-            let hint = "make one with `openssl rand -base64 48`: whoever has one token can try out secrets without end";
+            let hint = "generate one with `openssl rand -base64 48`; a short secret can be guessed offline from a single token";
             self.report_error(keys_path, *place, "the secret is shorter than 32 bytes (RFC 7518 §3.2)", hint);
             return None;
         }
@@ -270,30 +267,30 @@ impl ConfigChecker<'_> {
         for one in written.iter().flatten() {
             let name = one.value.name();
             match (secret, one.value.is_shared()) {
-                // RFC 8725 §3.1: anybody knows a public key; taken for a secret, it would let anybody write tokens.
+                // RFC 8725 §3.1: anybody knows a public key; taken for a secret, it would allow unsigned tokens.
                 (None, true) => {
-                    let hint = "take it away, or write `secret_file`: whoever takes a public key for a secret lets anybody \
-                                who has that key write tokens";
+                    let hint = "remove it, or write `secret_file`: if a public key were used as a secret, anybody who has \
+                                that key could sign tokens";
                     self.report_error(
                         &one.path,
                         one.position,
-                        format!("`{name}` is checked with a secret, and these are public keys"),
+                        format!("`{name}` is verified with a secret, but these are public keys"),
                         hint,
                     );
                 }
                 (Some(_), false) => {
-                    let hint = "take it away, or say where the public keys are, such as `jwks_url`";
+                    let hint = "remove it, or configure public keys, for example with `jwks_url`";
                     self.report_error(
                         &one.path,
                         one.position,
-                        format!("`{name}` is checked with a public key, and this is a secret"),
+                        format!("`{name}` is verified with a public key, but this is a secret"),
                         hint,
                     );
                 }
                 _ if !long_enough(&one.value) => {
-                    let hint = "make a longer secret, or take the algorithm away";
+                    let hint = "use a longer secret, or remove the algorithm";
                     let message =
-                        format!("`{name}` wants a secret of at least {} bytes (RFC 7518 §3.2)", hash_length(one.value));
+                        format!("`{name}` needs a secret of at least {} bytes (RFC 7518 §3.2)", hash_length(one.value));
                     self.report_error(&one.path, one.position, message, hint);
                 }
                 _ => {}
@@ -313,7 +310,7 @@ impl ConfigChecker<'_> {
         let name = self.read_method_name(
             source.name.as_ref(),
             at,
-            "what routes call it, such as `name: partners`",
+            "the name that routes use, such as `name: partners`",
             whole,
             labels,
         );
@@ -328,8 +325,8 @@ impl ConfigChecker<'_> {
         };
         let is_lost = self.is_skipped(&format!("{at}.file")) || self.is_skipped(&format!("{at}.keys"));
         if source.file.is_none() && source.keys.is_empty() && !is_lost {
-            let hint = "add `file`, or a list `keys`, or take the entry away";
-            self.report_error(at, whole, "there is no key in this list, so nobody could call with one", hint);
+            let hint = "add `file` or a list `keys`, or remove the entry";
+            self.report_error(at, whole, "this list has no keys, so no caller could authenticate with it", hint);
         }
         Some(ApiKeyListConfig { name: name?, header: header?, file: file?, keys: keys? })
     }
@@ -347,7 +344,7 @@ impl ConfigChecker<'_> {
             Ok(keys) => {
                 let same = |one: &ApiKeyConfig, other: &ApiKeyConfig| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {
-                    let message = format!("the key `{}` of the file stands in `keys` as well", twice.id);
+                    let message = format!("the key `{}` of the file is also in `keys`", twice.id);
                     self.report_error(&path, position(written.defined), message, "keep one of the two");
                 }
                 Some(file)
@@ -374,10 +371,10 @@ impl ConfigChecker<'_> {
         self.report_duplicates(
             &ids,
             |one, other| one == other,
-            "this id is already taken by",
-            "give each key an id of its own",
+            "this id is already used by",
+            "give each key a unique id",
         );
-        let hint = "one key stands for one caller: make another key";
+        let hint = "each key identifies one caller: generate another key";
         self.report_duplicates(&digests, |one, other| one == other, "this is the same key as", hint);
         keys.into_iter().collect()
     }
@@ -391,7 +388,7 @@ impl ConfigChecker<'_> {
     ) -> Option<ApiKeyConfig> {
         let key = &written.value;
         let whole = position(written.defined);
-        let id = self.require_key(key.id.as_ref(), at, "id", "what logs call it, such as `id: alice-1`", whole);
+        let id = self.require_key(key.id.as_ref(), at, "id", "the name that logs show, such as `id: alice-1`", whole);
         let id = id.and_then(|id| self.read_located(id, &format!("{at}.id"), scalar::parse_name));
         ids.extend(id.clone());
         let example = "the SHA-256 digest of the key: `printf %s KEY | sha256sum`";
@@ -425,7 +422,7 @@ impl ConfigChecker<'_> {
     ) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = written else {
-            // Whom it would believe is not known then.
+            // The accepted credentials are unknown then.
             return (!self.is_skipped(at) && !self.kinds_with_unnamed.contains(&ReferenceKind::Method)).then_some(all);
         };
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
@@ -436,12 +433,14 @@ impl ConfigChecker<'_> {
         };
         let names: Vec<String> = names.into_iter().collect::<Option<_>>()?;
         let (message, hint) = match names.as_slice() {
-            [] => ("the list is empty, so nobody could call", format!("write names, or `{NONE}` to let anybody call")),
-            [one] if one == NONE => return Some(Vec::new()),
-            several if several.iter().any(|name| name == NONE) => (
-                "`none` beside names would make them useless",
-                format!("write `auth: {NONE}` alone, or the names alone"),
+            [] => (
+                "the list is empty, so every call would be rejected",
+                format!("write names, or `{NONE}` to allow calls without a credential"),
             ),
+            [one] if one == NONE => return Some(Vec::new()),
+            several if several.iter().any(|name| name == NONE) => {
+                ("`none` cannot be combined with names", format!("write `auth: {NONE}` alone, or the names alone"))
+            }
             _ => return Some(names),
         };
         self.report_error(at, place, message, hint);
@@ -487,9 +486,9 @@ impl ConfigChecker<'_> {
             straight.to_owned()
         } else if known == [NONE] && nearest(&scalar.text, known).is_empty() && !self.source.text.lines().any(is_first)
         {
-            format!("there is no `auth` in this file: list whom to believe there, or write `auth: {NONE}` here")
+            format!("this file has no `auth`: list issuers or API keys there, or write `auth: {NONE}` here")
         } else if known.is_empty() {
-            format!("there is no {what} in this file")
+            format!("this file defines no {what}")
         } else {
             // The nearest name would tell what a variable holds.
             did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)

@@ -79,13 +79,8 @@ impl ConfigChecker<'_> {
         let strip: Vec<String> = strip.collect();
         for (index, name) in strip.iter().enumerate().filter(|(_, name)| is_required_member(name, &fields)) {
             let place = own.strip.get(index).and_then(|written| position(written.defined));
-            let message = format!("`{name}` is a member that events cannot be without");
-            self.report_error(
-                &format!("{at}.strip[{index}]"),
-                place,
-                message,
-                "strip only what nobody needs to read an event",
-            );
+            let message = format!("`{name}` is a required member of events");
+            self.report_error(&format!("{at}.strip[{index}]"), place, message, "strip only optional members");
         }
         (self.problems.len() == before).then_some(DialectOverrides { name, base, events, fields, values, strip })
     }
@@ -97,15 +92,14 @@ impl ConfigChecker<'_> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let (message, hint) = match scalar.text.as_str() {
             name if name.is_empty() || name.len() > 32 || !name.chars().all(plain) => (
-                format!("{} is no name for a dialect", scalar.display),
+                format!("{} is not a valid dialect name", scalar.display),
                 "write at most 32 lower-case letters, digits and hyphens, such as `acme-chat`",
             ),
-            name if RESERVED_NAMES.contains(&name) => (
-                format!("{} has a meaning of its own", scalar.display),
-                "give it a name of its own, such as `acme-chat`",
-            ),
+            name if RESERVED_NAMES.contains(&name) => {
+                (format!("{} is reserved", scalar.display), "choose another name, such as `acme-chat`")
+            }
             name if self.find_dialect(name).is_some() => {
-                (format!("there is a dialect {} already", scalar.display), "give it a name of its own")
+                (format!("the dialect {} already exists", scalar.display), "choose another name")
             }
             _ => return Some(scalar.text),
         };
@@ -129,8 +123,8 @@ impl ConfigChecker<'_> {
             let taken = events.iter().any(|(_, other)| *other == name)
                 || types.iter().any(|other| *other == name && other != event && !written.contains_key(*other));
             if taken {
-                let message = format!("another event is called `{name}` already");
-                self.report_error(&path, position(own.defined), message, "give each event a type of its own");
+                let message = format!("`{name}` is already the type of another event");
+                self.report_error(&path, position(own.defined), message, "give each event a unique type");
             }
             events.push((event.clone(), name));
         }
@@ -147,8 +141,8 @@ impl ConfigChecker<'_> {
             };
             let Some(name) = self.read_wire_name(own, &path) else { continue };
             if fields.iter().any(|(_, other)| *other == name) {
-                let message = format!("another member is called `{name}` already");
-                self.report_error(&path, position(own.defined), message, "give each member a name of its own");
+                let message = format!("`{name}` is already the name of another member");
+                self.report_error(&path, position(own.defined), message, "give each member a unique name");
             }
             fields.push((known, name));
         }
@@ -161,12 +155,19 @@ impl ConfigChecker<'_> {
             let path = format!("{at}.{}", field.camel());
             let place = written.get(field.camel()).and_then(|text| position(text.defined));
             if CARRIER_MEMBERS.contains(&name.as_str()) || *field == Field::Metadata {
-                let message =
-                    format!("`{}` is where Diglot keeps what a dialect has no word for", carrier_member(name));
-                self.report_error(&path, place, message, "give the member another name, and leave `metadata` its own");
+                let message = format!(
+                    "`{}` is reserved: Diglot stores values there that a dialect cannot express",
+                    carrier_member(name)
+                );
+                self.report_error(
+                    &path,
+                    place,
+                    message,
+                    "choose another name for the member, and do not rename `metadata`",
+                );
             } else if let Some((other, of)) = find_collision(base, *field, name, fields) {
-                let message = format!("the member `{}` of {of} is called `{name}` already", other.camel());
-                self.report_error(&path, place, message, "give each member of an event a name of its own");
+                let message = format!("the member `{}` of {of} is already called `{name}`", other.camel());
+                self.report_error(&path, place, message, "give each member of an event a unique name");
             }
         }
     }
@@ -196,8 +197,8 @@ impl ConfigChecker<'_> {
                 field == Field::Role && input::ROLES.contains(&&*word.text) && !written.contains_key(&word.text);
             let taken = values.iter().any(|(_, _, other): &(Field, String, String)| *other == word.text);
             if taken || (stays && word.text != *canonical) {
-                let message = format!("another value is called {} already", word.display);
-                self.report_error(&path, position(own.defined), message, "give each value a word of its own");
+                let message = format!("{} is already used for another value", word.display);
+                self.report_error(&path, position(own.defined), message, "give each value a unique word");
             }
             values.push((field, canonical.clone(), word.text));
         }
@@ -211,7 +212,7 @@ impl ConfigChecker<'_> {
             || scalar.text == crate::codec::json::TYPE
             || scalar.text.chars().any(char::is_control);
         if bad {
-            let message = format!("{} is no name that can be used here", scalar.display);
+            let message = format!("{} cannot be used as a name here", scalar.display);
             self.report_error(
                 path,
                 position(written.defined),
@@ -287,7 +288,7 @@ fn find_collision(
     events.chain(message).chain(request).next()
 }
 
-/// Whether a name is that of a member without which an event is none, or of the place of what is carried.
+/// Returns whether a name is that of a required member of events, or of the member that carries other values.
 fn is_required_member(name: &str, fields: &[(Field, String)]) -> bool {
     let required = EventType::ALL.iter().flat_map(|kind| kind.all_slots()).filter(|slot| slot.required);
     CARRIER_MEMBERS.contains(&name)

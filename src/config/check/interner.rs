@@ -1,4 +1,4 @@
-//! What lives as long as the process. A configuration that is read again says most of it again, so each thing is kept once:
+//! Values that are kept as long as the process. A reloaded configuration repeats most of them, so each is kept once:
 //! the memory for it is bounded by what differs, and what did not change is the very same thing.
 
 use parking_lot::Mutex;

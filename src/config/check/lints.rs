@@ -1,6 +1,6 @@
-//! What is no mistake and probably not meant: it can be run on, and an operator would rather hear of it.
+//! Warnings: valid settings that are probably unintended.
 //!
-//! Each of these can be mended, or said to be meant, in the file: whoever checks with `--strict` gets by without any.
+//! Each can be fixed, or marked as intended, in the file, so that `check --strict` passes.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,8 +26,8 @@ impl ConfigChecker<'_> {
         self.lint_tiers(file, config);
         self.lint_expired_keys(file, config);
         if config.process.drain_timeout.is_zero() {
-            let hint = "give them time to end, such as `drain_timeout: 30s`";
-            let message = "running streams are cut as soon as the process is told to end";
+            let hint = "give them time to finish, such as `drain_timeout: 30s`";
+            let message = "running streams are aborted as soon as shutdown begins";
             self.report_warning("drain_timeout", position(file.drain_timeout.defined), message, hint);
         }
         for (index, (written, route)) in file.routes.value.iter().zip(&config.routes).enumerate() {
@@ -39,23 +39,23 @@ impl ConfigChecker<'_> {
 
     /// Definitions that nothing refers to.
     fn lint_unused(&mut self, file: &ConfigFile, config: &Config) {
-        let hint = "name it in a route, or take it away";
+        let hint = "name it in a route, or remove it";
         for (index, (written, policy)) in file.rate_limits.iter().zip(&config.rate_limits.policies).enumerate() {
             if !config.routes.iter().any(|route| route.access.rate_limits.contains(&index)) {
-                let message = format!("no route has the rate limit `{}`", policy.name);
+                let message = format!("no route uses the rate limit `{}`", policy.name);
                 self.report_warning(&format!("rate_limits[{index}]"), position(written.defined), message, hint);
             }
         }
         let believed = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
         for (index, (written, issuer)) in file.auth.issuers.iter().zip(&config.auth.issuers).enumerate() {
             if !believed(&issuer.name) {
-                let message = format!("no route believes the issuer `{}`", issuer.name);
+                let message = format!("no route accepts tokens of the issuer `{}`", issuer.name);
                 self.report_warning(&format!("auth.issuers[{index}]"), position(written.defined), message, hint);
             }
         }
         for (index, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             if !believed(&source.name) {
-                let message = format!("no route takes the API keys of `{}`", source.name);
+                let message = format!("no route accepts the API keys of `{}`", source.name);
                 self.report_warning(&format!("auth.api_keys[{index}]"), position(written.defined), message, hint);
             }
         }
@@ -65,7 +65,7 @@ impl ConfigChecker<'_> {
             let spoken =
                 |route: &RouteConfig| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
-                let message = format!("nobody speaks the dialect `{}`", own.name);
+                let message = format!("no route uses the dialect `{}`", own.name);
                 self.report_warning(&format!("dialects[{index}]"), position(written.defined), message, hint);
             }
         }
@@ -76,17 +76,17 @@ impl ConfigChecker<'_> {
         };
         let asks_redis = |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route);
         if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(asks_redis)) {
-            let hint = "a rate limit with `shared: true`, `threads: owned`, or `replay: {store: redis}` on a route that needs it \
-                        would; or take it away";
-            self.report_warning("redis", position(redis.defined), "no route has anything kept in Redis", hint);
+            let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
+                        or remove `redis`";
+            self.report_warning("redis", position(redis.defined), "nothing in this file uses Redis", hint);
         }
     }
 
     fn lint_plain_secrets(&mut self, file: &ConfigFile) {
-        const MESSAGE: &str = "a secret stands in the file as it is";
+        const MESSAGE: &str = "this secret is in plain text in the file";
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
             if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(text.value.expose_secret())) {
-                let hint = "put it in through a variable, `${NAME}`, or write `secret_file`";
+                let hint = "pass it in a variable, `${NAME}`, or write `secret_file`";
                 self.report_warning(&format!("auth.issuers[{index}].secret"), position(secret.defined), MESSAGE, hint);
             }
         }
@@ -94,14 +94,14 @@ impl ConfigChecker<'_> {
         if let Some(url) =
             url.filter(|url| is_in_clear(url.value.expose_secret()) && may_hold_password(url.value.expose_secret()))
         {
-            let hint = "put it in through a variable, `${NAME}`, or write `password_file`";
+            let hint = "pass it in a variable, `${NAME}`, or write `password_file`";
             self.report_warning("redis.url", position(url.defined), MESSAGE, hint);
         }
         for (index, route) in file.routes.value.iter().enumerate() {
             for (name, value) in &route.value.upstream_headers {
                 let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
                 if is_in_clear(text.expose_secret()) && is_credential(name) {
-                    let hint = "put it in through a variable, `${NAME}`, or write `{file: PATH}`";
+                    let hint = "pass it in a variable, `${NAME}`, or write `{file: PATH}`";
                     let path = format!("routes[{index}].upstream_headers.{name}");
                     self.report_warning(&path, position(value.defined), MESSAGE, hint);
                 }
@@ -120,12 +120,12 @@ impl ConfigChecker<'_> {
         }
         for (index, limit) in file.rate_limits.iter().enumerate() {
             if let Some((_, first)) = limit.value.tiers.first_key_value() {
-                let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or take `tiers` away";
+                let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or remove `tiers`";
                 let path = format!("rate_limits[{index}].tiers");
                 self.report_warning(
                     &path,
                     position(first.defined),
-                    "no caller has a tier, so nobody has these quotas",
+                    "no caller has a tier, so these quotas never apply",
                     hint,
                 );
             }
@@ -142,8 +142,8 @@ impl ConfigChecker<'_> {
                     self.report_warning(
                         &path,
                         place,
-                        "this key has expired, and is refused",
-                        "take it away, or give it longer",
+                        "this key has expired, so calls with it are rejected",
+                        "remove it, or write a later date",
                     );
                 }
             }
@@ -163,8 +163,8 @@ impl ConfigChecker<'_> {
         if reached.is_empty() || !route.access.methods.is_empty() || written.auth.is_some() {
             return;
         }
-        let message = format!("whoever reaches {} may call this route", reached.join(", "));
-        let hint = "name in its `auth` whom it believes; `auth: none` says that anybody may";
+        let message = format!("anybody who can reach {} may call this route", reached.join(", "));
+        let hint = "list issuers or API keys in its `auth`; write `auth: none` to allow calls without a credential";
         self.report_warning(at, position(place), message, hint);
     }
 
@@ -172,15 +172,20 @@ impl ConfigChecker<'_> {
         if let OnDisconnect::Continue(time) = route.on_disconnect
             && time < MIN_RECONNECT
         {
-            let hint = "write a minute or more: `continue for 2m`";
+            let hint = "write at least one minute: `continue for 2m`";
             let place = position(written.on_disconnect.defined);
-            self.report_warning(&format!("{at}.on_disconnect"), place, "nobody comes back as soon as that", hint);
+            self.report_warning(
+                &format!("{at}.on_disconnect"),
+                place,
+                "clients rarely reconnect within this time",
+                hint,
+            );
         }
         let any_page = route.access.cors.as_ref().is_some_and(|cors| cors.origins.is_none());
         if any_page && !route.access.methods.is_empty() {
             let place = written.cors.as_ref().and_then(|cors| position(cors.defined));
-            let message = "pages of any origin may call a route that wants to know who calls";
-            let hint = "list the origins of the pages that have credentials for it";
+            let message = "pages of any origin may call a route that requires credentials";
+            let hint = "list the origins of the pages that have credentials for the route";
             self.report_warning(&format!("{at}.cors"), place, message, hint);
         }
         let sent = |header: &UpstreamHeaderConfig| {
@@ -189,18 +194,18 @@ impl ConfigChecker<'_> {
         let sends = route.access.forward_credentials || route.access.upstream_headers.iter().any(sent);
         if sends && route.upstreams.iter().any(is_sent_in_clear) {
             let place = written.upstream.as_ref().and_then(|upstream| position(upstream.defined));
-            let message = "credentials go to this agent over the network in clear";
+            let message = "credentials are sent to this agent unencrypted";
             self.report_warning(
                 &format!("{at}.upstream"),
                 place,
                 message,
-                "write `https://`, or reach it inside of your own network",
+                "write `https://`, or make sure that the connection stays inside your own network",
             );
         }
     }
 }
 
-/// Whether other machines may reach a listener without a certificate of theirs.
+/// Returns whether other machines can reach a listener without a client certificate.
 fn is_open(listen: &ListenerConfig) -> bool {
     let shows_certificate =
         listen.tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
@@ -211,13 +216,14 @@ fn is_in_clear(text: &str) -> bool {
     !text.contains("${")
 }
 
-/// Whether the field of a request carries a credential, by its name.
+/// Returns whether a request header carries a credential, by its name.
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "cookie", "key", "password", "secret", "token"].iter().any(|part| name.contains(part))
 }
 
-/// Whether others may hear what is said to an agent: it speaks without TLS, and is neither on this machine nor, by its
+/// Returns whether requests to an agent can be read on the network: it does not use TLS, and is neither on this
+/// machine nor, by its
 /// address or name, on a private network.
 fn is_sent_in_clear(upstream: &UpstreamConfig) -> bool {
     let UpstreamAddress::Host { tls: false, host, .. } = &upstream.address else { return false };

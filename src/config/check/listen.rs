@@ -35,17 +35,17 @@ impl ConfigChecker<'_> {
         let data = self.check_sockets(&written.data, "listeners.data", trusted);
         let status = self.check_sockets(&written.status, "listeners.status", trusted);
         if data.is_empty() {
-            let hint = "write an address such as `127.0.0.1:8787`, or take the key away to get its default";
+            let hint = "write an address such as `127.0.0.1:8787`, or remove the key to use the default";
             self.report_error(
                 "listeners.data",
                 position(written.data.defined),
-                "there is no address to listen on",
+                "no address to listen on is configured",
                 hint,
             );
         }
         let all: Vec<&LocatedValue<ListenerConfig>> = data.iter().chain(&status).flatten().collect();
-        let hint = "give each listener a port of its own";
-        self.report_duplicates(&all, ListenerConfig::overlaps, "this address is already taken by", hint);
+        let hint = "give each listener its own port";
+        self.report_duplicates(&all, ListenerConfig::overlaps, "this address is already used by", hint);
         self.own_listeners = data.iter().flatten().cloned().collect();
         Some((collect_values(data)?, collect_values(status)?))
     }
@@ -94,7 +94,7 @@ impl ConfigChecker<'_> {
         whole: Option<SourcePosition>,
         trusted: Option<&TrustedProxies>,
     ) -> Option<ListenerConfig> {
-        let example = "where to listen, such as `address: 0.0.0.0:8443`";
+        let example = "the address to listen on, such as `address: 0.0.0.0:8443`";
         let address = self.require_key(written.address.as_ref(), at, "address", example, whole);
         let address = address
             .and_then(|address| self.read_value(address, &format!("{at}.address"), scalar::parse_listen_address));
@@ -123,8 +123,8 @@ impl ConfigChecker<'_> {
         match address? {
             ListenAddress::Unix { path, .. } => Some(ListenAddress::Unix { path, mode: wanted? }),
             ListenAddress::Tcp(_) => {
-                let message = "an address of the network has no permissions";
-                self.report_error(path, position(written.defined), message, "take it away; it belongs to Unix sockets");
+                let message = "permissions apply only to Unix sockets, and this is a network address";
+                self.report_error(path, position(written.defined), message, "remove it, or listen on a Unix socket");
                 None
             }
         }
@@ -140,13 +140,13 @@ impl ConfigChecker<'_> {
     ) {
         let (believed, hint) = match address {
             ListenAddress::Tcp(_) => {
-                let hint = "name the proxies in front in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`";
+                let hint = "list the proxies in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`";
                 (!trusted.networks.is_empty(), hint)
             }
             ListenAddress::Unix { .. } => (trusted.unix, "add `unix` to `trusted_proxies`"),
         };
         if !believed {
-            let message = "the addresses in these headers would be believed from nobody";
+            let message = "no proxy is trusted, so the addresses in these headers would never be used";
             self.report_error(path, position(written.defined), message, hint);
         }
     }
@@ -175,7 +175,7 @@ impl ConfigChecker<'_> {
                 &format!("{at}.cert"),
                 place,
                 "the certificate has expired",
-                "renew it: clients that look will not connect",
+                "renew it: clients that verify certificates will refuse to connect",
             );
         }
         Some(ListenerTlsConfig { cert, key, client: client? })
@@ -194,11 +194,11 @@ impl ConfigChecker<'_> {
         match certificate::parse_pair(&cert_pem, &key_pem) {
             Ok(pair) => return Some((cert_file, key_file, pair.not_after)),
             Err(certificate::CertificateError::Cert(cause)) => {
-                let hint = "put the certificate there in PEM, and behind it those of the authorities that signed it";
+                let hint = "write the certificate in PEM, followed by the intermediate certificates that signed it";
                 self.report_error(&cert_path, position(cert.defined), cause, hint);
             }
             Err(certificate::CertificateError::Key(cause)) => {
-                let hint = "put the private key of the certificate there in PEM, without a password";
+                let hint = "write the certificate's private key in PEM, without a password";
                 self.report_error(&key_path, position(key.defined), cause, hint);
             }
         }
@@ -209,7 +209,7 @@ impl ConfigChecker<'_> {
     pub(super) fn check_authorities(&mut self, written: &Scalar<kind::FileName>, path: &str) -> Option<PathBuf> {
         let (ca, pem) = self.read_named_file(written, path)?;
         if let Err(cause) = certificate::parse_authorities(&pem) {
-            let hint = "put the certificates of the authorities there in PEM";
+            let hint = "write the certificates of the authorities in PEM";
             self.report_error(path, position(written.defined), cause, hint);
             return None;
         }
@@ -225,8 +225,8 @@ impl ConfigChecker<'_> {
                 return None;
             }
             if let Some(text) = &files.client_auth {
-                let hint = "add `client_ca`, a file with the authorities that are believed, or take it away";
-                let message = "no certificate of a client would be believed";
+                let hint = "add `client_ca`, a file with the trusted authorities, or remove this key";
+                let message = "no authority is trusted, so every client certificate would be rejected";
                 self.report_error(&path, position(text.defined), message, hint);
                 return None;
             }

@@ -4,7 +4,7 @@ use super::{ConfigChecker, LocatedValue, position, quote_names};
 use crate::config::{PathTemplate, file, scalar};
 use crate::dialect::{self, PeerDialect};
 
-/// What tells routes apart: no two may have one of these in common.
+/// The distinguishing values of routes, which must be unique.
 #[derive(Default)]
 pub(super) struct RouteIdentifiers {
     pub(crate) paths: Vec<LocatedValue<String>>,
@@ -29,9 +29,9 @@ impl RouteIdentifiers {
 impl ConfigChecker<'_> {
     /// No request may be one for a run and one for its events, or for the events of two routes.
     pub(super) fn check_disjoint_paths(&mut self, labels: &RouteIdentifiers) {
-        let hint = "give it a segment of its own, such as `/events` at its end";
+        let hint = "add a segment of its own, such as `/events` at the end";
         let all: Vec<&LocatedValue<PathTemplate>> = labels.events.iter().collect();
-        self.report_duplicates(&all, PathTemplate::overlaps, "some paths are read by this and by", hint);
+        self.report_duplicates(&all, PathTemplate::overlaps, "some request paths match both this and", hint);
         for events in &labels.events {
             if let Some(path) = labels.paths.iter().find(|path| events.value.matches_path(&path.value)) {
                 self.report_error(
@@ -45,7 +45,7 @@ impl ConfigChecker<'_> {
         self.check_run_paths(labels);
     }
 
-    /// Where clients of the route find their events, if it has such a path.
+    /// Checks the path where clients of the route GET their events, if it has one.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn check_events_path(
         &mut self,
@@ -59,9 +59,10 @@ impl ConfigChecker<'_> {
         let seen = self.read_located(written, &at, scalar::parse_events_path);
         // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
         if let Some(side) = client.filter(|side| !side.dialect.has_event_line) {
-            let message = format!("clients of `{}` take their events from the answer to the POST", side.dialect.name);
+            let message =
+                format!("clients of `{}` receive their events in the response to the POST", side.dialect.name);
             let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
-            let hint = format!("take it away; it belongs to {}", quote_names(two_steps));
+            let hint = format!("remove it; it applies only to {}", quote_names(two_steps));
             self.report_error(&at, position(written.defined), message, hint);
         }
         let seen = seen?;
@@ -71,13 +72,13 @@ impl ConfigChecker<'_> {
 
     /// The paths below one route, at which its runs are read again and stopped, are no other route's.
     fn check_run_paths(&mut self, labels: &RouteIdentifiers) {
-        let hint = "give the other path a segment of its own, or write `on_disconnect: abort`";
+        let hint = "give the other path a distinct segment, or write `on_disconnect: abort`";
         for runs in &labels.runs {
             let taken = labels.paths.iter().find(|path| runs.value.iter().any(|own| own.matches_path(&path.value)));
             let read = labels.events.iter().find(|events| runs.value.iter().any(|own| own.overlaps(&events.value)));
             let other = taken.map(LocatedValue::describe_location).or(read.map(LocatedValue::describe_location));
             if let Some(other) = other {
-                let message = format!("runs of this route are found below its path, where {other} is as well");
+                let message = format!("runs of this route are served below its path, which {other} also uses");
                 self.report_error(&runs.path, runs.position, message, hint);
             }
         }

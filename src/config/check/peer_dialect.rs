@@ -1,4 +1,4 @@
-//! What clients and agents speak: dialects and their options.
+//! Checks the dialects of clients and agents and their options.
 
 use super::{ConfigChecker, ReferenceKind, SourcePosition, position, quote_names};
 use crate::config::file::{self, PeerDialectMapping, Scalar};
@@ -72,7 +72,7 @@ impl ConfigChecker<'_> {
         all.and(side)
     }
 
-    /// Whether the dialect has an option; notes it where it is written otherwise.
+    /// Returns whether the dialect has an option; reports an option that it does not have.
     pub(super) fn has_option(
         &mut self,
         dialect: &'static Dialect,
@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         let has = dialect.option_names.contains(&key);
         if !has {
             let others = dialect::ALL.iter().filter(|other| other.option_names.contains(&key)).map(|other| other.name);
-            let hint = format!("take it away; it belongs to {}", quote_names(others));
+            let hint = format!("remove it; it applies only to {}", quote_names(others));
             let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
             let place = written.and_then(|written| position(written.defined));
             self.report_error(&format!("{at}.{key}"), place, message, hint);
@@ -91,7 +91,7 @@ impl ConfigChecker<'_> {
         has
     }
 
-    /// What a choice of an option sets.
+    /// Reads the choice of an option.
     fn read_option(
         &mut self,
         dialect: &'static Dialect,
@@ -137,7 +137,7 @@ impl ConfigChecker<'_> {
             // The nearest name would tell what a variable holds.
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
             let hint = yaml_hints::hint_for_quotes(name).map_or(nearest, str::to_owned);
-            self.report_error(path, position, format!("{} is no dialect", scalar.display), hint);
+            self.report_error(path, position, format!("{} is not a dialect", scalar.display), hint);
         }
         dialect
     }

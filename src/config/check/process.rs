@@ -1,4 +1,4 @@
-//! How the process lives and ends.
+//! Checks the settings for drain, upgrade and the control socket.
 
 use std::path::PathBuf;
 
@@ -21,15 +21,10 @@ impl ConfigChecker<'_> {
         let upgrade_timeout = self.read_value(&file.upgrade_timeout, "upgrade_timeout", scalar::parse_duration_or_zero);
         let run_dir = file.run_dir.as_ref().map(|written| {
             let folder = self.check_run_dir(written)?;
-            // What is not there is made.
+            // A missing directory is created.
             if folder.metadata().is_ok_and(|found| !found.is_dir()) {
-                let hint = "name a folder for the sockets; it is made where it is not there";
-                self.report_error(
-                    "run_dir",
-                    position(written.defined),
-                    "there is a file of this name, and no folder",
-                    hint,
-                );
+                let hint = "name a directory for the sockets; it is created if it does not exist";
+                self.report_error("run_dir", position(written.defined), "this is a file, not a directory", hint);
                 return None;
             }
             Some(folder)
@@ -50,9 +45,12 @@ impl ConfigChecker<'_> {
         if folder.as_os_str().len() + SOCKET_NAME_LENGTH <= MAX_SOCKET_PATH {
             return Some(folder);
         }
-        let message = format!("the path has {} bytes, too many for sockets in it", folder.as_os_str().len());
-        let hint =
-            format!("name a folder of at most {} bytes, such as `/run/diglot`", MAX_SOCKET_PATH - SOCKET_NAME_LENGTH);
+        let message =
+            format!("the path has {} bytes, which is too long for the sockets in it", folder.as_os_str().len());
+        let hint = format!(
+            "name a directory of at most {} bytes, such as `/run/diglot`",
+            MAX_SOCKET_PATH - SOCKET_NAME_LENGTH
+        );
         self.report_error("run_dir", position(written.defined), message, hint);
         None
     }

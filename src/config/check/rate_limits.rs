@@ -1,4 +1,4 @@
-//! How often callers may call: rate limits, and where replicas count together.
+//! Checks rate limits, and the Redis through which replicas share them.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::{enum_values, scalar};
 pub(super) struct RateLimitRef {
     /// `None` where it could not be read, which was noted there.
     pub(super) name: Option<String>,
-    /// What of it has to know who calls.
+    /// The part of it that depends on the caller's identity.
     pub(super) caller_dependency: Option<&'static str>,
 }
 
@@ -33,8 +33,8 @@ impl ConfigChecker<'_> {
         let is_alone = file.redis.is_none() && !self.is_skipped("redis");
         let alone = file.rate_limits.iter().enumerate().filter(|_| is_alone);
         for (index, limit) in alone.filter(|(_, limit)| limit.value.shared.value.trim() == "true") {
-            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica count by itself";
-            let message = "replicas count together in `redis`, and there is none";
+            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `shared` to count in each replica";
+            let message = "this rate limit is shared through Redis, but `redis` is not configured";
             self.report_error(
                 &format!("rate_limits[{index}].shared"),
                 position(limit.value.shared.defined),
@@ -43,8 +43,8 @@ impl ConfigChecker<'_> {
             );
         }
         let all: Vec<&LocatedValue<String>> = names.iter().collect();
-        let hint = "give each rate limit a name of its own";
-        self.report_duplicates(&all, |one, other| one == other, "this name is already taken by", hint);
+        let hint = "give each rate limit a unique name";
+        self.report_duplicates(&all, |one, other| one == other, "this name is already used by", hint);
         Some(RateLimitsConfig {
             policies: policies.into_iter().collect::<Option<_>>()?,
             legacy_headers: legacy_headers?,
@@ -63,8 +63,13 @@ impl ConfigChecker<'_> {
     ) -> Option<RateLimitPolicy> {
         let limit = &written.value;
         let whole = position(written.defined);
-        let name =
-            self.require_key(limit.name.as_ref(), at, "name", "what routes call it, such as `name: standard`", whole);
+        let name = self.require_key(
+            limit.name.as_ref(),
+            at,
+            "name",
+            "the name that routes use, such as `name: standard`",
+            whole,
+        );
         let name = name.and_then(|name| self.read_located(name, &format!("{at}.name"), scalar::parse_name));
         names.extend(name.clone());
         let key = self.read_value(&limit.key, &format!("{at}.key"), scalar::parse_rate_limit_key);
@@ -107,7 +112,7 @@ impl ConfigChecker<'_> {
         const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
         /// The shortest time between two requests that can be counted.
         const MIN_INTERVAL: Duration = Duration::from_micros(1);
-        let example = "how many come back in `per`, such as `requests: 60`";
+        let example = "the number of requests allowed in each `per`, such as `requests: 60`";
         let written = self.require_key(requests, at, "requests", example, whole);
         let requests =
             written.and_then(|text| self.read_value(text, &format!("{at}.requests"), scalar::parse_request_count));
@@ -116,13 +121,8 @@ impl ConfigChecker<'_> {
         let place = position(written?.defined);
         let each = per / requests.get();
         if each < MIN_INTERVAL {
-            let hint = "write at most 1000000 requests for each second of `per`";
-            self.report_error(
-                &format!("{at}.requests"),
-                place,
-                "this is more than a request in each microsecond",
-                hint,
-            );
+            let hint = "write at most 1000000 requests per second";
+            self.report_error(&format!("{at}.requests"), place, "this is more than one request per microsecond", hint);
             return None;
         }
         let size = match more {
@@ -132,7 +132,7 @@ impl ConfigChecker<'_> {
         if each.as_nanos() * u128::from(size.get()) > MAX_REFILL.as_nanos() {
             let place = burst.map_or(place, |burst| position(burst.defined));
             let hint = "write a smaller `burst`, more `requests`, or a shorter `per`";
-            self.report_error(&format!("{at}.burst"), place, "this burst takes more than a year to come back", hint);
+            self.report_error(&format!("{at}.burst"), place, "this burst takes more than a year to refill", hint);
             return None;
         }
         Some(RateLimitQuota { requests, per, burst: size })
@@ -140,7 +140,7 @@ impl ConfigChecker<'_> {
 
     fn check_redis(&mut self, written: &file::Spanned<file::RedisSpec>) -> Option<RedisConfig> {
         let redis = &written.value;
-        let example = "where it is, such as `url: redis://127.0.0.1:6379/0`";
+        let example = "the URL of the server, such as `url: redis://127.0.0.1:6379/0`";
         let url = self.require_key(redis.url.as_ref(), "redis", "url", example, position(written.defined));
         let url = url.and_then(|url| self.parse_secret(url, "redis.url", scalar::parse_redis));
         let password = redis.password_file.as_ref().map(|file| self.read_password(file));
@@ -150,8 +150,8 @@ impl ConfigChecker<'_> {
         if let (Some(url), Some(file)) = (&url, &redis.password_file)
             && url.has_password()
         {
-            let hint = "keep the file, and take the password out of `url`";
-            self.report_error("redis.password_file", position(file.defined), "`url` has a password as well", hint);
+            let hint = "keep the file and remove the password from `url`";
+            self.report_error("redis.password_file", position(file.defined), "`url` also contains a password", hint);
         }
         let url = match password {
             Some(password) => url?.with_password(&password?),
@@ -171,8 +171,8 @@ impl ConfigChecker<'_> {
         let password = String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned());
         let password = password.filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
         if password.is_none() {
-            let hint = "put the password alone on the first line of the file";
-            self.report_error("redis.password_file", position(file.defined), "the file holds no password", hint);
+            let hint = "write only the password, on the first line of the file";
+            self.report_error("redis.password_file", position(file.defined), "the file contains no password", hint);
         }
         password
     }

@@ -13,8 +13,9 @@ impl ConfigChecker<'_> {
         let age = self.read_value(&written.age, "replay.age", scalar::parse_duration);
         let store = self.read_choice(&written.store, "replay.store", enum_values::STORE);
         if store == Some(ReplayStoreKind::Redis) && !has_redis {
-            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica keep its own";
-            let message = "replicas share runs in `redis`, and there is none";
+            let hint =
+                "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `store` to keep runs in each replica";
+            let message = "replicas share runs through Redis, but `redis` is not configured";
             self.report_error("replay.store", position(written.store.defined), message, hint);
         }
         let (bytes, run_bytes) = (bytes?, run_bytes?);
@@ -25,14 +26,14 @@ impl ConfigChecker<'_> {
                 Some(_) => ("run_bytes", &written.run_bytes),
                 None => ("bytes", &written.bytes),
             };
-            let message = "one run may take more than all of them together";
+            let message = "the limit of one run exceeds the limit of all runs together";
             let hint = "make `bytes` larger, or `run_bytes` smaller";
             self.report_error(&format!("replay.{key}"), position(text.defined), message, hint);
         }
         Some(ReplayConfig { runs: runs?, bytes, run_bytes, age: age?, store: store? })
     }
 
-    /// What becomes of a run that nobody listens to. Where it goes on it is found below the route's path, which no other
+    /// Checks the policy for a run without clients. If it continues, it is served below the route's path, which no other
     /// route may have.
     pub(super) fn check_on_disconnect(
         &mut self,

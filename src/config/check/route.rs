@@ -18,7 +18,7 @@ impl ConfigChecker<'_> {
             self.report_error(
                 "routes",
                 position(routes.defined),
-                "there is no route, so nothing could be served",
+                "there is no route, so every request would be rejected",
                 hint,
             );
             return None;
@@ -29,10 +29,10 @@ impl ConfigChecker<'_> {
             checked.push(self.check_route(route, &format!("routes[{index}]"), &mut labels));
         }
         let (paths, names): (Vec<_>, Vec<_>) = (labels.paths.iter().collect(), labels.names.iter().collect());
-        let hint = "send each path to one route: change one of the two, or take one route away";
-        self.report_duplicates(&paths, |one, other| one == other, "this path is already taken by", hint);
-        let hint = "give each route a name of its own; without one it is named by its path";
-        self.report_duplicates(&names, |one, other| one == other, "this name is already taken by", hint);
+        let hint = "use each path in one route: change one of the two, or remove one route";
+        self.report_duplicates(&paths, |one, other| one == other, "this path is already used by", hint);
+        let hint = "give each route a unique name; the default is its path";
+        self.report_duplicates(&names, |one, other| one == other, "this name is already used by", hint);
         self.check_disjoint_paths(&labels);
         checked.into_iter().collect()
     }

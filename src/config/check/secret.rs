@@ -21,14 +21,14 @@ impl ConfigChecker<'_> {
             "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
         let (message, hint) = match expand(written.expose_secret(), self.source.context.lookup) {
             Ok(read) if !read.text.is_empty() => return Some(read.text),
-            Ok(_) => ("the value is empty".to_owned(), "write one, or take the key away".to_owned()),
+            Ok(_) => ("the value is empty".to_owned(), "write a value or remove the key".to_owned()),
             Err(SubstitutionError::Unset(name)) => {
                 let hint = format!("set it where Diglot is started: `{name}`");
                 (format!("the environment variable `{name}` is not set"), hint)
             }
-            // What stands between the braces may be a piece of the secret.
+            // The text between the braces may be part of the secret.
             Err(SubstitutionError::Unclosed | SubstitutionError::Malformed(_)) => {
-                ("`${` in the value names no variable".to_owned(), REFERENCE_HINT.to_owned())
+                ("`${` in the value is not followed by a valid variable name".to_owned(), REFERENCE_HINT.to_owned())
             }
         };
         self.report_error(path, place, message, hint);
@@ -59,7 +59,7 @@ impl ConfigChecker<'_> {
             Err(why) => {
                 let shown = quote_value(&text.value, text.value.contains("${"));
                 const HINT: &str = "name a file that this user may read, of at most 1 MiB; a relative name starts at the \
-                                    folder of the configuration";
+                                    directory of the configuration";
                 self.report_error(path, position(text.defined), format!("{shown} {why}"), HINT);
                 None
             }

@@ -23,23 +23,20 @@ impl ConfigChecker<'_> {
             }
         };
         if list.is_empty() {
-            let hint = "write one URL or more, such as `http://127.0.0.1:9001/chat`";
+            let hint = "write at least one URL, such as `http://127.0.0.1:9001/chat`";
             self.report_error(at, position(written.defined), "there is no upstream to send requests to", hint);
         }
         let all: Vec<&LocatedValue<UpstreamConfig>> = list.iter().flatten().collect();
         // Runs are spread over addresses, so of two paths at one address only the first would ever be asked.
         let hint = "list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its \
                     own";
-        self.report_duplicates(
-            &all,
-            UpstreamConfig::has_same_address,
-            "this host and port are already listed as",
-            hint,
-        );
+        self.report_duplicates(&all, UpstreamConfig::has_same_address, "this host and port are already used by", hint);
         for one in &all {
             if let Some(own) = self.own_listeners.iter().find(|own| one.value.leads_to(&own.value)) {
-                let message =
-                    format!("this is the gateway itself, {}; requests would go round in it", own.describe_location());
+                let message = format!(
+                    "this is an address of the gateway itself, {}, so requests would loop",
+                    own.describe_location()
+                );
                 self.report_error(&one.path, one.position, message, "write the address and port of the agent");
             }
         }
@@ -61,7 +58,7 @@ impl ConfigChecker<'_> {
             file::UpstreamSpec::Mapping(mapping) => mapping,
         };
         let UpstreamMapping { url, weight, http } = &**mapping;
-        let example = "where the agent is, such as `url: http://127.0.0.1:9001/chat`";
+        let example = "the URL of the agent, such as `url: http://127.0.0.1:9001/chat`";
         let url = self.require_key(url.as_ref(), at, "url", example, position(defined));
         let url = url.and_then(|url| self.read_located(url, &format!("{at}.url"), scalar::parse_upstream));
         let weight = self.read_value(weight, &format!("{at}.weight"), scalar::parse_weight);
@@ -71,7 +68,7 @@ impl ConfigChecker<'_> {
         Some(url)
     }
 
-    /// What TLS connections of the route are made with. `encrypted` says whether any is.
+    /// Checks the TLS settings of the route. `encrypted` is set if any connection uses TLS.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     pub(super) fn check_upstream_tls(
         &mut self,
@@ -91,16 +88,16 @@ impl ConfigChecker<'_> {
             _ if self.is_skipped(&format!("{at}.cert")) || self.is_skipped(&format!("{at}.key")) => Some(None),
             (cert, _) => {
                 let (there, lacking) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
-                let message = format!("there is a `{there}` and no `{lacking}`");
-                self.report_error(at, place, message, "write both files: an agent that asks who calls is shown both");
+                let message = format!("`{there}` is set but `{lacking}` is missing");
+                self.report_error(at, place, message, "write both: a client certificate needs its private key");
                 Some(None)
             }
         };
         let server_name =
             self.read_optional(server_name.as_ref(), &format!("{at}.server_name"), scalar::parse_server_name);
         if upstreams.is_some_and(|all| !all.iter().any(UpstreamConfig::uses_tls)) {
-            let hint = "write `https://` in `upstream`, or take `upstream_tls` away";
-            self.report_error(at, place, "no upstream of this route is spoken to over TLS", hint);
+            let hint = "write `https://` in `upstream`, or remove `upstream_tls`";
+            self.report_error(at, place, "no upstream of this route uses TLS", hint);
         }
         Some(Some(UpstreamTlsConfig {
             ca: match ca {

@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
                 return Some(ExpandedScalar { text, display: shown, substituted });
             }
             Ok(ExpandedText { substituted: false, .. }) => {
-                ("the value is empty".to_owned(), "write one, or take the key away".to_owned())
+                ("the value is empty".to_owned(), "write a value or remove the key".to_owned())
             }
             Ok(_) => {
                 let message = format!("{} is empty", quote_value(written, true));
@@ -115,9 +115,9 @@ impl ConfigChecker<'_> {
                 let hint = format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`");
                 (format!("the environment variable `{name}` is not set"), hint)
             }
-            Err(SubstitutionError::Unclosed) => ("`${` without a `}` after it".to_owned(), form.to_owned()),
+            Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), form.to_owned()),
             Err(SubstitutionError::Malformed(inside)) => {
-                (format!("`${{{inside}}}` names no variable"), form.to_owned())
+                (format!("`${{{inside}}}` is not a valid variable name"), form.to_owned())
             }
         };
         self.report_error(path, position, message, hint);
@@ -131,7 +131,7 @@ impl ConfigChecker<'_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        // What became of a value that was left out is no mistake of its own.
+        // The consequences of a skipped value are not mistakes of their own.
         if !self.is_skipped(path) {
             self.problems.push(self.build_problem(path, position, message, hint));
         }
@@ -172,7 +172,7 @@ impl ConfigChecker<'_> {
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
             return Some(choice.clone());
         }
-        let message = format!("{} is not a choice here", scalar.display);
+        let message = format!("{} is not a valid choice", scalar.display);
         let names = quote_names(choices.iter().map(|(name, _)| name));
         let hint = yaml_hints::hint_for_quotes(&written.value).map_or(format!("write {names}"), str::to_owned);
         self.report_error(path, position(written.defined), message, hint);
@@ -189,12 +189,12 @@ impl ConfigChecker<'_> {
     ) -> Option<&'w T> {
         let example = match key {
             "path" => "the path that clients call, such as `path: /agents/chat`",
-            "client" => "what the clients speak, such as `client: ag-ui`",
-            "agent" => "what the agent speaks, such as `agent: hai`",
-            "upstream" => "where the agent is, such as `upstream: http://127.0.0.1:9001/chat`",
-            "name" => "what routes call it, such as `name: acme-chat`",
-            "extends" => "which dialect it changes, such as `extends: ag-ui`",
-            _ => "which dialect it is, such as `dialect: hai`",
+            "client" => "the dialect of the clients, such as `client: ag-ui`",
+            "agent" => "the dialect of the agent, such as `agent: hai`",
+            "upstream" => "the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`",
+            "name" => "the name that routes use, such as `name: acme-chat`",
+            "extends" => "the dialect to extend, such as `extends: ag-ui`",
+            _ => "the dialect, such as `dialect: hai`",
         };
         self.require_key(value, at, key, example, whole)
     }
@@ -238,7 +238,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// How a message names a value: the text of the file, never what a variable holds.
+/// Quotes a value for a message: the text of the file, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
     if may_hold_password(written) {
@@ -246,7 +246,7 @@ pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     }
     let cut: String = written.trim().chars().take(MAX_SHOWN).collect();
     let dots = if cut.len() < written.trim().len() { "…" } else { "" };
-    let how = if substituted { ", with its variables put in," } else { "" };
+    let how = if substituted { ", with its variables expanded," } else { "" };
     format!("`{cut}{dots}`{how}")
 }
 

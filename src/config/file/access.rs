@@ -1,4 +1,4 @@
-//! What the operator writes about callers: whom the gateway believes, who may call, how often and how much.
+//! Keys of the file about callers: authentication, authorisation, rate limits and run limits.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Where Diglot listens.
+//! Listeners as the operator writes them.
 
 use std::fmt;
 

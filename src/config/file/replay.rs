@@ -1,4 +1,4 @@
-//! What the operator writes about runs that outlive their clients.
+//! Keys of the file about runs that outlive their clients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the operator writes about agents: where they are, how they are spoken to, and when one is left out.
+//! Keys of the file about agents: addresses, protocols, health checks and ejection.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ pub(in crate::config) fn parse_network(text: &str) -> Result<IpNet, ScalarError>
         Ok(network) if network == network.trunc() => Ok(network),
         Ok(network) => {
             let meant = Some(network.trunc().to_string());
-            Err(ScalarError::new("is an address within a network, not a network", HINT).with_suggestion(meant))
+            Err(ScalarError::new("is an address in a network, not a network", HINT).with_suggestion(meant))
         }
         Err(_) => Err(ScalarError::new("is neither an address nor a network", HINT)),
     }
@@ -32,7 +32,7 @@ pub(in crate::config) fn parse_network(text: &str) -> Result<IpNet, ScalarError>
 /// The name of a file.
 pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarError> {
     if text.contains('\0') {
-        return Err(ScalarError::new("cannot be the name of a file", "write a path without the character NUL"));
+        return Err(ScalarError::new("is not a valid file name", "write a path without the character NUL"));
     }
     Ok(PathBuf::from(text))
 }
@@ -40,7 +40,7 @@ pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarEr
 /// A name or a value that somebody else chose: an audience, a claim, a tenant.
 pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
-        return Err(ScalarError::new("holds a control character", "write it on one line, without tabs"));
+        return Err(ScalarError::new("contains a control character", "write it on one line, without tabs"));
     }
     Ok(text.to_owned())
 }
@@ -52,7 +52,7 @@ pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> 
         return Ok(text.to_owned());
     }
     Err(ScalarError::new(
-        "is no scope",
+        "is not a scope",
         "write one scope of visible ASCII without `\"` and `\\`; several are a list: `[read, write]`",
     ))
 }
@@ -60,9 +60,9 @@ pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> 
 /// The name of a tool, as requests offer it and agents call it.
 pub(in crate::config) fn parse_tool_name(text: &str) -> Result<String, ScalarError> {
     const MAX: usize = 256;
-    let hint = "write the name that stands in `tools` of the request, at most 256 bytes on one line";
+    let hint = "write the name as in `tools` of the request, at most 256 bytes on one line";
     if text.len() > MAX || text.chars().any(char::is_control) {
-        return Err(ScalarError::new("is no name of a tool", hint));
+        return Err(ScalarError::new("is not a valid tool name", hint));
     }
     Ok(text.to_owned())
 }
@@ -75,31 +75,31 @@ pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, Scalar
         return Ok(known);
     }
     if text.eq_ignore_ascii_case("none") {
-        return Err(ScalarError::new("would let anybody write tokens", HINT));
+        return Err(ScalarError::new("would allow unsigned tokens", HINT));
     }
     let meant = Algorithm::ALL.iter().find(|known| known.name().eq_ignore_ascii_case(text));
-    Err(ScalarError::new("is no algorithm that is known here", HINT)
+    Err(ScalarError::new("is not a supported algorithm", HINT)
         .with_suggestion(meant.map(|known| known.name().to_owned())))
 }
 
-/// What `typ` of a token may say: lower case, without `application/`.
+/// Parses an accepted `typ` of tokens: lower case, without `application/`.
 pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarError> {
     // RFC 7515 §4.1.9: media types, compared without regard to case; "application/" may be left out.
     let lower = text.to_ascii_lowercase();
     let short = lower.strip_prefix("application/").unwrap_or(&lower);
     if short.is_empty() || !short.bytes().all(|each| each.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&each)) {
-        return Err(ScalarError::new("is no media type", "write what `typ` says, such as `JWT` or `at+jwt`"));
+        return Err(ScalarError::new("is not a media type", "write the value of `typ`, such as `JWT` or `at+jwt`"));
     }
     Ok(short.to_owned())
 }
 
-/// How far the clock of an issuer may be off.
+/// Parses the tolerated clock skew of an issuer.
 pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         leeway if leeway <= Duration::from_secs(60) => Ok(leeway),
         _ => Err(ScalarError::new(
-            "is more than clocks differ",
-            "write at most `60s`; every token lives that much longer",
+            "is longer than clocks usually differ",
+            "write at most `60s`; every token stays valid for that much longer",
         )),
     }
 }
@@ -112,56 +112,53 @@ pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// How long a browser may keep the answer to a preflight.
+/// Time that a browser may cache the response to a preflight.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         age if age <= Duration::from_secs(24 * 3600) => Ok(age),
-        _ => Err(ScalarError::new("is longer than any browser keeps it", "write at most `24h`")),
+        _ => Err(ScalarError::new("is longer than any browser caches it", "write at most `24h`")),
     }
 }
 
-/// How long the shared quota may be waited for: each request waits with it.
+/// Parses the timeout for the shared quota, which delays each request.
 pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         deadline if deadline <= Duration::from_secs(1) => Ok(deadline),
         _ => Err(ScalarError::new(
             "is longer than a request should wait",
-            "write `1ms` to `1s`; every request waits for it",
+            "write `1ms` to `1s`; every request may wait this long",
         )),
     }
 }
 
-/// How many requests.
 pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, ScalarError> {
     const HINT: &str = "write a whole number from 1 to 4294967295";
     match text.parse().map(NonZeroU32::new) {
         Ok(Some(count)) => Ok(count),
-        Ok(None) => Err(ScalarError::new("allows nothing at all", HINT)),
-        Err(_) => Err(ScalarError::new("is no number of requests", HINT)),
+        Ok(None) => Err(ScalarError::new("must be greater than zero", HINT)),
+        Err(_) => Err(ScalarError::new("is not a number of requests", HINT)),
     }
 }
 
-/// How many events.
 pub(in crate::config) fn parse_event_count(text: &str) -> Result<NonZeroU64, ScalarError> {
     let count = super::parse_count(text)?;
-    NonZeroU64::try_from(count).map_err(|_| ScalarError::new("is no number", "write a whole number of at least 1"))
+    NonZeroU64::try_from(count).map_err(|_| ScalarError::new("is not a number", "write a whole number of at least 1"))
 }
 
-/// How many bytes.
 pub(in crate::config) fn parse_byte_count(text: &str) -> Result<NonZeroU64, ScalarError> {
     let bytes = u64::try_from(parse_size(text)?).ok().and_then(NonZeroU64::new);
-    bytes.ok_or(ScalarError::new("is no size", "write a size of at least one byte"))
+    bytes.ok_or(ScalarError::new("is not a size", "write a size of at least one byte"))
 }
 
 /// The name of a field, in lower case.
 pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, ScalarError> {
-    const HINT: &str = "write the name of a field in lower case, such as `x-tenant`";
+    const HINT: &str = "write the header name in lower case, such as `x-tenant`";
     // RFC 9110 §5.1: field names are case-insensitive; here there is one spelling of each.
     let lower = text.to_ascii_lowercase();
     match HeaderName::from_bytes(lower.as_bytes()) {
         Ok(name) if lower == text => Ok(name),
         Ok(_) => Err(ScalarError::new("is not in lower case", HINT).with_suggestion(Some(lower))),
-        Err(_) => Err(ScalarError::new("is no name of a field", HINT)),
+        Err(_) => Err(ScalarError::new("is not a valid header name", HINT)),
     }
 }
 
@@ -185,13 +182,14 @@ fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
         &["host", "content-length", "content-type", "content-encoding", "accept", "accept-encoding", "range", "via"];
     const OURS: [HeaderName; 4] = [LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE];
     if HOP.contains(&name.as_str()) {
-        let hint = "take it away: it is about one connection (RFC 9110 §7.6.1), and the agent has another";
+        let hint =
+            "remove it: it applies to one connection (RFC 9110 §7.6.1), and the connection to the agent is another";
         return Some(ScalarError::new("belongs to a connection, not to a request", hint));
     }
     if MESSAGE.contains(&name.as_str()) || OURS.contains(name) || name.as_str().starts_with(IDENTITY_PREFIX) {
         return Some(ScalarError::new(
-            "is written by the gateway itself",
-            "take it away: the agent gets it anyway, where it has one",
+            "is set by the gateway itself",
+            "remove it: the gateway sends it to the agent when it is needed",
         ));
     }
     None
@@ -201,18 +199,18 @@ fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
 pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName, ScalarError> {
     let name = parse_field_name(text)?;
     if [header::AUTHORIZATION, header::COOKIE].contains(&name) {
-        const HINT: &str = "take it away, and write `forward_credentials: true` if the agent has to see it";
+        const HINT: &str = "remove it, and write `forward_credentials: true` if the agent needs it";
         return Err(ScalarError::new("carries the caller's credentials", HINT));
     }
     if name == header::FORWARDED || name.as_str().starts_with(FORWARDED_PREFIX) || name.as_str() == "x-real-ip" {
-        const HINT: &str = "take it away: a caller can write any address in it";
-        return Err(ScalarError::new("says where a request comes from, and anybody can write it", HINT));
+        const HINT: &str = "remove it: callers can put any address in it";
+        return Err(ScalarError::new("claims where a request comes from, and any caller can set it", HINT));
     }
     // CGI, and what came of it such as WSGI, reads `-` as `_`: to many agents `x_diglot_subject` is `x-diglot-subject`
     // (RFC 3875 §4.1.18).
     if name.as_str().contains('_') {
-        const HINT: &str = "have callers write it with `-`";
-        return Err(ScalarError::new("looks like another field to agents that read `_` and `-` as one", HINT));
+        const HINT: &str = "have callers send it with `-`";
+        return Err(ScalarError::new("can be confused with another header by agents that treat `_` as `-`", HINT));
     }
     reject_managed_field(&name).map_or(Ok(name), Err)
 }
@@ -223,7 +221,7 @@ pub(in crate::config) fn parse_set_field(text: &str) -> Result<HeaderName, Scala
     reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
-/// Whose requests a rate limit counts together.
+/// The key by which a rate limit counts requests.
 pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey, ScalarError> {
     const HINT: &str = "write `caller`, `tenant`, `claim:<name>`, `address`, `header:<name>` or `route`";
     if let Some((_, key)) = enum_values::LIMIT_KEY.iter().find(|(word, _)| *word == text) {
@@ -236,7 +234,7 @@ pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey
         Some((enum_values::HEADER_PREFIX, name)) => parse_field_name(name.trim())
             .map(RateLimitKey::Header)
             .map_err(|fault| ScalarError { suggestion: None, ..fault }),
-        _ => Err(ScalarError::new("is nothing that requests are counted by", HINT)),
+        _ => Err(ScalarError::new("is not a key that requests can be counted by", HINT)),
     }
 }
 
@@ -244,7 +242,7 @@ pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey
 pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarError> {
     const HINT: &str = "write the SHA-256 digest of the key, 64 hexadecimal digits: `printf %s KEY | sha256sum`";
     let mut digest = [0; 32];
-    let fault = || ScalarError::new("is no SHA-256 digest", HINT);
+    let fault = || ScalarError::new("is not a SHA-256 digest", HINT);
     if text.len() != 2 * digest.len() || !text.is_ascii() {
         return Err(fault());
     }
@@ -261,7 +259,7 @@ pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarErro
 pub(in crate::config) fn parse_timestamp(text: &str) -> Result<u64, ScalarError> {
     const HINT: &str = "write a date or a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z` or \
                         `2027-01-31T12:00:00+08:00`";
-    parse_rfc3339(text).ok_or(ScalarError::new("is no date", HINT))
+    parse_rfc3339(text).ok_or(ScalarError::new("is not a date", HINT))
 }
 
 fn parse_rfc3339(text: &str) -> Option<u64> {

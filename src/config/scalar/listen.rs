@@ -6,7 +6,7 @@ use super::{ScalarError, parse_network, parse_socket_address};
 use crate::config::access::TrustedProxy;
 use crate::config::listen::ListenAddress;
 
-/// What stands in front of the path of a Unix socket.
+/// The prefix of the path of a Unix socket.
 const UNIX_PREFIX: &str = "unix:";
 
 /// The permissions of a Unix socket that says nothing else: whoever runs Diglot, and its group.
@@ -15,7 +15,7 @@ pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 /// The longest path of a Unix socket: 108 bytes [unix(7)], the last of them NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Where to listen. A Unix socket has the default permissions.
+/// Parses the address of a listener. A Unix socket gets the default permissions.
 pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddress, ScalarError> {
     let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {
@@ -26,7 +26,7 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
         return fault("is a URL, not an address", rest.starts_with('/').then(|| format!("{UNIX_PREFIX}{rest}")));
     }
     if !path.starts_with('/') || path.ends_with('/') || path.contains(['\0', '\n']) {
-        return fault("names no socket by its absolute path", None);
+        return fault("has no absolute path of a socket", None);
     }
     if path.len() > MAX_SOCKET_PATH {
         return fault("is longer than the 107 bytes that a socket's path may have", None);
@@ -36,11 +36,11 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
 
 /// The permissions of a socket's file, in octal.
 pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
-    const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody";
+    const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users";
     match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {
         Ok(mode) if mode <= 0o777 && mode & 0o200 != 0 => Ok(mode),
-        Ok(_) => Err(ScalarError::new("are no permissions that would let anybody connect", HINT)),
-        Err(_) => Err(ScalarError::new("is no number in octal", HINT)),
+        Ok(_) => Err(ScalarError::new("are permissions that do not let any user connect", HINT)),
+        Err(_) => Err(ScalarError::new("is not an octal number", HINT)),
     }
 }
 

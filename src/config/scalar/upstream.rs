@@ -9,11 +9,11 @@ use http::Uri;
 use super::{ScalarError, parse_host_and_port};
 use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 
-/// What the field of a Unix socket's address holds, in bytes, less the NUL at its end (unix(7): `sun_path`, 108 on Linux;
+/// The longest path of a Unix socket, in bytes, without the NUL at its end (unix(7): `sun_path`, 108 on Linux;
 /// 104 elsewhere).
 const MAX_SOCKET: usize = 103;
 
-/// Where an agent is: an `http` or `https` URL, or a Unix socket.
+/// Parses the address of an agent: an `http` or `https` URL, or a Unix socket.
 pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
     if let Some(rest) = text.strip_prefix("unix:") {
@@ -33,12 +33,12 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if authority.contains('@') {
-        const HINT: &str = "take it out of the URL: whoever reads the configuration or a log would read it too";
-        return Err(ScalarError::new("carries a user name or password", HINT));
+        const HINT: &str = "remove it from the URL: anybody who reads the configuration or a log would see it";
+        return Err(ScalarError::new("contains a user name or password", HINT));
     }
     check_sendable(text)?;
     let (host, port) = parse_host_and_port(authority, tls)?;
-    let uri: Uri = text.parse().map_err(|_| ScalarError::new("is no URL", EXAMPLE))?;
+    let uri: Uri = text.parse().map_err(|_| ScalarError::new("is not a URL", EXAMPLE))?;
     let mut upstream = new_upstream(UpstreamAddress::Host { tls, host, port }, &uri);
     upstream.url = format!("{}://{}{}", if tls { "https" } else { "http" }, upstream.authority(), uri.path());
     Ok(upstream)
@@ -46,38 +46,35 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
 
 /// A Unix socket and, behind a colon, what is asked for there: `/run/agent.sock:/chat`.
 fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
-    const EXAMPLE: &str = "write the socket's whole path, and behind a colon that of the request: \
+    const EXAMPLE: &str = "write the socket's absolute path, and after a colon the request's path: \
                            `unix:/run/agent.sock:/chat`";
     // `unix:///run/agent.sock` is how URLs of other programs spell it.
     let text = text.strip_prefix("//").unwrap_or(text);
     let (file, path) = text.split_once(':').unwrap_or((text, "/"));
     if !Path::new(file).is_absolute() || file.ends_with('/') {
-        return Err(ScalarError::new("names no socket", EXAMPLE));
+        return Err(ScalarError::new("has no path of a socket", EXAMPLE));
     }
     if file.contains(['?', '#', '\0']) || !path.starts_with('/') {
-        return Err(ScalarError::new("has a path of the request that does not begin with `:/`", EXAMPLE));
+        return Err(ScalarError::new("has a request path that does not begin with `:/`", EXAMPLE));
     }
     if file.len() > MAX_SOCKET {
-        return Err(ScalarError::new(
-            "is longer than the name of a socket can be",
-            "write a path of at most 103 bytes",
-        ));
+        return Err(ScalarError::new("is too long for a socket's path", "write a path of at most 103 bytes"));
     }
     check_sendable(path)?;
-    let uri: Uri = path.parse().map_err(|_| ScalarError::new("has a path of the request that is none", EXAMPLE))?;
+    let uri: Uri = path.parse().map_err(|_| ScalarError::new("has an invalid request path", EXAMPLE))?;
     let mut upstream = new_upstream(UpstreamAddress::Socket(PathBuf::from(file)), &uri);
     upstream.url = format!("unix:{file}:{}", uri.path());
     Ok(upstream)
 }
 
-/// Whether a text can be sent in a request line.
+/// Rejects a text that cannot be sent in a request line.
 fn check_sendable(text: &str) -> Result<(), ScalarError> {
     if text.contains('#') {
-        return Err(ScalarError::new("has a fragment, which is never sent", "take `#` and what follows away"));
+        return Err(ScalarError::new("has a fragment, which is never sent", "remove `#` and everything after it"));
     }
     if !text.bytes().all(|each| each.is_ascii_graphic()) {
         let hint = "percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form";
-        return Err(ScalarError::new("holds white space or a character that is not ASCII", hint));
+        return Err(ScalarError::new("contains white space or a non-ASCII character", hint));
     }
     Ok(())
 }
@@ -96,10 +93,10 @@ fn new_upstream(place: UpstreamAddress, uri: &Uri) -> UpstreamConfig {
 
 /// A share of runs.
 pub(in crate::config) fn parse_weight(text: &str) -> Result<NonZeroU32, ScalarError> {
-    const HINT: &str = "write a whole number from 1 to 1000; to send nothing there, take it out of the list";
+    const HINT: &str = "write a whole number from 1 to 1000; to send no requests there, remove it from the list";
     match text.parse::<u32>().map(NonZeroU32::new) {
         Ok(Some(weight)) if weight.get() <= 1000 => Ok(weight),
-        _ => Err(ScalarError::new("is no weight", HINT)),
+        _ => Err(ScalarError::new("is not a weight", HINT)),
     }
 }
 
@@ -111,16 +108,16 @@ pub(in crate::config) fn parse_server_name(text: &str) -> Result<String, ScalarE
     }
     match parse_host_and_port(text, true) {
         Ok((host, _)) if host.eq_ignore_ascii_case(text) && !text.starts_with('[') => Ok(host),
-        _ => Err(ScalarError::new("is no name that a certificate is for", EXAMPLE)),
+        _ => Err(ScalarError::new("is not a valid name for a certificate", EXAMPLE)),
     }
 }
 
-/// What a health check asks for.
+/// Parses the path that a health check requests.
 pub(in crate::config) fn parse_health_path(text: &str) -> Result<String, ScalarError> {
-    const EXAMPLE: &str = "write a path such as `/healthz`; it is asked for at each upstream";
+    const EXAMPLE: &str = "write a path such as `/healthz`; it is requested from each upstream";
     check_sendable(text)?;
     if !text.starts_with('/') || text.starts_with("//") || text.parse::<Uri>().is_err() {
-        return Err(ScalarError::new("is no path", EXAMPLE));
+        return Err(ScalarError::new("is not a path", EXAMPLE));
     }
     Ok(text.to_owned())
 }

@@ -10,8 +10,7 @@ use crate::config::upstream::implied_port;
 /// The host and the port, written or implied.
 pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
-    const PORT: ScalarError =
-        ScalarError::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
+    const PORT: ScalarError = ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
             let fault = ScalarError::new("has an IPv6 address that cannot be read", EXAMPLE);
@@ -25,7 +24,7 @@ pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String,
         }
     };
     if host.is_empty() {
-        return Err(ScalarError::new("names no host", EXAMPLE));
+        return Err(ScalarError::new("has no host", EXAMPLE));
     }
     let port = match port.strip_prefix(':') {
         // `u16` also reads `+80`.
@@ -37,12 +36,12 @@ pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String,
     let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
     match port {
         0 => Err(PORT),
-        _ if empty_label || !host.bytes().all(letter) => Err(ScalarError::new("has a host that is no name", EXAMPLE)),
+        _ if empty_label || !host.bytes().all(letter) => Err(ScalarError::new("has an invalid host name", EXAMPLE)),
         port => Ok((host, port)),
     }
 }
 
-/// Where something is fetched from that the gateway believes: https, or http on loopback.
+/// Parses the URL of a trusted resource: https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
     let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
         return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
@@ -50,7 +49,7 @@ pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError
     let loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     if !tls && !loopback {
         const HINT: &str =
-            "write `https://`: what comes over http can be changed on its way; only loopback may do without";
+            "write `https://`: data sent over http can be modified in transit; only loopback addresses may use http";
         return Err(ScalarError::new("is not an https URL", HINT));
     }
     Ok(text.to_owned())
@@ -58,13 +57,13 @@ pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError
 
 /// An issuer whose keys are found by discovery.
 pub(in crate::config) fn parse_discovery_issuer(text: &str) -> Result<String, ScalarError> {
-    const HINT: &str = "write the issuer's https URL, or say where its keys are: `jwks_url`, `jwks_file`, \
+    const HINT: &str = "write the issuer's https URL, or configure its keys: `jwks_url`, `jwks_file`, \
                         `public_key_file`, `secret_file` or `secret`";
     // OpenID Connect Discovery 1.0 §2: the issuer is a URL "that uses the https scheme and has no query or fragment
     // components".
     match parse_web_url(text) {
         Ok(url) if !url.contains('?') => Ok(url),
-        _ => Err(ScalarError::new("is no https URL, so its keys cannot be discovered", HINT)),
+        _ => Err(ScalarError::new("is not an https URL, so its keys cannot be discovered", HINT)),
     }
 }
 
@@ -77,7 +76,7 @@ pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarErro
     match text.strip_suffix('/') {
         Some(shorter) => {
             let meant = Some(shorter.trim_end_matches('/').to_owned());
-            Err(ScalarError::new("ends with `/`", "take the last slash away").with_suggestion(meant))
+            Err(ScalarError::new("ends with `/`", "remove the last slash").with_suggestion(meant))
         }
         None => Ok(text.to_owned()),
     }
@@ -85,19 +84,18 @@ pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarErro
 
 /// The origin of a page, as browsers write it; `None` for `*`, which is any.
 pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, ScalarError> {
-    const EXAMPLE: &str =
-        "write scheme, host and port as the browser's `Origin` field has them: `https://app.example.com`";
+    const EXAMPLE: &str = "write scheme, host and port as in the browser's `Origin` header: `https://app.example.com`";
     match text {
         "*" => return Ok(None),
         "null" => {
             const HINT: &str =
-                "every sandboxed frame and local file has the origin `null`, so it would be no check at all";
-            return Err(ScalarError::new("is nobody's origin in particular", HINT));
+                "every sandboxed frame and local file has the origin `null`, so allowing it would allow all of them";
+            return Err(ScalarError::new("does not identify one origin", HINT));
         }
         _ if text.contains('*') => {
             return Err(ScalarError::new(
                 "looks like a pattern",
-                "write each origin in full; `*` alone stands for any",
+                "write each origin in full; `*` alone allows any origin",
             ));
         }
         _ => {}
@@ -111,7 +109,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, Scal
         && scheme.bytes().all(|each| each.is_ascii_alphanumeric() || b"+-.".contains(&each));
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if authority.contains('@') || !is_scheme || !lower.is_ascii() {
-        return Err(ScalarError::new("is no origin", EXAMPLE));
+        return Err(ScalarError::new("is not an origin", EXAMPLE));
     }
     // Without a scheme's own port there is none to imply; any port but 0 stands for itself.
     let (host, port) = parse_host_and_port(authority, scheme != "http")?;
@@ -123,7 +121,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, Scal
     if serialised != text {
         // RFC 6454 §6.2: lower case, no default port, no path.
         return Err(
-            ScalarError::new("is not how a browser writes an origin", EXAMPLE).with_suggestion(Some(serialised))
+            ScalarError::new("is not in the form that browsers send", EXAMPLE).with_suggestion(Some(serialised))
         );
     }
     Ok(Some(serialised))
@@ -140,7 +138,7 @@ pub(in crate::config) struct RedisUrl {
 }
 
 impl RedisUrl {
-    /// Whether a password stands in it.
+    /// Returns whether it contains a password.
     pub(in crate::config) fn has_password(&self) -> bool {
         self.password.is_some()
     }
@@ -169,7 +167,7 @@ impl RedisUrl {
     }
 }
 
-/// Where a Redis or Valkey is.
+/// Parses the URL of a Redis or Valkey server.
 pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS";
     const SCHEMES: &[(&str, &str)] = &[("redis://", "redis"), ("rediss://", "rediss")];
@@ -178,12 +176,12 @@ pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError
         return Err(ScalarError::new("has a scheme other than `redis` and `rediss`", EXAMPLE));
     };
     if rest.contains(['?', '#']) {
-        return Err(ScalarError::new("has a query or a fragment", "take it away; TLS certificates are always checked"));
+        return Err(ScalarError::new("has a query or a fragment", "remove it; TLS certificates are always verified"));
     }
     if !rest.bytes().all(|each| each.is_ascii_graphic()) {
-        return Err(ScalarError::new("holds white space or a character that is not ASCII", "percent-encode it"));
+        return Err(ScalarError::new("contains white space or a non-ASCII character", "percent-encode it"));
     }
-    // A password may hold `/`, but then it is no URL; what is behind the last `@` is the host.
+    // A password may hold `/`, but then it is not a URL; what is behind the last `@` is the host.
     let (credentials, rest) = rest.rsplit_once('@').map_or(("", rest), |(before, after)| (before, after));
     let (user, password) = match credentials.split_once(':') {
         Some((user, password)) => (user, Some(password.to_owned()).filter(|password| !password.is_empty())),
@@ -195,7 +193,7 @@ pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError
     let (authority, database) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let digits = database.strip_prefix('/').unwrap_or_default();
     if !digits.bytes().all(|each| each.is_ascii_digit()) || digits.len() > 6 {
-        return Err(ScalarError::new("names a database that is no number", "write its number behind the host: `/0`"));
+        return Err(ScalarError::new("has a database that is not a number", "write its number after the host: `/0`"));
     }
     parse_host_and_port(authority, true)?;
     Ok(RedisUrl {

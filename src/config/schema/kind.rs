@@ -1,4 +1,4 @@
-//! What the scalars of the file may be, for its schema: no value is ever of one of these types.
+//! Marker types for the scalars of the file, for its schema: no value is ever of one of these types.
 //!
 //! A schema is not the check: it knows the form of a value, so that an editor can show a slip while it is written, and never
 //! refuses what the check takes. Whatever holds `${` passes, because what will stand there is not known.
@@ -17,7 +17,7 @@ use crate::dialect::{self, ALL, AUTO};
 /// The JSON types of what YAML reads where any text is taken: `1`, `1.5` and `true` are texts, too.
 const SCALAR_TYPES: [&str; 3] = ["string", "number", "boolean"];
 
-/// Which texts stand for something from the environment.
+/// Matches texts with a reference to an environment variable.
 const REFERENCE_PATTERN: &str = r"\$\{";
 
 /// A kind of scalar: its schema, and how much of its text is printed.
@@ -101,7 +101,7 @@ scalars! {
     Path "path": ["string"], "/.*";
     /// A path that begins with `/`, with `{thread_id}` in it.
     EventsPath "path-of-events" [redacted redact_url]: ["string"], r"/.*\{thread_id\}.*";
-    /// The name of a file. A relative one starts at the folder of the configuration.
+    /// The name of a file. A relative one starts at the directory of the configuration.
     FileName "file": SCALAR_TYPES, "";
     /// An `http` or `https` URL.
     Url "url" [redacted redact_url]: ["string"], "[hH][tT][tT][pP][sS]?://.+";
@@ -115,7 +115,7 @@ scalars! {
     Field "field": SCALAR_TYPES, "[!#$%&'*+.^_`|~0-9a-z-]+";
     /// The value of a field. In quotes if YAML could read it as something else than text.
     FieldValue "value-of-field" [secret redact_secret]: ["string"], "";
-    /// What a field's value begins with. In quotes if YAML could read it as something else than text.
+    /// The beginning of a field's value. In quotes if YAML could read it as something else than text.
     FieldPrefix "prefix-of-field" [secret redact_prefix]: SCALAR_TYPES, "";
     /// The `iss` of tokens, mostly a URL. In quotes if YAML could read it as something else than text.
     Issuer "issuer" [redacted redact_url]: SCALAR_TYPES, "";
@@ -240,7 +240,7 @@ impl JsonSchema for DialectRefKind {
     }
 }
 
-/// Whose requests a rate limit counts together.
+/// The key by which a rate limit counts requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LimitKey;
 

@@ -1,4 +1,4 @@
-//! Which places of a file hold secrets: those whose type the schema marks with `writeOnly`.
+//! Paths of a file that contain secrets: those whose type the schema marks with `writeOnly`.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What an operator may get wrong, and what is then said: the cause, the file, the problems without their excerpts.
+//! Mistakes of operators and their problems: the cause, the file, the problems without their excerpts.
 //!
 //! A file without `routes` gets [`super::ROUTE`] behind it. The first newline of a text is left out of it, so that its
 //! lines can be counted from 1.
@@ -12,7 +12,7 @@ keep_alive: 1s
 routes: []
 ",
         r#"
-f:2:9: routes: there is no route, so nothing could be served
+f:2:9: routes: there is no route, so every request would be rejected
   hint: add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: "http://127.0.0.1:9001/"}]`
 "#,
     ),
@@ -22,8 +22,8 @@ f:2:9: routes: there is no route, so nothing could be served
 routes:
 ",
         r"
-f:1:7: routes: there is no value here
-  hint: write one, or take the key away
+f:1:7: routes: the value is missing
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -66,9 +66,9 @@ routes:
 ",
         r"
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:5: routes[0].cleint: unknown key `cleint`
   hint: did you mean `client`?
 ",
@@ -82,9 +82,9 @@ routes:
 ",
         r"
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:28: routes[0].client.contents: unknown key `contents`
   hint: did you mean `content`?
 ",
@@ -108,13 +108,13 @@ routes:
 ",
         r"
 f:2:5: routes[0]: the key `client` is missing or empty
-  hint: add what the clients speak, such as `client: ag-ui`
+  hint: add the dialect of the clients, such as `client: ag-ui`
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:16: routes[0].timeouts.total: unknown key `total`
-  hint: known here: `connect`, `first_byte`, `first_event`, `idle`, `reader`
+  hint: use one of: `connect`, `first_byte`, `first_event`, `idle`, `reader`
 ",
     ),
     (
@@ -124,8 +124,8 @@ limits:
 keep_alive: 1s
 ",
         r"
-f:1:7: limits: there is no value here
-  hint: write one, or take the key away
+f:1:7: limits: the value is missing
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -134,8 +134,8 @@ f:1:7: limits: there is no value here
 keep_alive:
 ",
         r"
-f:1:11: keep_alive: there is no value here
-  hint: write one, or take the key away
+f:1:11: keep_alive: the value is missing
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -145,8 +145,8 @@ routes:
   -
 ",
         r"
-f:2:4: routes[0]: there is no value here
-  hint: write one behind the `-`, or take the `-` away
+f:2:4: routes[0]: the value is missing
+  hint: write a value after the `-`, or remove the `-`
 ",
     ),
     (
@@ -156,7 +156,7 @@ keep_alive: [15s]
 ",
         r"
 f:1:13: keep_alive: expected a single value, found a list
-  hint: write one value behind the key; quote a text that begins with `{` or `[`
+  hint: write one value after the key; quote a text that begins with `{` or `[`
 ",
     ),
     (
@@ -168,9 +168,9 @@ listeners:
 ",
         r"
 f:3:5: listeners.data.host: unknown key `host`
-  hint: known here: `address`, `mode`, `tls`, `proxy_protocol`
+  hint: use one of: `address`, `mode`, `tls`, `proxy_protocol`
 f:3:5: listeners.data: the key `address` is missing or empty
-  hint: add where to listen, such as `address: 0.0.0.0:8443`
+  hint: add the address to listen on, such as `address: 0.0.0.0:8443`
 ",
     ),
     (
@@ -180,8 +180,8 @@ listeners:
   data:
 ",
         r"
-f:2:7: listeners.data: there is no value here
-  hint: write one, or take the key away
+f:2:7: listeners.data: the value is missing
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -191,7 +191,7 @@ listeners:
   status: no
 ",
         r"
-f:2:11: listeners.status: `no` is no address to listen on
+f:2:11: listeners.status: `no` is not an address to listen on
   hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
 ",
     ),
@@ -205,9 +205,9 @@ routes:
 f:2:5: routes[0]: the key `path` is missing or empty
   hint: add the path that clients call, such as `path: /agents/chat`
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 f:2:13: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
 ",
     ),
@@ -219,8 +219,8 @@ drain_timeout: 3s
 keep_alive: 2s
 ",
         r"
-f:3:1: keep_alive: the key `keep_alive` is written twice; first on line 1
-  hint: keep one of the two, or write their values as one
+f:3:1: keep_alive: the key `keep_alive` is defined twice; first on line 1
+  hint: keep one of the two, or merge their values
 ",
     ),
     (
@@ -242,7 +242,7 @@ keep_alive: 1s: 2s
 ",
         r"
 f:1:15: this is not YAML: mapping values are not allowed in this context
-  hint: put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `
+  hint: quote a value that contains `: `, or check the indentation; the line above may be missing its `: `
 ",
     ),
     (
@@ -250,7 +250,7 @@ f:1:15: this is not YAML: mapping values are not allowed in this context
         "\nlimits:\n\tframe: 1MiB\n",
         r"
 f:2:2: this is not YAML: tabs disallowed within this context (block indentation)
-  hint: indent with spaces; YAML takes no tabs
+  hint: indent with spaces; YAML does not allow tabs
 ",
     ),
     (
@@ -258,7 +258,7 @@ f:2:2: this is not YAML: tabs disallowed within this context (block indentation)
         "\nlimits:\n  frame: 1MiB\n\trequest_body: 1MiB\n",
         r"
 f:3:1: this is not YAML: while scanning a plain scalar, found a tab
-  hint: indent with spaces; YAML takes no tabs
+  hint: indent with spaces; YAML does not allow tabs
 ",
     ),
     (
@@ -312,16 +312,16 @@ keep_alive: 2s
 ",
         r"
 f:3:1: a second YAML document begins here
-  hint: keep one document in the file: take the line `---` away
+  hint: keep one document in the file: remove the line `---`
 ",
     ),
     (
         "a mark before the text, and CRLF",
         "\n\u{feff}keep_alive: 1\ndrain_timeout: 1\n",
         r"
-f:1:13: keep_alive: `1` is no duration
+f:1:13: keep_alive: `1` is not a duration
   hint: did you mean `1s`?
-f:2:16: drain_timeout: `1` is no duration
+f:2:16: drain_timeout: `1` is not a duration
   hint: did you mean `1s`?
 ",
     ),
@@ -335,11 +335,11 @@ routes:
 f:2:5: routes[0]: the key `path` is missing or empty
   hint: add the path that clients call, such as `path: /agents/chat`
 f:2:5: routes[0]: the key `client` is missing or empty
-  hint: add what the clients speak, such as `client: ag-ui`
+  hint: add the dialect of the clients, such as `client: ag-ui`
 f:2:5: routes[0]: the key `agent` is missing or empty
-  hint: add what the agent speaks, such as `agent: hai`
+  hint: add the dialect of the agent, such as `agent: hai`
 f:2:5: routes[0]: the key `upstream` is missing or empty
-  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 ",
     ),
     (
@@ -353,8 +353,8 @@ routes:
 ",
         r"
 f:3:13: routes[0].client: the key `dialect` is missing or empty
-  hint: add which dialect it is, such as `dialect: hai`
-f:4:12: routes[0].agent: `hia` is no dialect
+  hint: add the dialect, such as `dialect: hai`
+f:4:12: routes[0].agent: `hia` is not a dialect
   hint: did you mean `hai`?
 ",
     ),
@@ -366,7 +366,7 @@ routes:
 ",
         r"
 f:2:64: routes[0].agent.content: the dialect `ag-ui` has no option `content`
-  hint: take it away; it belongs to `hai`
+  hint: remove it; it applies only to `hai`
 ",
     ),
     (
@@ -376,10 +376,10 @@ routes:
   - {path: /a, client: {dialect: hai, interrupt_tool: "a\tb"}, agent: {dialect: ag-ui, interrupt_tool: x}, upstream: http://h/}
 "#,
         r"
-f:2:55: routes[0].client.interrupt_tool: `a b` is no name of a tool
+f:2:55: routes[0].client.interrupt_tool: `a b` is not a valid tool name
   hint: write the name that the client gives the tool, at most 64 bytes on one line
 f:2:104: routes[0].agent.interrupt_tool: the dialect `ag-ui` has no option `interrupt_tool`
-  hint: take it away; it belongs to `hai`
+  hint: remove it; it applies only to `hai`
 ",
     ),
     (
@@ -389,9 +389,9 @@ routes:
   - {path: /a, client: ag-ui, agent: {dialect: hai, content: block, fields: Snake}, upstream: http://h/}
 ",
         r"
-f:2:62: routes[0].agent.content: `block` is not a choice here
+f:2:62: routes[0].agent.content: `block` is not a valid choice
   hint: write `string` or `blocks`
-f:2:77: routes[0].agent.fields: `Snake` is not a choice here
+f:2:77: routes[0].agent.fields: `Snake` is not a valid choice
   hint: write `camel` or `snake`
 ",
     ),
@@ -408,13 +408,13 @@ routes:
     timeouts: {connect: 0s, first_byte: 2 minutes, idle: 1000h}
 ",
         r"
-f:1:13: keep_alive: `15` is no duration
+f:1:13: keep_alive: `15` is not a duration
   hint: did you mean `15s`?
-f:2:16: drain_timeout: `1m30s` is no duration
+f:2:16: drain_timeout: `1m30s` is not a duration
   hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
-f:8:25: routes[0].timeouts.connect: `0s` leaves no time at all
+f:8:25: routes[0].timeouts.connect: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:8:41: routes[0].timeouts.first_byte: `2 minutes` is no duration
+f:8:41: routes[0].timeouts.first_byte: `2 minutes` is not a duration
   hint: did you mean `2m`?
 f:8:58: routes[0].timeouts.idle: `1000h` is longer than 30 days
   hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
@@ -429,11 +429,11 @@ limits:
   client_buffer: 99999999999GiB
 ",
         r"
-f:2:10: limits.frame: `8MB` is no size
+f:2:10: limits.frame: `8MB` is not a size
   hint: did you mean `8MiB`?
-f:3:17: limits.request_body: `0` leaves no room at all
+f:3:17: limits.request_body: `0` must be greater than zero
   hint: write a size of at least one byte
-f:4:18: limits.client_buffer: `99999999999GiB` is more memory than a machine can have
+f:4:18: limits.client_buffer: `99999999999GiB` is larger than any possible memory
   hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
 ",
     ),
@@ -443,10 +443,10 @@ f:4:18: limits.client_buffer: `99999999999GiB` is more memory than a machine can
 limits: {frame: 1.5MiB, client_buffer: ""}
 "#,
         r"
-f:1:17: limits.frame: `1.5MiB` is no size
+f:1:17: limits.frame: `1.5MiB` is not a size
   hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
 f:1:40: limits.client_buffer: the value is empty
-  hint: write one, or take the key away
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -457,19 +457,19 @@ listeners:
   status: "*:80"
 "#,
         r"
-f:2:10: listeners.data[0]: `8787` is no address to listen on
+f:2:10: listeners.data[0]: `8787` is not an address to listen on
   hint: did you mean `127.0.0.1:8787`?
-f:2:16: listeners.data[1]: `localhost:80` is no address to listen on
+f:2:16: listeners.data[1]: `localhost:80` is not an address to listen on
   hint: did you mean `127.0.0.1:80`?
 f:2:30: listeners.data[2]: `10.0.0.1` has no port
   hint: did you mean `10.0.0.1:8787`?
-f:2:40: listeners.data[3]: `::1` is no address with a port
+f:2:40: listeners.data[3]: `::1` is not an address with a port
   hint: write IPv6 in brackets, then the port: `[::1]:8787`
-f:2:47: listeners.data[4]: `diglot.local:80` is no address to listen on
+f:2:47: listeners.data[4]: `diglot.local:80` is not an address to listen on
   hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
-f:2:64: listeners.data[5]: `127.0.0.1:99999` is no address to listen on
+f:2:64: listeners.data[5]: `127.0.0.1:99999` is not an address to listen on
   hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
-f:3:11: listeners.status: `*:80` is no address to listen on
+f:3:11: listeners.status: `*:80` is not an address to listen on
   hint: did you mean `0.0.0.0:80`?
 ",
     ),
@@ -479,7 +479,7 @@ f:3:11: listeners.status: `*:80` is no address to listen on
 listeners: {data: 8787}
 ",
         r"
-f:1:19: listeners.data: `8787` is no address to listen on
+f:1:19: listeners.data: `8787` is not an address to listen on
   hint: did you mean `127.0.0.1:8787`?
 ",
     ),
@@ -489,8 +489,8 @@ f:1:19: listeners.data: `8787` is no address to listen on
 listeners: {data: []}
 ",
         r"
-f:1:19: listeners.data: there is no address to listen on
-  hint: write an address such as `127.0.0.1:8787`, or take the key away to get its default
+f:1:19: listeners.data: no address to listen on is configured
+  hint: write an address such as `127.0.0.1:8787`, or remove the key to use the default
 ",
     ),
     (
@@ -500,8 +500,8 @@ listeners:
   data: 127.0.0.1:8788
 ",
         r"
-f:2:9: listeners.data: this address is already taken by the default of listeners.status
-  hint: give each listener a port of its own
+f:2:9: listeners.data: this address is already used by the default of listeners.status
+  hint: give each listener its own port
 ",
     ),
     (
@@ -512,8 +512,8 @@ listeners:
   status: 127.0.0.1:80
 ",
         r"
-f:3:11: listeners.status: this address is already taken by listeners.data (line 2, column 9)
-  hint: give each listener a port of its own
+f:3:11: listeners.status: this address is already used by listeners.data (line 2, column 9)
+  hint: give each listener its own port
 ",
     ),
     (
@@ -523,8 +523,8 @@ listeners:
   data: [127.0.0.1:80, 127.0.0.1:80]
 ",
         r"
-f:2:24: listeners.data[1]: this address is already taken by listeners.data[0] (line 2, column 10)
-  hint: give each listener a port of its own
+f:2:24: listeners.data[1]: this address is already used by listeners.data[0] (line 2, column 10)
+  hint: give each listener its own port
 ",
     ),
     (
@@ -539,13 +539,13 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: ["https://localhost:8787/", "http://127.0.0.2:8787/", "http://[::1]/"]}
 "#,
         r"
-f:6:16: routes[0].upstream[0]: this is the gateway itself, listeners.data[1] (line 1, column 32); requests would go round in it
+f:6:16: routes[0].upstream[0]: this is an address of the gateway itself, listeners.data[1] (line 1, column 32), so requests would loop
   hint: write the address and port of the agent
-f:6:41: routes[0].upstream[1]: this is the gateway itself, listeners.data[2] (line 1, column 50); requests would go round in it
+f:6:41: routes[0].upstream[1]: this is an address of the gateway itself, listeners.data[2] (line 1, column 50), so requests would loop
   hint: write the address and port of the agent
-f:6:63: routes[0].upstream[2]: this is the gateway itself, listeners.data[0] (line 1, column 20); requests would go round in it
+f:6:63: routes[0].upstream[2]: this is an address of the gateway itself, listeners.data[0] (line 1, column 20), so requests would loop
   hint: write the address and port of the agent
-f:6:82: routes[0].upstream[3]: this is the gateway itself, listeners.data[1] (line 1, column 32); requests would go round in it
+f:6:82: routes[0].upstream[3]: this is an address of the gateway itself, listeners.data[1] (line 1, column 32), so requests would loop
   hint: write the address and port of the agent
 ",
     ),
@@ -556,7 +556,7 @@ listeners: {data: "[::]:80"}
 routes: [{path: /a, client: ag-ui, agent: hai, upstream: http://127.0.0.1/a}]
 "#,
         r"
-f:2:58: routes[0].upstream: this is the gateway itself, listeners.data (line 1, column 19); requests would go round in it
+f:2:58: routes[0].upstream: this is an address of the gateway itself, listeners.data (line 1, column 19), so requests would loop
   hint: write the address and port of the agent
 ",
     ),
@@ -566,7 +566,7 @@ f:2:58: routes[0].upstream: this is the gateway itself, listeners.data (line 1, 
 routes: [{path: /a, client: ag-ui, agent: hai, upstream: http://127.0.0.1:8787/a}]
 ",
         r"
-f:1:58: routes[0].upstream: this is the gateway itself, the default of listeners.data; requests would go round in it
+f:1:58: routes[0].upstream: this is an address of the gateway itself, the default of listeners.data, so requests would loop
   hint: write the address and port of the agent
 ",
     ),
@@ -578,10 +578,10 @@ routes:
   - {name: x, path: /a, client: ag-ui, agent: hai, upstream: http://h/}
 ",
         r"
-f:3:12: routes[1].name: this name is already taken by routes[0].name (line 2, column 12)
-  hint: give each route a name of its own; without one it is named by its path
-f:3:21: routes[1].path: this path is already taken by routes[0].path (line 2, column 21)
-  hint: send each path to one route: change one of the two, or take one route away
+f:3:12: routes[1].name: this name is already used by routes[0].name (line 2, column 12)
+  hint: give each route a unique name; the default is its path
+f:3:21: routes[1].path: this path is already used by routes[0].path (line 2, column 21)
+  hint: use each path in one route: change one of the two, or remove one route
 ",
     ),
     (
@@ -592,8 +592,8 @@ routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
 ",
         r"
-f:3:12: routes[1].path: this path is already taken by routes[0].path (line 2, column 12)
-  hint: send each path to one route: change one of the two, or take one route away
+f:3:12: routes[1].path: this path is already used by routes[0].path (line 2, column 12)
+  hint: use each path in one route: change one of the two, or remove one route
 ",
     ),
     (
@@ -604,8 +604,8 @@ routes:
   - {name: /a, path: /b, client: ag-ui, agent: hai, upstream: http://h/}
 ",
         r"
-f:3:12: routes[1].name: this name is already taken by routes[0].path (line 2, column 12)
-  hint: give each route a name of its own; without one it is named by its path
+f:3:12: routes[1].name: this name is already used by routes[0].path (line 2, column 12)
+  hint: give each route a unique name; the default is its path
 ",
     ),
     (
@@ -633,18 +633,18 @@ f:6:9: routes[0].upstream[0]: `h:80` has no scheme
 f:7:9: routes[0].upstream[1]: `ftp://h/` has a scheme other than `http` and `https`
   hint: write a URL such as `http://127.0.0.1:9001/chat`
 f:8:9: routes[0].upstream[2]: `http://h/#x` has a fragment, which is never sent
-  hint: take `#` and what follows away
-f:9:9: routes[0].upstream[3]: `http://h:0/` has a port that is no number from 1 to 65535
+  hint: remove `#` and everything after it
+f:9:9: routes[0].upstream[3]: `http://h:0/` has a port outside 1 to 65535
   hint: correct the port, or leave out `:`
-f:10:9: routes[0].upstream[4]: `http://h:80x/` has a port that is no number from 1 to 65535
+f:10:9: routes[0].upstream[4]: `http://h:80x/` has a port outside 1 to 65535
   hint: correct the port, or leave out `:`
-f:11:9: routes[0].upstream[5]: `http:///x` names no host
+f:11:9: routes[0].upstream[5]: `http:///x` has no host
   hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
 f:12:9: routes[0].upstream[6]: `http://[::g]/` has an IPv6 address that cannot be read
   hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
-f:13:9: routes[0].upstream[7]: `http://h/a b` holds white space or a character that is not ASCII
+f:13:9: routes[0].upstream[7]: `http://h/a b` contains white space or a non-ASCII character
   hint: percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form
-f:14:9: routes[0].upstream[8]: `http://*/` has a host that is no name
+f:14:9: routes[0].upstream[8]: `http://*/` has an invalid host name
   hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
 f:15:9: routes[0].upstream[9]: `/chat` has no scheme
   hint: write a URL such as `http://127.0.0.1:9001/chat`
@@ -657,10 +657,10 @@ routes:
   - {path: /a, client: ag-ui, agent: hia, upstream: "http://me:hunter2@h/"}
 "#,
         r"
-f:2:38: routes[0].agent: `hia` is no dialect
+f:2:38: routes[0].agent: `hia` is not a dialect
   hint: did you mean `hai`?
-f:2:53: routes[0].upstream: the value carries a user name or password
-  hint: take it out of the URL: whoever reads the configuration or a log would read it too
+f:2:53: routes[0].upstream: the value contains a user name or password
+  hint: remove it from the URL: anybody who reads the configuration or a log would see it
 ",
     ),
     (
@@ -675,7 +675,7 @@ routes:
         r"
 f:2:11: routes[0].path: `/@me/` ends with `/`
   hint: did you mean `/@me`?
-f:5:15: routes[0].upstream: the value has a port that is no number from 1 to 65535
+f:5:15: routes[0].upstream: the value has a port outside 1 to 65535
   hint: correct the port, or leave out `:`
 ",
     ),
@@ -697,7 +697,7 @@ routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: [http://h, HTTP://H:80/]}
 ",
         r"
-f:2:64: routes[0].upstream[1]: this host and port are already listed as routes[0].upstream[0] (line 2, column 54)
+f:2:64: routes[0].upstream[1]: this host and port are already used by routes[0].upstream[0] (line 2, column 54)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
@@ -714,7 +714,7 @@ routes:
       - https://H:8080/two
 ",
         r"
-f:8:9: routes[0].upstream[2]: this host and port are already listed as routes[0].upstream[0] (line 6, column 9)
+f:8:9: routes[0].upstream[2]: this host and port are already used by routes[0].upstream[0] (line 6, column 9)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
@@ -726,7 +726,7 @@ routes:
 ",
         r"
 f:2:53: routes[0].upstream: there is no upstream to send requests to
-  hint: write one URL or more, such as `http://127.0.0.1:9001/chat`
+  hint: write at least one URL, such as `http://127.0.0.1:9001/chat`
 ",
     ),
     (
@@ -751,14 +751,14 @@ f:3:12: routes[1].path: `/a/` ends with `/`
 f:4:12: routes[2].path: `//a` has an empty segment (`//`)
   hint: did you mean `/a`?
 f:5:12: routes[3].path: `/a/../b` has a `.` or `..` segment
-  hint: write the path that a client sends after resolving it
+  hint: write the resolved path, as clients send it
 f:6:12: routes[4].path: `/a/{id}` looks like a pattern
-  hint: a route matches one path exactly; write each path as a route of its own
-f:7:12: routes[5].path: `/a%20b` holds `%`, `;` or `\`, which servers read in different ways
+  hint: a route matches one path exactly; write a separate route for each path
+f:7:12: routes[5].path: `/a%20b` contains `%`, `;` or `\`, which servers interpret differently
   hint: write a path of letters, digits and `-._~`
 f:8:12: routes[6].path: `/a?b` has a query or a fragment
-  hint: write the path alone; a request's query does not take part in choosing its route
-f:9:12: routes[7].path: `/聊天` holds a character that cannot stand in a request line
+  hint: write only the path; the query of a request does not affect routing
+f:9:12: routes[7].path: `/聊天` contains a character that is not allowed in a request line
   hint: write a path of letters (a-z), digits and `-._~`
 f:10:12: routes[8].path: `http://h/a` is a URL, not a path
   hint: write the path alone, such as `/agents/chat`
@@ -772,9 +772,9 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: http://h, guard: true}
 ",
         r"
-f:2:70: routes[0].guard: `Strict` is not a choice here
+f:2:70: routes[0].guard: `Strict` is not a valid choice
   hint: write `repair` or `strict` or `report`
-f:3:70: routes[1].guard: `true` is not a choice here
+f:3:70: routes[1].guard: `true` is not a valid choice
   hint: write `repair` or `strict` or `report`
 ",
     ),
@@ -785,7 +785,7 @@ routes:
   - {path: /, name: "a\tb", client: ag-ui, agent: hai, upstream: http://h}
 "#,
         r"
-f:2:21: routes[0].name: `a b` holds a control character
+f:2:21: routes[0].name: `a b` contains a control character
   hint: write the name on one line, without tabs
 ",
     ),
@@ -797,9 +797,9 @@ routes:
   - {<<: *chat, agent: hia}
 ",
         r"
-f:3:10: routes[1].path: this path is already taken by routes[0].path (line 2, column 18)
-  hint: send each path to one route: change one of the two, or take one route away
-f:3:24: routes[1].agent: `hia` is no dialect
+f:3:10: routes[1].path: this path is already used by routes[0].path (line 2, column 18)
+  hint: use each path in one route: change one of the two, or remove one route
+f:3:24: routes[1].agent: `hia` is not a dialect
   hint: did you mean `hai`?
 ",
     ),
@@ -812,7 +812,7 @@ drain_timeout: "${EMPTY}"
         r"
 f:1:13: keep_alive: the environment variable `KEEP_ALIVE` is not set
   hint: set it where Diglot is started, or give a default: `${KEEP_ALIVE:-default}`
-f:2:16: drain_timeout: `${EMPTY}`, with its variables put in, is empty
+f:2:16: drain_timeout: `${EMPTY}`, with its variables expanded, is empty
   hint: give the variable a value, or a default: `${NAME:-default}`
 ",
     ),
@@ -823,9 +823,9 @@ keep_alive: ${KEEP_ALIVE
 drain_timeout: "${a b}"
 "#,
         r"
-f:1:13: keep_alive: `${` without a `}` after it
+f:1:13: keep_alive: `${` has no closing `}`
   hint: write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`
-f:2:16: drain_timeout: `${a b}` names no variable
+f:2:16: drain_timeout: `${a b}` is not a valid variable name
   hint: write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`
 ",
     ),
@@ -843,23 +843,23 @@ routes:
     upstream: ["${SECRET}", "http://${SECRET}@h/", "http://${SECRET}/", "http://${SECRET}/"]
 "#,
         r"
-f:1:13: keep_alive: `${SECRET}`, with its variables put in, is no duration
+f:1:13: keep_alive: `${SECRET}`, with its variables expanded, is not a duration
   hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
-f:2:17: limits.frame: `${SECRET}`, with its variables put in, is no size
+f:2:17: limits.frame: `${SECRET}`, with its variables expanded, is not a size
   hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
-f:3:19: listeners.data: `${SECRET}:80`, with its variables put in, is no address to listen on
+f:3:19: listeners.data: `${SECRET}:80`, with its variables expanded, is not an address to listen on
   hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
-f:6:11: routes[0].path: `${SECRET}`, with its variables put in, does not begin with `/`
+f:6:11: routes[0].path: `${SECRET}`, with its variables expanded, does not begin with `/`
   hint: write a path such as `/agents/chat`
-f:7:13: routes[0].client: `${SECRET}`, with its variables put in, is no dialect
-  hint: known here: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
-f:8:36: routes[0].agent.content: `${SECRET}`, with its variables put in, is not a choice here
+f:7:13: routes[0].client: `${SECRET}`, with its variables expanded, is not a dialect
+  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
+f:8:36: routes[0].agent.content: `${SECRET}`, with its variables expanded, is not a valid choice
   hint: write `string` or `blocks`
-f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no scheme
+f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables expanded, has no scheme
   hint: write a URL such as `http://127.0.0.1:9001/chat`
-f:9:29: routes[0].upstream[1]: the value carries a user name or password
-  hint: take it out of the URL: whoever reads the configuration or a log would read it too
-f:9:73: routes[0].upstream[3]: this host and port are already listed as routes[0].upstream[2] (line 9, column 52)
+f:9:29: routes[0].upstream[1]: the value contains a user name or password
+  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+f:9:73: routes[0].upstream[3]: this host and port are already used by routes[0].upstream[2] (line 9, column 52)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
@@ -880,31 +880,31 @@ dialects:
 "#,
         r"
 f:2:5: dialects[0]: the key `name` is missing or empty
-  hint: add what routes call it, such as `name: acme-chat`
-f:2:14: dialects[0].extends: `hia` is no dialect
+  hint: add the name that routes use, such as `name: acme-chat`
+f:2:14: dialects[0].extends: `hia` is not a dialect
   hint: did you mean `hai`?
-f:3:12: dialects[1].name: `Acme!` is no name for a dialect
+f:3:12: dialects[1].name: `Acme!` is not a valid dialect name
   hint: write at most 32 lower-case letters, digits and hyphens, such as `acme-chat`
-f:4:12: dialects[2].name: there is a dialect `hai` already
-  hint: give it a name of its own
+f:4:12: dialects[2].name: the dialect `hai` already exists
+  hint: choose another name
 f:7:34: dialects[3].events.BUSINES_DATA_START: the dialect `hai` has no event `BUSINES_DATA_START`
   hint: did you mean `BUSINESS_DATA_START`?
-f:7:50: dialects[3].events.RUN_STARTED: another event is called `B` already
-  hint: give each event a type of its own
-f:7:81: dialects[3].events.STEP_STARTED: another event is called `RAW` already
-  hint: give each event a type of its own
+f:7:50: dialects[3].events.RUN_STARTED: `B` is already the type of another event
+  hint: give each event a unique type
+f:7:81: dialects[3].events.STEP_STARTED: `RAW` is already the type of another event
+  hint: give each event a unique type
 f:8:25: dialects[3].fields.thread_id: AG-UI has no member `thread_id`
   hint: did you mean `threadId`?
-f:8:35: dialects[3].fields.runId: `type` is no name that can be used here
+f:8:35: dialects[3].fields.runId: `type` cannot be used as a name here
   hint: write a name other than `type`, without control characters
-f:8:61: dialects[3].fields.stepName: another member is called `x` already
-  hint: give each member a name of its own
+f:8:61: dialects[3].fields.stepName: `x` is already the name of another member
+  hint: give each member a unique name
 f:9:19: dialects[3].roles.king: AG-UI has no role `king`
   hint: write `developer` or `system` or `assistant` or `user` or `tool` or `activity` or `reasoning`
 f:10:23: dialects[3].values.cod: AG-UI has no member `cod`
   hint: did you mean `code`?
 f:11:13: dialects[3].strip[0]: the value is empty
-  hint: write one, or take the key away
+  hint: write a value or remove the key
 ",
     ),
     (
@@ -923,22 +923,22 @@ routes:
   - {path: /a, client: acme, agent: {dialect: auto}, upstream: http://h/}
 "#,
         r"
-f:2:12: dialects[0].name: `auto` has a meaning of its own
-  hint: give it a name of its own, such as `acme-chat`
-f:3:12: dialects[1].name: `diglot` has a meaning of its own
-  hint: give it a name of its own, such as `acme-chat`
-f:6:24: dialects[2].fields.threadId: the member `runId` of RUN_STARTED is called `runId` already
-  hint: give each member of an event a name of its own
-f:6:42: dialects[2].fields.messageId: `extra` is where Diglot keeps what a dialect has no word for
-  hint: give the member another name, and leave `metadata` its own
-f:6:59: dialects[2].fields.stepName: the member `timestamp` of STEP_STARTED is called `timestamp` already
-  hint: give each member of an event a name of its own
-f:7:19: dialects[2].roles.user: another value is called `a` already
-  hint: give each value a word of its own
-f:7:39: dialects[2].roles.system: another value is called `assistant` already
-  hint: give each value a word of its own
-f:8:13: dialects[2].strip[0]: `delta` is a member that events cannot be without
-  hint: strip only what nobody needs to read an event
+f:2:12: dialects[0].name: `auto` is reserved
+  hint: choose another name, such as `acme-chat`
+f:3:12: dialects[1].name: `diglot` is reserved
+  hint: choose another name, such as `acme-chat`
+f:6:24: dialects[2].fields.threadId: the member `runId` of RUN_STARTED is already called `runId`
+  hint: give each member of an event a unique name
+f:6:42: dialects[2].fields.messageId: `extra` is reserved: Diglot stores values there that a dialect cannot express
+  hint: choose another name for the member, and do not rename `metadata`
+f:6:59: dialects[2].fields.stepName: the member `timestamp` of STEP_STARTED is already called `timestamp`
+  hint: give each member of an event a unique name
+f:7:19: dialects[2].roles.user: `a` is already used for another value
+  hint: give each value a unique word
+f:7:39: dialects[2].roles.system: `assistant` is already used for another value
+  hint: give each value a unique word
+f:8:13: dialects[2].strip[0]: `delta` is a required member of events
+  hint: strip only optional members
 f:11:47: routes[0].agent.dialect: `auto` takes no options
   hint: write `agent: auto`
 ",
@@ -951,9 +951,9 @@ routes:
 ",
         r"
 f:2:67: routes[0].agent.roles: the dialect `hai` has no option `roles`
-  hint: take it away; it belongs to `ag-ui-snake`
+  hint: remove it; it applies only to `ag-ui-snake`
 f:2:80: routes[0].agent.errors: the dialect `hai` has no option `errors`
-  hint: take it away; it belongs to `ag-ui-snake`
+  hint: remove it; it applies only to `ag-ui-snake`
 ",
     ),
     (
@@ -974,31 +974,31 @@ routes:
 "#,
         r"
 f:3:18: routes[0].events_path: this covers routes[0].path (line 2, column 11)
-  hint: give it a segment of its own, such as `/events` at its end
+  hint: add a segment of its own, such as `/events` at the end
 f:7:13: routes[0].events: `http://h/{thread_id}` is a URL, not a path
-  hint: write the path alone: the events are asked for at the host that took the run
-f:8:24: routes[0].timeouts.reader: `0s` leaves no time at all
+  hint: write only the path: the events are requested from the host that accepted the run
+f:8:24: routes[0].timeouts.reader: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:9:29: routes[1].events_path: some paths are read by this and by routes[0].events_path (line 3, column 18)
-  hint: give it a segment of its own, such as `/events` at its end
+f:9:29: routes[1].events_path: some request paths match both this and routes[0].events_path (line 3, column 18)
+  hint: add a segment of its own, such as `/events` at the end
 f:9:29: routes[1].events_path: this covers routes[0].path (line 2, column 11)
-  hint: give it a segment of its own, such as `/events` at its end
-f:9:117: routes[1].events: `/{id}` has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`
+  hint: add a segment of its own, such as `/events` at the end
+f:9:117: routes[1].events: `/{id}` must contain `{thread_id}`, and no placeholders other than `{thread_id}` and `{run_id}`
   hint: write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`
-f:10:29: routes[2].events_path: `/c/events` has no segment that is `{thread_id}`
+f:10:29: routes[2].events_path: `/c/events` must have `{thread_id}` as one whole segment
   hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
 f:10:103: routes[2].events: `e/{thread_id}` does not begin with `/`
   hint: did you mean `/e/{thread_id}`?
-f:11:29: routes[3].events_path: `/d/x{thread_id}` has no segment that is `{thread_id}`
+f:11:29: routes[3].events_path: `/d/x{thread_id}` must have `{thread_id}` as one whole segment
   hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
-f:11:29: routes[3].events_path: clients of `ag-ui` take their events from the answer to the POST
-  hint: take it away; it belongs to `social-app`
-f:11:106: routes[3].events: `/{run_id}` has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`
+f:11:29: routes[3].events_path: clients of `ag-ui` receive their events in the response to the POST
+  hint: remove it; it applies only to `social-app`
+f:11:106: routes[3].events: `/{run_id}` must contain `{thread_id}`, and no placeholders other than `{thread_id}` and `{run_id}`
   hint: write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`
-f:12:29: routes[4].events_path: `/e/{thread_id}/{run_id}` has other places than one `{thread_id}`
+f:12:29: routes[4].events_path: `/e/{thread_id}/{run_id}` must contain `{thread_id}` once and no other placeholder
   hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
 f:12:119: routes[4].events: `/{thread_id}/ #` has a fragment, which is never sent
-  hint: take `#` and what follows away
+  hint: remove `#` and everything after it
 ",
     ),
     (
@@ -1013,12 +1013,12 @@ keep_alive: 15
 ",
         r"
 f:3:1: client: unknown key `client`
-  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
+  hint: it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it
 f:4:1: agent: unknown key `agent`
-  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
+  hint: it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it
 f:5:1: upstream: unknown key `upstream`
-  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
-f:6:13: keep_alive: `15` is no duration
+  hint: it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it
+f:6:13: keep_alive: `15` is not a duration
   hint: did you mean `15s`?
 ",
     ),
@@ -1054,15 +1054,15 @@ routes:
 f:1:47: listeners.data.tls: expected a mapping, found a single value
   hint: name its files: `tls: {cert: tls.crt, key: tls.key}`
 f:3:72: routes[0].health: expected a mapping, found a single value
-  hint: write `health: {}` for the defaults, or `health: {path: /healthz}` to ask for a path
+  hint: write `health: {}` for the defaults, or `health: {path: /healthz}` to request a path
 f:3:84: routes[0].cors: expected a mapping, found a single value
   hint: name the pages that may call: `cors: {origins: [https://app.example.com]}`
 f:3:99: routes[0].timeouts: expected a mapping, found a single value
-  hint: say for what: `timeouts: {first_byte: 60s, idle: 5m}`
+  hint: name the timeouts: `timeouts: {first_byte: 60s, idle: 5m}`
 f:3:113: routes[0].require: expected a mapping, found a single value
-  hint: say what of a caller: `require: {scopes: [chat]}`
+  hint: name the requirements: `require: {scopes: [chat]}`
 f:3:130: routes[0].ejection: expected a mapping, found a single value
-  hint: say when: `ejection: {failures: 5, for: 30s}`
+  hint: write the thresholds: `ejection: {failures: 5, for: 30s}`
 ",
     ),
     (
@@ -1072,8 +1072,8 @@ keep_alive 15s
 drain_grace: 1s
 ",
         r"
-f:1:1: there is no `: ` behind `keep_alive`
-  hint: write `keep_alive: …`: a colon and a blank
+f:1:1: there is no `: ` after `keep_alive`
+  hint: write `keep_alive: …`: a colon and a space
 ",
     ),
     (
@@ -1086,7 +1086,7 @@ routes:
 f:2:6: routes[0].ath: unknown key `ath`
   hint: did you mean `auth` or `path`?
 f:2:63: routes[0].agents: unknown key `agents`
-  hint: known here: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
+  hint: use one of: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
 ",
     ),
     (
@@ -1100,7 +1100,7 @@ routes:
 ",
         r"
 f:1:12: listeners: expected a mapping, found a list
-  hint: say which of the two: `listeners: {data: 127.0.0.1:8787, status: 127.0.0.1:8788}`
+  hint: name them: `listeners: {data: 127.0.0.1:8787, status: 127.0.0.1:8788}`
 f:2:14: rate_limits: expected a list, found a mapping
   hint: begin each entry with `- `, indented below the key
 f:3:18: trusted_proxies: expected a list, found a single value

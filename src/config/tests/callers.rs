@@ -1,4 +1,4 @@
-//! What becomes of what is written about callers, and of the files that it names.
+//! Tests for the keys about callers, and the files that they name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl Folder {
         from_path(&path)
     }
 
-    /// What is said, with `DIR` for the folder.
+    /// Returns the problems, with `DIR` for the directory.
     fn load_error(&self, text: &str) -> String {
         self.load_config(text).expect_err("broken").to_string().replace(&self.0.display().to_string(), "DIR")
     }
@@ -275,15 +275,15 @@ routes:
     let first: Vec<&str> = said.lines().filter(|line| line.starts_with("DIR")).collect();
     let expected = [
         "DIR/diglot.yaml:2:60: auth.issuers[0].secret_file: the secret is shorter than 32 bytes (RFC 7518 §3.2)",
-        "DIR/diglot.yaml:6:23: auth.api_keys[2].file: the key `z` of the file stands in `keys` as well",
-        "DIR/diglot.yaml:8:51: redis.password_file: the file holds no password",
-        "DIR/diglot.yaml:8:51: redis.password_file: `url` has a password as well",
-        "DIR/diglot.yaml:14:40: routes[0].upstream_headers.x-agent.file: the file and its prefix are no value of a field",
-        "DIR/keys.yaml:2:21: keys[0].sha256: the value is no SHA-256 digest",
+        "DIR/diglot.yaml:6:23: auth.api_keys[2].file: the key `z` of the file is also in `keys`",
+        "DIR/diglot.yaml:8:51: redis.password_file: the file contains no password",
+        "DIR/diglot.yaml:8:51: redis.password_file: `url` also contains a password",
+        "DIR/diglot.yaml:14:40: routes[0].upstream_headers.x-agent.file: the prefix and the content of the file are not a valid header value",
+        "DIR/keys.yaml:2:21: keys[0].sha256: the value is not a SHA-256 digest",
         "DIR/keys.yaml:3:87: keys[1].exp: unknown key `exp`",
         "DIR/list.yaml:2:1: expected a mapping, found a list",
-        "DIR/more.yaml:3:21: keys[1].sha256: the value is no SHA-256 digest",
-        "DIR/more.yaml:3:39: keys[1].expires: `soon` is no date",
+        "DIR/more.yaml:3:21: keys[1].sha256: the value is not a SHA-256 digest",
+        "DIR/more.yaml:3:39: keys[1].expires: `soon` is not a date",
     ];
     assert_eq!(first, expected);
     assert!(said.contains("found a list\n  hint: put `keys:` on its first line\n"), "{said}");

@@ -1,4 +1,4 @@
-//! What is no mistake and probably not meant: what is said of it, and that nothing is said where it is meant.
+//! Warnings: valid settings that are probably unintended, and the same settings where they are intended.
 
 use super::environment;
 use crate::config::load::{LoadContext, load_with};
@@ -16,8 +16,8 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: "http://h/", auth: none}
 "#,
         r"
-f:3:5: warning: routes[0]: whoever reaches 0.0.0.0:2 may call this route
-  hint: name in its `auth` whom it believes; `auth: none` says that anybody may
+f:3:5: warning: routes[0]: anybody who can reach 0.0.0.0:2 may call this route
+  hint: list issuers or API keys in its `auth`; write `auth: none` to allow calls without a credential
 ",
     ),
     (
@@ -33,16 +33,16 @@ routes:
   - {path: /a, client: ag-ui, agent: g, upstream: "http://h/", auth: a, rate_limits: [e]}
 "#,
         r"
-f:2:73: warning: auth.issuers[1]: no route believes the issuer `b`
-  hint: name it in a route, or take it away
-f:3:14: warning: auth.api_keys[0]: no route takes the API keys of `c`
-  hint: name it in a route, or take it away
-f:4:15: warning: rate_limits[0]: no route has the rate limit `d`
-  hint: name it in a route, or take it away
-f:5:8: warning: redis: no route has anything kept in Redis
-  hint: a rate limit with `shared: true`, `threads: owned`, or `replay: {store: redis}` on a route that needs it would; or take it away
-f:6:60: warning: dialects[2]: nobody speaks the dialect `h`
-  hint: name it in a route, or take it away
+f:2:73: warning: auth.issuers[1]: no route accepts tokens of the issuer `b`
+  hint: name it in a route, or remove it
+f:3:14: warning: auth.api_keys[0]: no route accepts the API keys of `c`
+  hint: name it in a route, or remove it
+f:4:15: warning: rate_limits[0]: no route uses the rate limit `d`
+  hint: name it in a route, or remove it
+f:5:8: warning: redis: nothing in this file uses Redis
+  hint: use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, or remove `redis`
+f:6:60: warning: dialects[2]: no route uses the dialect `h`
+  hint: name it in a route, or remove it
 ",
     ),
     (
@@ -59,12 +59,12 @@ routes:
     upstream_headers: {x-api-key: hunter2, x-team: green, authorization: "Bearer ${SECRET}"}
 "#,
         r"
-f:1:60: warning: auth.issuers[0].secret: a secret stands in the file as it is
-  hint: put it in through a variable, `${NAME}`, or write `secret_file`
-f:2:14: warning: redis.url: a secret stands in the file as it is
-  hint: put it in through a variable, `${NAME}`, or write `password_file`
-f:9:35: warning: routes[0].upstream_headers.x-api-key: a secret stands in the file as it is
-  hint: put it in through a variable, `${NAME}`, or write `{file: PATH}`
+f:1:60: warning: auth.issuers[0].secret: this secret is in plain text in the file
+  hint: pass it in a variable, `${NAME}`, or write `secret_file`
+f:2:14: warning: redis.url: this secret is in plain text in the file
+  hint: pass it in a variable, `${NAME}`, or write `password_file`
+f:9:35: warning: routes[0].upstream_headers.x-api-key: this secret is in plain text in the file
+  hint: pass it in a variable, `${NAME}`, or write `{file: PATH}`
 ",
     ),
     (
@@ -77,10 +77,10 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: http://agents.example.com/, upstream_headers: {x-team: green}}
 "#,
         r"
-f:2:53: warning: routes[0].upstream: credentials go to this agent over the network in clear
-  hint: write `https://`, or reach it inside of your own network
-f:3:53: warning: routes[1].upstream: credentials go to this agent over the network in clear
-  hint: write `https://`, or reach it inside of your own network
+f:2:53: warning: routes[0].upstream: credentials are sent to this agent unencrypted
+  hint: write `https://`, or make sure that the connection stays inside your own network
+f:3:53: warning: routes[1].upstream: credentials are sent to this agent unencrypted
+  hint: write `https://`, or make sure that the connection stays inside your own network
 ",
     ),
     (
@@ -103,16 +103,16 @@ routes:
     cors: {origins: "*"}
 "#,
         r"
-f:5:102: warning: auth.api_keys[0].keys[0].expires: this key has expired, and is refused
-  hint: take it away, or give it longer
-f:6:52: warning: rate_limits[0].tiers: no caller has a tier, so nobody has these quotas
-  hint: add `tier_claim` to an issuer, or `tier` to API keys; or take `tiers` away
-f:7:16: warning: drain_timeout: running streams are cut as soon as the process is told to end
-  hint: give them time to end, such as `drain_timeout: 30s`
-f:14:20: warning: routes[0].on_disconnect: nobody comes back as soon as that
-  hint: write a minute or more: `continue for 2m`
-f:15:11: warning: routes[0].cors: pages of any origin may call a route that wants to know who calls
-  hint: list the origins of the pages that have credentials for it
+f:5:102: warning: auth.api_keys[0].keys[0].expires: this key has expired, so calls with it are rejected
+  hint: remove it, or write a later date
+f:6:52: warning: rate_limits[0].tiers: no caller has a tier, so these quotas never apply
+  hint: add `tier_claim` to an issuer, or `tier` to API keys; or remove `tiers`
+f:7:16: warning: drain_timeout: running streams are aborted as soon as shutdown begins
+  hint: give them time to finish, such as `drain_timeout: 30s`
+f:14:20: warning: routes[0].on_disconnect: clients rarely reconnect within this time
+  hint: write at least one minute: `continue for 2m`
+f:15:11: warning: routes[0].cors: pages of any origin may call a route that requires credentials
+  hint: list the origins of the pages that have credentials for the route
 ",
     ),
 ];

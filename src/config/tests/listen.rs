@@ -15,14 +15,14 @@ listeners:
   data: [unix:data.sock, unix:///run/d.sock, unix:/run/, unix:/run/a.sock, unix:/run/a.sock]
 ",
         r"
-f:2:10: listeners.data[0]: `unix:data.sock` names no socket by its absolute path
+f:2:10: listeners.data[0]: `unix:data.sock` has no absolute path of a socket
   hint: write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`
 f:2:26: listeners.data[1]: `unix:///run/d.sock` is a URL, not an address
   hint: did you mean `unix:/run/d.sock`?
-f:2:46: listeners.data[2]: `unix:/run/` names no socket by its absolute path
+f:2:46: listeners.data[2]: `unix:/run/` has no absolute path of a socket
   hint: write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`
-f:2:76: listeners.data[4]: this address is already taken by listeners.data[3] (line 2, column 58)
-  hint: give each listener a port of its own
+f:2:76: listeners.data[4]: this address is already used by listeners.data[3] (line 2, column 58)
+  hint: give each listener its own port
 ",
     ),
     (
@@ -38,20 +38,20 @@ listeners:
 ",
         r"
 f:3:7: listeners.data[0]: the key `address` is missing or empty
-  hint: add where to listen, such as `address: 0.0.0.0:8443`
+  hint: add the address to listen on, such as `address: 0.0.0.0:8443`
 f:3:13: listeners.data[0].tls: the key `cert` is missing or empty
   hint: add the certificate's file, such as `cert: tls.crt`
 f:3:13: listeners.data[0].tls: the key `key` is missing or empty
   hint: add the file of its private key, such as `key: tls.key`
-f:4:17: listeners.data[1].address: `8443` is no address to listen on
+f:4:17: listeners.data[1].address: `8443` is not an address to listen on
   hint: did you mean `127.0.0.1:8443`?
-f:5:39: listeners.data[2].mode: an address of the network has no permissions
-  hint: take it away; it belongs to Unix sockets
-f:6:41: listeners.data[3].mode: `rw` is no number in octal
-  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody
-f:7:41: listeners.data[4].mode: `0444` are no permissions that would let anybody connect
-  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody
-f:7:63: listeners.data[4].proxy_protocol: `yes` is not a choice here
+f:5:39: listeners.data[2].mode: permissions apply only to Unix sockets, and this is a network address
+  hint: remove it, or listen on a Unix socket
+f:6:41: listeners.data[3].mode: `rw` is not an octal number
+  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users
+f:7:41: listeners.data[4].mode: `0444` are permissions that do not let any user connect
+  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users
+f:7:63: listeners.data[4].proxy_protocol: `yes` is not a valid choice
   hint: write `true` or `false`
 ",
     ),
@@ -64,9 +64,9 @@ listeners:
     - {address: unix:/run/a.sock, proxy_protocol: true}
 ",
         r"
-f:3:49: listeners.data[0].proxy_protocol: the addresses in these headers would be believed from nobody
-  hint: name the proxies in front in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`
-f:4:51: listeners.data[1].proxy_protocol: the addresses in these headers would be believed from nobody
+f:3:49: listeners.data[0].proxy_protocol: no proxy is trusted, so the addresses in these headers would never be used
+  hint: list the proxies in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`
+f:4:51: listeners.data[1].proxy_protocol: no proxy is trusted, so the addresses in these headers would never be used
   hint: add `unix` to `trusted_proxies`
 ",
     ),
@@ -85,18 +85,18 @@ listeners:
 ",
         r"
 f:3:42: listeners.data[0].tls.cert: `absent.pem` cannot be read: No such file or directory (os error 2)
-  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the folder of the configuration
+  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:4:42: listeners.data[1].tls.cert: there is no certificate in this file
-  hint: put the certificate there in PEM, and behind it those of the authorities that signed it
+  hint: write the certificate in PEM, followed by the intermediate certificates that signed it
 f:5:71: listeners.data[2].tls.key: there is no private key in this file
-  hint: put the private key of the certificate there in PEM, without a password
+  hint: write the certificate's private key in PEM, without a password
 f:6:69: listeners.data[3].tls.key: this is the key of another certificate
-  hint: put the private key of the certificate there in PEM, without a password
+  hint: write the certificate's private key in PEM, without a password
 f:7:110: listeners.data[4].tls.client_ca: there is no certificate in this file
-  hint: put the certificates of the authorities there in PEM
-f:8:112: listeners.data[5].tls.client_auth: no certificate of a client would be believed
-  hint: add `client_ca`, a file with the authorities that are believed, or take it away
-f:9:145: listeners.data[6].tls.client_auth: `no` is not a choice here
+  hint: write the certificates of the authorities in PEM
+f:8:112: listeners.data[5].tls.client_auth: no authority is trusted, so every client certificate would be rejected
+  hint: add `client_ca`, a file with the trusted authorities, or remove this key
+f:9:145: listeners.data[6].tls.client_auth: `no` is not a valid choice
   hint: write `required` or `optional`
 ",
     ),
@@ -108,7 +108,7 @@ routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: ["http://127.0.0.1:8443/", "https://localhost:8443/"]}
 "#,
         r"
-f:3:80: routes[0].upstream[1]: this is the gateway itself, listeners.data (line 1, column 19); requests would go round in it
+f:3:80: routes[0].upstream[1]: this is an address of the gateway itself, listeners.data (line 1, column 19), so requests would loop
   hint: write the address and port of the agent
 ",
     ),
@@ -118,11 +118,11 @@ f:3:80: routes[0].upstream[1]: this is the gateway itself, listeners.data (line 
 limits: {connections: 0, connections_per_address: many, idle_timeout: 0s}
 ",
         r"
-f:1:23: limits.connections: `0` allows nothing at all
+f:1:23: limits.connections: `0` must be greater than zero
   hint: write a whole number of at least 1
-f:1:51: limits.connections_per_address: `many` is no number
+f:1:51: limits.connections_per_address: `many` is not a number
   hint: write a whole number of at least 1
-f:1:71: limits.idle_timeout: `0s` leaves no time at all
+f:1:71: limits.idle_timeout: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
 ",
     ),

@@ -17,13 +17,13 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: "http://h/", on_disconnect: continue for 0s}
 "#,
         r"
-f:2:81: routes[0].on_disconnect: `continue` does not say for how long
+f:2:81: routes[0].on_disconnect: `continue` has no duration
   hint: did you mean `continue for 5m`?
-f:3:81: routes[1].on_disconnect: `go on` is not a choice here
+f:3:81: routes[1].on_disconnect: `go on` is not a valid choice
   hint: write `abort`, or `continue for` and a duration: `continue for 5m`
-f:4:81: routes[2].on_disconnect: `continue for 5 minutes` is no duration
+f:4:81: routes[2].on_disconnect: `continue for 5 minutes` is not a duration
   hint: did you mean `5m`?
-f:5:81: routes[3].on_disconnect: `continue for 0s` leaves no time at all
+f:5:81: routes[3].on_disconnect: `continue for 0s` must be greater than zero
   hint: write a duration of at least `1ms`
 ",
     ),
@@ -33,7 +33,7 @@ f:5:81: routes[3].on_disconnect: `continue for 0s` leaves no time at all
 replay: {bytes: 1MiB, run_bytes: 2MiB}
 ",
         r"
-f:1:34: replay.run_bytes: one run may take more than all of them together
+f:1:34: replay.run_bytes: the limit of one run exceeds the limit of all runs together
   hint: make `bytes` larger, or `run_bytes` smaller
 ",
     ),
@@ -43,14 +43,14 @@ f:1:34: replay.run_bytes: one run may take more than all of them together
 replay: {bytes: 64KiB, age: 0s, runs: 0, run: 1}
 ",
         r"
-f:1:17: replay.bytes: one run may take more than all of them together
+f:1:17: replay.bytes: the limit of one run exceeds the limit of all runs together
   hint: make `bytes` larger, or `run_bytes` smaller
-f:1:29: replay.age: `0s` leaves no time at all
+f:1:29: replay.age: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:1:39: replay.runs: `0` allows nothing at all
+f:1:39: replay.runs: `0` must be greater than zero
   hint: write a whole number of at least 1
 f:1:42: replay.run: unknown key `run`
-  hint: known here: `runs`, `bytes`, `run_bytes`, `age`, `store`
+  hint: use one of: `runs`, `bytes`, `run_bytes`, `age`, `store`
 ",
     ),
     (
@@ -59,11 +59,11 @@ f:1:42: replay.run: unknown key `run`
 replay: {bytes: 64KiB, age: 0s, runs: 0}
 ",
         r"
-f:1:17: replay.bytes: one run may take more than all of them together
+f:1:17: replay.bytes: the limit of one run exceeds the limit of all runs together
   hint: make `bytes` larger, or `run_bytes` smaller
-f:1:29: replay.age: `0s` leaves no time at all
+f:1:29: replay.age: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:1:39: replay.runs: `0` allows nothing at all
+f:1:39: replay.runs: `0` must be greater than zero
   hint: write a whole number of at least 1
 ",
     ),
@@ -73,8 +73,8 @@ f:1:39: replay.runs: `0` allows nothing at all
 replay: {store: redis, age: 1m}
 ",
         r#"
-f:1:17: replay.store: replicas share runs in `redis`, and there is none
-  hint: add `redis: {url: "redis://127.0.0.1:6379/0"}`, or let each replica keep its own
+f:1:17: replay.store: replicas share runs through Redis, but `redis` is not configured
+  hint: add `redis: {url: "redis://127.0.0.1:6379/0"}`, or remove `store` to keep runs in each replica
 "#,
     ),
     (
@@ -83,7 +83,7 @@ f:1:17: replay.store: replicas share runs in `redis`, and there is none
 replay: {store: disk}
 ",
         r"
-f:1:17: replay.store: `disk` is not a choice here
+f:1:17: replay.store: `disk` is not a valid choice
   hint: write `memory` or `redis`
 ",
     ),
@@ -97,10 +97,10 @@ routes:
   - {path: /c, client: social-app, agent: hai, upstream: "http://h/", events_path: "/b/runs/{thread_id}/events"}
 "#,
         r"
-f:2:81: routes[0].on_disconnect: runs of this route are found below its path, where routes[1].path (line 3, column 12) is as well
-  hint: give the other path a segment of its own, or write `on_disconnect: abort`
-f:4:81: routes[2].on_disconnect: runs of this route are found below its path, where routes[3].events_path (line 5, column 84) is as well
-  hint: give the other path a segment of its own, or write `on_disconnect: abort`
+f:2:81: routes[0].on_disconnect: runs of this route are served below its path, which routes[1].path (line 3, column 12) also uses
+  hint: give the other path a distinct segment, or write `on_disconnect: abort`
+f:4:81: routes[2].on_disconnect: runs of this route are served below its path, which routes[3].events_path (line 5, column 84) also uses
+  hint: give the other path a distinct segment, or write `on_disconnect: abort`
 ",
     ),
 ];

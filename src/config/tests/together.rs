@@ -60,7 +60,7 @@ fn files() -> Vec<(PathBuf, String)> {
     all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
 }
 
-/// Where each key of the configuration's own stands in a text: the line, from 0, and the bytes in it.
+/// Returns the position of each key of the configuration in a text: the line, from 0, and the bytes in it.
 fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     let known = every_key();
     let mut found = Vec::new();
@@ -139,7 +139,7 @@ fn locates_every_problem_of_a_mutated_file() {
             count += 1;
             for problem in problems_of(&path, &text) {
                 let inside = problem.line.is_some_and(|line| (1..=length + 1).contains(&line));
-                // What is missing altogether stands nowhere.
+                // A missing key has no position.
                 assert!(
                     inside || problem.path == "routes" || problem.file != path.display().to_string(),
                     "{problem}\n{text}"
@@ -187,24 +187,24 @@ fn reports_all_mistakes_at_once_without_follow_up_errors() {
         .collect();
     let expected = [
         "1:1: listners: unknown key `listners`",
-        "2:9: listeners.data: `8787` is no address to listen on",
-        "3:17: limits.frame: `8MB` is no size",
-        "3:22: limits.frame: the key `frame` is written twice; first on line 3",
+        "2:9: listeners.data: `8787` is not an address to listen on",
+        "3:17: limits.frame: `8MB` is not a size",
+        "3:22: limits.frame: the key `frame` is defined twice; first on line 3",
         "4:13: keep_alive: expected a single value, found a list",
-        "5:14: drain_timeout: there is no value here",
+        "5:14: drain_timeout: the value is missing",
         "6:8: redis: expected a mapping, found a single value",
         "9:21: auth.issuers[0].isuer: unknown key `isuer`",
         "9:70: auth.issuers[0].secret_flie: unknown key `secret_flie`",
         "9:83: auth.issuers[0].secret_file: `absent` cannot be read: No such file or directory (os error 2)",
         "11:19: rate_limits[0].reqests: unknown key `reqests`",
-        "11:37: rate_limits[0].per: `1 minute` is no duration",
+        "11:37: rate_limits[0].per: `1 minute` is not a duration",
         "12:5: rate_limits[1]: expected a mapping, found a single value",
         "14:6: dialects[0].nam: unknown key `nam`",
         "14:31: dialects[0].shared: unknown key `shared`",
         "16:11: routes[0].path: `chat` does not begin with `/`",
         "18:5: routes[0].agnet: unknown key `agnet`",
         "18:27: routes[0].agnet.contents: unknown key `contents`",
-        "18:37: routes[0].agent.content: `block` is not a choice here",
+        "18:37: routes[0].agent.content: `block` is not a valid choice",
         "19:15: routes[0].upstream: `agent:9001` has no scheme",
         "20:15: routes[0].timeouts: expected a mapping, found a single value",
         "23:13: routes[0].health: expected a mapping, found a single value",
@@ -216,7 +216,7 @@ fn reports_all_mistakes_at_once_without_follow_up_errors() {
 fn reports_mistakes_repeated_by_an_alias_once() {
     let text = "routes:\n  - &a {path: /a, client: ag-ui, agent: hai, upstream: [], tmeouts: {idle: 5}}\n  - {<<: *a, path: /b}\n";
     let said: Vec<String> = problems_of(Path::new("f"), text).iter().map(|one| one.message.clone()).collect();
-    assert_eq!(said, ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is no duration"]);
+    assert_eq!(said, ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is not a duration"]);
 }
 
 #[test]

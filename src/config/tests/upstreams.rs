@@ -1,4 +1,4 @@
-//! What an operator may write about agents, right and wrong; the form of what is wrong is that of [`super::broken`].
+//! Valid and invalid keys about agents; the invalid ones in the form of [`super::broken`].
 
 use super::read;
 use crate::config::{EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamHttpVersion};
@@ -24,18 +24,18 @@ routes:
 ",
         r"
 f:6:9: routes[0].upstream[0]: the key `url` is missing or empty
-  hint: add where the agent is, such as `url: http://127.0.0.1:9001/chat`
-f:6:18: routes[0].upstream[0].weight: `0` is no weight
-  hint: write a whole number from 1 to 1000; to send nothing there, take it out of the list
+  hint: add the URL of the agent, such as `url: http://127.0.0.1:9001/chat`
+f:6:18: routes[0].upstream[0].weight: `0` is not a weight
+  hint: write a whole number from 1 to 1000; to send no requests there, remove it from the list
 f:7:15: routes[0].upstream[1].url: `h:80` has no scheme
   hint: did you mean `http://h:80`?
-f:7:29: routes[0].upstream[1].weight: `1001` is no weight
-  hint: write a whole number from 1 to 1000; to send nothing there, take it out of the list
-f:7:41: routes[0].upstream[1].http: `3` is not a choice here
+f:7:29: routes[0].upstream[1].weight: `1001` is not a weight
+  hint: write a whole number from 1 to 1000; to send no requests there, remove it from the list
+f:7:41: routes[0].upstream[1].http: `3` is not a valid choice
   hint: write `auto` or `1` or `2`
-f:8:34: routes[0].upstream[2].weight: `heavy` is no weight
-  hint: write a whole number from 1 to 1000; to send nothing there, take it out of the list
-f:10:59: routes[1].upstream.url: this is the gateway itself, the default of listeners.data; requests would go round in it
+f:8:34: routes[0].upstream[2].weight: `heavy` is not a weight
+  hint: write a whole number from 1 to 1000; to send no requests there, remove it from the list
+f:10:59: routes[1].upstream.url: this is an address of the gateway itself, the default of listeners.data, so requests would loop
   hint: write the address and port of the agent
 f:11:53: routes[2].upstream: `9001` has no scheme
   hint: did you mean `http://127.0.0.1:9001`?
@@ -59,19 +59,19 @@ routes:
       - unix:///run/agent.sock:/b
 ",
         r"
-f:6:9: routes[0].upstream[0]: `unix:agent.sock` names no socket
-  hint: write the socket's whole path, and behind a colon that of the request: `unix:/run/agent.sock:/chat`
-f:7:9: routes[0].upstream[1]: `unix:/run/agent.sock:chat` has a path of the request that does not begin with `:/`
-  hint: write the socket's whole path, and behind a colon that of the request: `unix:/run/agent.sock:/chat`
-f:8:9: routes[0].upstream[2]: `unix:/run/` names no socket
-  hint: write the socket's whole path, and behind a colon that of the request: `unix:/run/agent.sock:/chat`
-f:9:9: routes[0].upstream[3]: `unix:/run/agent.sock?key=1` has a path of the request that does not begin with `:/`
-  hint: write the socket's whole path, and behind a colon that of the request: `unix:/run/agent.sock:/chat`
-f:10:9: routes[0].upstream[4]: `unix:/run/agent.sock:/a b` holds white space or a character that is not ASCII
+f:6:9: routes[0].upstream[0]: `unix:agent.sock` has no path of a socket
+  hint: write the socket's absolute path, and after a colon the request's path: `unix:/run/agent.sock:/chat`
+f:7:9: routes[0].upstream[1]: `unix:/run/agent.sock:chat` has a request path that does not begin with `:/`
+  hint: write the socket's absolute path, and after a colon the request's path: `unix:/run/agent.sock:/chat`
+f:8:9: routes[0].upstream[2]: `unix:/run/` has no path of a socket
+  hint: write the socket's absolute path, and after a colon the request's path: `unix:/run/agent.sock:/chat`
+f:9:9: routes[0].upstream[3]: `unix:/run/agent.sock?key=1` has a request path that does not begin with `:/`
+  hint: write the socket's absolute path, and after a colon the request's path: `unix:/run/agent.sock:/chat`
+f:10:9: routes[0].upstream[4]: `unix:/run/agent.sock:/a b` contains white space or a non-ASCII character
   hint: percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form
-f:11:9: routes[0].upstream[5]: `unix:/a/very/long/way/to/a/socket/that/no/operating/system/takes/because/its/add…` is longer than the name of a socket can be
+f:11:9: routes[0].upstream[5]: `unix:/a/very/long/way/to/a/socket/that/no/operating/system/takes/because/its/add…` is too long for a socket's path
   hint: write a path of at most 103 bytes
-f:13:9: routes[0].upstream[7]: this host and port are already listed as routes[0].upstream[6] (line 12, column 9)
+f:13:9: routes[0].upstream[7]: this host and port are already used by routes[0].upstream[6] (line 12, column 9)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
@@ -85,18 +85,18 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: https://h/, upstream_tls: {insecure: true}}
 ",
         r"
-f:2:79: routes[0].upstream_tls: there is a `cert` and no `key`
-  hint: write both files: an agent that asks who calls is shown both
+f:2:79: routes[0].upstream_tls: `cert` is set but `key` is missing
+  hint: write both: a client certificate needs its private key
 f:2:84: routes[0].upstream_tls.ca: `absent.pem` cannot be read: No such file or directory (os error 2)
-  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the folder of the configuration
-f:3:78: routes[1].upstream_tls: no upstream of this route is spoken to over TLS
-  hint: write `https://` in `upstream`, or take `upstream_tls` away
-f:4:79: routes[2].upstream_tls: there is a `key` and no `cert`
-  hint: write both files: an agent that asks who calls is shown both
-f:4:110: routes[2].upstream_tls.server_name: `https://h` is no name that a certificate is for
+  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
+f:3:78: routes[1].upstream_tls: no upstream of this route uses TLS
+  hint: write `https://` in `upstream`, or remove `upstream_tls`
+f:4:79: routes[2].upstream_tls: `key` is set but `cert` is missing
+  hint: write both: a client certificate needs its private key
+f:4:110: routes[2].upstream_tls.server_name: `https://h` is not a valid name for a certificate
   hint: write a host name or an IP address alone, such as `agent.internal`
 f:5:80: routes[3].upstream_tls.insecure: unknown key `insecure`
-  hint: known here: `ca`, `cert`, `key`, `server_name`
+  hint: use one of: `ca`, `cert`, `key`, `server_name`
 ",
     ),
     (
@@ -108,15 +108,15 @@ routes:
   - {path: /c, client: ag-ui, agent: hai, upstream: https://h/, upstream_tls: {key: absent.pem, server_name: h:443}}
 ",
         r"
-f:2:79: routes[0].upstream_tls: there is a `cert` and no `key`
-  hint: write both files: an agent that asks who calls is shown both
+f:2:79: routes[0].upstream_tls: `cert` is set but `key` is missing
+  hint: write both: a client certificate needs its private key
 f:2:84: routes[0].upstream_tls.ca: `absent.pem` cannot be read: No such file or directory (os error 2)
-  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the folder of the configuration
-f:3:78: routes[1].upstream_tls: no upstream of this route is spoken to over TLS
-  hint: write `https://` in `upstream`, or take `upstream_tls` away
-f:4:79: routes[2].upstream_tls: there is a `key` and no `cert`
-  hint: write both files: an agent that asks who calls is shown both
-f:4:110: routes[2].upstream_tls.server_name: `h:443` is no name that a certificate is for
+  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
+f:3:78: routes[1].upstream_tls: no upstream of this route uses TLS
+  hint: write `https://` in `upstream`, or remove `upstream_tls`
+f:4:79: routes[2].upstream_tls: `key` is set but `cert` is missing
+  hint: write both: a client certificate needs its private key
+f:4:110: routes[2].upstream_tls.server_name: `h:443` is not a valid name for a certificate
   hint: write a host name or an IP address alone, such as `agent.internal`
 ",
     ),
@@ -133,22 +133,22 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: http://h/, health: {path: //h/}}
 ",
         r"
-f:6:20: routes[0].health.path: `healthz` is no path
-  hint: write a path such as `/healthz`; it is asked for at each upstream
-f:6:39: routes[0].health.interval: `0s` leaves no time at all
+f:6:20: routes[0].health.path: `healthz` is not a path
+  hint: write a path such as `/healthz`; it is requested from each upstream
+f:6:39: routes[0].health.interval: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:6:52: routes[0].health.timeout: `2` is no duration
+f:6:52: routes[0].health.timeout: `2` is not a duration
   hint: did you mean `2s`?
-f:6:64: routes[0].health.healthy: `0` allows nothing at all
+f:6:64: routes[0].health.healthy: `0` must be greater than zero
   hint: write a whole number of at least 1
-f:6:78: routes[0].health.unhealthy: `x` is no number
+f:6:78: routes[0].health.unhealthy: `x` is not a number
   hint: write a whole number of at least 1
-f:7:26: routes[0].ejection.failures: `0` allows nothing at all
+f:7:26: routes[0].ejection.failures: `0` must be greater than zero
   hint: write a whole number of at least 1
-f:7:34: routes[0].ejection.for: `0s` leaves no time at all
+f:7:34: routes[0].ejection.for: `0s` must be greater than zero
   hint: write a duration of at least `1ms`
-f:8:79: routes[1].health.path: `//h/` is no path
-  hint: write a path such as `/healthz`; it is asked for at each upstream
+f:8:79: routes[1].health.path: `//h/` is not a path
+  hint: write a path such as `/healthz`; it is requested from each upstream
 ",
     ),
 ];

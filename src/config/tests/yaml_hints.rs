@@ -12,8 +12,8 @@ routes:
     upstream: http://h/
 ",
         r"
-f:3:5: there is no `: ` behind `client`
-  hint: write `client: ag-ui`: a colon and a blank
+f:3:5: there is no `: ` after `client`
+  hint: write `client: ag-ui`: a colon and a space
 ",
     ),
     (
@@ -26,8 +26,8 @@ routes:
     upstream: http://h/
 ",
         r"
-f:3:5: there is no `: ` behind `client`
-  hint: write `client: ag-ui`: a colon and a blank
+f:3:5: there is no `: ` after `client`
+  hint: write `client: ag-ui`: a colon and a space
 ",
     ),
     (
@@ -40,8 +40,8 @@ routes:
     upstream: http://h/
 ",
         r"
-f:3:5: there is no `: ` behind `client`
-  hint: write `client: ag-ui`: a colon and a blank
+f:3:5: there is no `: ` after `client`
+  hint: write `client: ag-ui`: a colon and a space
 ",
     ),
     (
@@ -52,8 +52,8 @@ routes:
     client: ag-ui
 ",
         r"
-f:2:5: there is no `: ` behind `path`
-  hint: write `path: …`: a colon and a blank
+f:2:5: there is no `: ` after `path`
+  hint: write `path: …`: a colon and a space
 ",
     ),
     (
@@ -63,8 +63,8 @@ limits:
   frame:1MiB
 ",
         r"
-f:2:3: limits: there is no `: ` behind `frame`
-  hint: write `frame: …`: a colon and a blank
+f:2:3: limits: there is no `: ` after `frame`
+  hint: write `frame: …`: a colon and a space
 ",
     ),
     (
@@ -81,9 +81,9 @@ routes:
         r#"
 f:2:11: routes[0].path: `“/a”` does not begin with `/`
   hint: use straight quotes, `"` or `'`, or none
-f:3:13: routes[0].client: `‘ag-ui’` is no dialect
+f:3:13: routes[0].client: `‘ag-ui’` is not a dialect
   hint: use straight quotes, `"` or `'`, or none
-f:5:12: routes[0].guard: `“strict”` is not a choice here
+f:5:12: routes[0].guard: `“strict”` is not a valid choice
   hint: use straight quotes, `"` or `'`, or none
 f:6:11: routes[0].auth: `“none”` is no issuer or list of API keys
   hint: use straight quotes, `"` or `'`, or none
@@ -97,8 +97,8 @@ routes:
     path: /a
 ",
         r"
-f:2:3: this is no entry of a list: there is no blank between `-` and `name`
-  hint: write `- name: …`: a blank behind the dash
+f:2:3: this is not a list entry: there is no space between `-` and `name`
+  hint: write `- name: …`: a space after the dash
 ",
     ),
     (
@@ -112,8 +112,8 @@ routes:
   -path: /b
 ",
         r"
-f:6:3: this is no entry of a list: there is no blank between `-` and `path`
-  hint: write `- path: …`: a blank behind the dash
+f:6:3: this is not a list entry: there is no space between `-` and `path`
+  hint: write `- path: …`: a space after the dash
 ",
     ),
     (
@@ -123,8 +123,8 @@ routes:
   -path: /b
 ",
         r"
-f:2:3: routes: this is no entry of a list: there is no blank between `-` and `path`
-  hint: write `- path: …`: a blank behind the dash
+f:2:3: routes: this is not a list entry: there is no space between `-` and `path`
+  hint: write `- path: …`: a space after the dash
 ",
     ),
     (
@@ -161,7 +161,7 @@ f:2:5: routes[0]: the key `path` is missing or empty
 keep_alive: #15s
 ",
         r"
-f:1:13: keep_alive: there is no value here
+f:1:13: keep_alive: the value is missing
   hint: `#` begins a comment; quote a value that begins with it
 ",
     ),
@@ -177,7 +177,7 @@ routes:
 ",
         r"
 f:5:12: routes[0].auth[0]: `corp` is no issuer or list of API keys
-  hint: there is no `auth` in this file: list whom to believe there, or write `auth: none` here
+  hint: this file has no `auth`: list issuers or API keys there, or write `auth: none` here
 ",
     ),
     (
@@ -193,7 +193,7 @@ data:
 ",
         r"
 f:2:1: this is a Kubernetes manifest, not a configuration
-  hint: check what stands below `data`, in a file of its own
+  hint: check the configuration below `data` as a separate file
 ",
     ),
     (
@@ -205,8 +205,8 @@ auth:
       name: a
 ",
         r"
-f:3:7: there is no `: ` behind `sha256`
-  hint: write `sha256: …`: a colon and a blank
+f:3:7: there is no `: ` after `sha256`
+  hint: write `sha256: …`: a colon and a space
 ",
     ),
 ];

@@ -44,7 +44,7 @@ fn request_with_key(path: &str, key: &str) -> String {
 async fn reloads_mounted_files_without_losing_requests() {
     let (agent, folder) = (start_agent(), Folder::new());
     let (config, secret) = (folder.0.join("config"), folder.0.join("secret"));
-    // Read by a name that starts at the folder of the configuration.
+    // Read by a name that starts at the directory of the configuration.
     let auth = "auth: {api_keys: [{name: partners, file: ../secret/keys.yaml}]}";
     let before = config_yaml(auth, &agent, &[("a", "")]);
     let after = config_yaml(&format!("keep_alive: 7s\n{auth}"), &agent, &[("b", ""), ("a", ", guard: strict")]);

@@ -182,7 +182,7 @@ fn reports_unusable_certificate_files_at_startup() {
         (format!("ca: {}", empty.display()), ":2:91: routes[0].upstream_tls.ca: there is no certificate in this file"),
         (
             format!("ca: {}", broken.display()),
-            "routes[0].upstream_tls.ca: a certificate in this file is none of an authority",
+            "routes[0].upstream_tls.ca: a certificate in this file is not that of an authority",
         ),
         (identity(&one.cert, &other.key), "routes[0].upstream_tls.key: this is the key of another certificate"),
         (identity(&one.cert, &pem), "routes[0].upstream_tls.key: there is no private key in this file"),
