@@ -177,7 +177,7 @@ pub struct AccessConfig {
     pub(crate) own_threads: bool,
     /// The policy for a run whose caller's token expires.
     pub(crate) on_token_expiry: OnExpiry,
-    /// Indices into [`RateLimits::policies`].
+    /// Indices into [`RateLimitsConfig::policies`].
     pub(crate) rate_limits: Vec<usize>,
     /// Most runs of the route at once.
     pub(crate) max_streams: Option<NonZeroUsize>,

@@ -36,7 +36,7 @@ pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
 #[derive(Debug)]
 pub struct EffectiveConfig {
     pub(crate) config: Config,
-    /// As [`from_path`] prints it.
+    /// As [`yaml_from_path`] prints it.
     pub(crate) yaml: String,
     pub(crate) warnings: Vec<ConfigProblem>,
 }
@@ -44,7 +44,7 @@ pub struct EffectiveConfig {
 /// Understands `bytes`, the content of the file at `path`.
 ///
 /// # Errors
-/// As [`load::runnable`].
+/// Fails as [`load::load_bytes`] does.
 pub fn load_effective(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<EffectiveConfig, ConfigProblems> {
     let LoadedConfig { config, warnings, file } = load::load_bytes(path, bytes, keys)?;
     let printed = to_yaml(path, file, &config)?;

@@ -29,20 +29,20 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
 /// Reads `bytes`, the content of the file at `path`, and reports everything that prevents a gateway from running on it.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Returns every problem of the file.
 pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {
     load_with(path, bytes, LoadContext { key_check: keys, ..LoadContext::for_path(path, &env_var) })
 }
 
-/// The bytes of the file at `path`, to be understood by [`runnable`].
+/// Reads the bytes of the file at `path`, for [`load_bytes`].
 ///
 /// # Errors
-/// That it cannot be read.
+/// Fails if the file cannot be read.
 pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
     read_file::read_file(path).map_err(|error| unreadable(&path.display().to_string(), error.to_string()))
 }
 
-/// As [`runnable`], with other surroundings.
+/// Loads as [`load_bytes`] does, with another context.
 pub(super) fn load_with(path: &Path, bytes: &[u8], with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
     let name = path.display().to_string();
     load_text(&name, decode_utf8(&name, bytes)?, with)
@@ -97,12 +97,12 @@ pub fn from_str_with(
 /// Checks what stands in the file of API keys at `path`, with the variables of the process.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Returns every problem of the file.
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
     load_key_file_with(path, content, &env_var)
 }
 
-/// As [`key_file`], with the variables that `lookup` knows.
+/// Loads as [`load_key_file`] does, with the variables of `lookup`.
 pub(super) fn load_key_file_with(
     path: &Path,
     content: &[u8],
@@ -155,7 +155,7 @@ impl<'a> LoadContext<'a> {
 /// is built from a configuration; so the code that loads one passes this function in.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
-/// A certificate and a private key that do not belong together.
+/// The reason why an issuer's file cannot verify signatures.
 #[derive(Debug)]
 pub struct KeyMismatch {
     /// The rest of the sentence that the file's name begins.

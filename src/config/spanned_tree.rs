@@ -24,7 +24,7 @@ enum TreeNode {
     Mapping(Vec<(Spanned<String>, Spanned<TreeNode>)>),
 }
 
-/// The kind of a key without a value in [`Place::found`].
+/// The kind of a key without a value.
 pub(super) const EMPTY_NODE: &str = "nothing";
 
 /// One step from the top of the tree to a place in it.

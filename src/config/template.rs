@@ -1,4 +1,4 @@
-//! Paths in which the ids of a run stand: `/runs/{thread_id}/events`.
+//! Path templates with the ids of a run: `/runs/{thread_id}/events`.
 //!
 //! Towards an agent ids are put in, percent-encoded; from a client the thread's id is read out, percent-decoded once.
 
@@ -77,7 +77,7 @@ impl PathTemplate {
         self.extract_id(path)
     }
 
-    /// The run's id in the path of a request, as [`Template::thread_id`].
+    /// Returns the run's id in the path of a request, as [`PathTemplate::thread_id`] does for the thread's.
     #[must_use]
     pub(crate) fn run_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)

@@ -66,7 +66,7 @@ pub(super) fn hint_for_comment(text: &str, whole: SourcePosition, key: &str) -> 
     None
 }
 
-/// As [`commented`], of the value that would stand at or behind `place`.
+/// Returns the hint for a comment in place of a value at or after `place`.
 pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     let rest: String = line.text.chars().skip(zero_based(place.column)).collect();
