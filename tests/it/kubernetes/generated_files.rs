@@ -15,7 +15,7 @@ const LIMIT: &str = "diglot:memory_limit:bytes";
 /// What stands above the rules in `prometheusrule.yaml`.
 const HEAD: &str = "\
 # Recording rules and alerts for the Prometheus operator, which may want labels of its own here (`ruleSelector` of its
-# Prometheus). Made from deploy/prometheus/rules.yaml: UPDATE=1 cargo test --test it kubernetes::copies
+# Prometheus). Made from deploy/prometheus/rules.yaml: UPDATE=1 cargo test --test it kubernetes::generated_files
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -29,7 +29,7 @@ fn assert_generated(path: &str, text: &str) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(root().join(path), text).expect("the folder is there");
     }
-    assert!(read(path) == text, "{path} is not as it would be made; UPDATE=1 cargo test --test it kubernetes::copies");
+    assert!(read(path) == text, "{path} is not as it would be made; UPDATE=1 cargo test --test it kubernetes::generated_files");
 }
 
 #[test]
