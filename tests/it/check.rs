@@ -107,7 +107,7 @@ fn fails_on_warnings_only_with_strict() {
     let name = doubtful.path().display();
     let CommandOutput { code, out, err } = run_check(&[], &[doubtful.path()]);
     assert_eq!((code, err), (Some(0), format!("diglot: {name}: 1 warning(s)\n")));
-    let warning = format!("{name}:1:16: warning: drain_timeout: running streams are cut as soon as");
+    let warning = format!("{name}:1:16: warning: drain_timeout: running streams are aborted as soon as");
     assert!(out.starts_with(&warning) && out.contains(&format!("\n{name}: ok, 1 route(s)\n")), "{out}");
     for (files, code) in [
         (&[doubtful.path(), good.path()][..], 1),
