@@ -96,8 +96,8 @@ impl fmt::Display for StartError {
         match self {
             StartError::Bind { plane, address, error } => {
                 let hint = match error.kind() {
-                    std::io::ErrorKind::NotFound => "make the folder, or name another one",
-                    std::io::ErrorKind::PermissionDenied => "let this user have it, or name another address",
+                    std::io::ErrorKind::NotFound => "create the folder, or configure another address",
+                    std::io::ErrorKind::PermissionDenied => "grant this user access, or configure another address",
                     _ => "free it or name another address",
                 };
                 write!(f, "cannot listen on {address} (listeners.{plane}): {error}; {hint}")
@@ -109,7 +109,7 @@ impl fmt::Display for StartError {
                 folder.display()
             ),
             StartError::Upgrade(folder, why) => {
-                write!(f, "the gateway in {} (run_dir) does not hand over, and goes on: {why}", folder.display())
+                write!(f, "the gateway in {} (run_dir) did not hand over and keeps serving: {why}", folder.display())
             }
             StartError::Unusable(what) | StartError::Internal(what) => f.write_str(what),
         }

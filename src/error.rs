@@ -81,7 +81,7 @@ rejections! {
         "Start the run again and read its events without Last-Event-ID, or set `on_disconnect: continue for 5m` on the route.";
     EventsNotFound = 404 "events_not_found",
         "No run of this thread is waiting for a reader.",
-        "Start one with POST and read its events once: they are gone for a second reader, after the run and after `timeouts.reader`.";
+        "Start a run with POST and read its events once, before `timeouts.reader` passes; they cannot be read again.";
     InvalidCursor = 400 "invalid_cursor",
         "The Last-Event-ID was not issued by this gateway.", "Send the `id` of the last event unchanged, or no Last-Event-ID.";
     RunNotFound = 404 "run_not_found",

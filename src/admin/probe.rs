@@ -46,7 +46,7 @@ impl ProbeTarget {
                 Ok(ProbeTarget::Host(format!("{host}:{}", uri.port_u16().unwrap_or(80))))
             }
             (Some("http"), Some(_), _) => Err("leave the path away; --ready is what chooses it".to_owned()),
-            _ => Err("write a URL such as http://127.0.0.1:8788; in TLS a gateway is asked by its --config".to_owned()),
+            _ => Err("write a URL such as http://127.0.0.1:8788; for a listener with TLS, use --config".to_owned()),
         }
     }
 

@@ -178,7 +178,7 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     for step in &route.agent_gets {
         format_agent_request(out, step);
     }
-    out.push_str("what holds for the run\n");
+    out.push_str("run settings\n");
     for (key, value) in &route.settings {
         let _ = writeln!(out, "  {key}: {value}");
     }

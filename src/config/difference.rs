@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// The longest value that is said, in characters.
+/// Values are truncated to this many characters.
 const MAX_VALUE_CHARS: usize = 60;
 
 /// The text for a key that is absent.

@@ -1,10 +1,9 @@
-//! Reading on behind a mistake: between the YAML reader and what is read stands this, which knows at what place it is,
-//! says so when that place cannot be read, and the next time leaves it out.
+//! A serde deserializer that continues after a mistake: it records the path that failed and skips it on the next read.
 //!
 //! ```text
-//!   reader ──▶ Lenient ──▶ File      a place that failed: the key of a mapping is left out, the entry of a list is nothing
-//!                 ▲                  a key that is unknown: read as the one that was meant
-//!                 └─ Repairs
+//!   YAML ──▶ RecoveringReader ──▶ ConfigFile      a failed key of a mapping is skipped, a failed list entry is empty
+//!                    ▲                            an unknown key is read as the intended one
+//!                    └─ RecoveryState
 //! ```
 //! serde stops at its first error, and the reader cannot go back; so the text is read again for each mistake.
 

@@ -10,7 +10,7 @@ use super::spanned_tree::{PathStep, SpannedTree};
 use super::yaml_errors::{explain, explain_duplicate_key, explain_unknown_key, unwrap_aliases};
 
 /// Limits on the mistakes reported and on the bytes read for them. Each mistake reads the whole text again, and
-/// nobody mends more in one go.
+/// more would not help in one pass.
 const MAX_MISTAKES: usize = 100;
 const MAX_REREAD_BYTES: usize = 16 << 20;
 

@@ -54,27 +54,27 @@ pub static DETECTION_RULES: &[DetectionRule] = &[
     rule(
         &SOCIAL_APP,
         EventPattern::HasMember("STEP_STARTED", "threadId"),
-        "STEP_STARTED says its thread (social-app §3.2)",
+        "STEP_STARTED has a thread id (social-app §3.2)",
     ),
     rule(
         &SOCIAL_APP,
         EventPattern::HasMember("TOOL_CALL_START", "threadId"),
-        "TOOL_CALL_START says its thread (social-app §3.3)",
+        "TOOL_CALL_START has a thread id (social-app §3.3)",
     ),
     rule(
         &SOCIAL_APP,
         EventPattern::HasMember("STATE_SNAPSHOT", "threadId"),
-        "STATE_SNAPSHOT says its thread (social-app §3.5)",
+        "STATE_SNAPSHOT has a thread id (social-app §3.5)",
     ),
     rule(
         &SOCIAL_APP,
         EventPattern::HasMember("TEXT_MESSAGE_START", "threadId"),
-        "TEXT_MESSAGE_START says its thread (social-app §4)",
+        "TEXT_MESSAGE_START has a thread id (social-app §4)",
     ),
     rule(
         &SOCIAL_APP,
         EventPattern::HasMember("TEXT_MESSAGE_CONTENT", "threadId"),
-        "TEXT_MESSAGE_CONTENT says its thread (social-app §4)",
+        "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)",
     ),
     rule(&AG_UI_SNAKE, EventPattern::HasMember("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
     rule(&AG_UI_SNAKE, EventPattern::HasMember("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
@@ -109,7 +109,7 @@ pub static DETECTION_RULES: &[DetectionRule] = &[
     rule(
         &AG_UI,
         EventPattern::HasMember("RUN_STARTED", "protocolVersion"),
-        "RUN_STARTED says its protocolVersion (AG-UI 1.0)",
+        "RUN_STARTED has a protocolVersion (AG-UI 1.0)",
     ),
     rule(&AG_UI, EventPattern::TypePrefix("SUBAGENT_"), "SUBAGENT_* is of AG-UI since 0.0.59"),
     rule(&AG_UI, EventPattern::TypePrefix("REASONING_"), "REASONING_* is of AG-UI since 0.0.45"),

@@ -63,7 +63,7 @@ fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(Auth
         !claim.is_some_and(|claim| values.iter().any(|value| has_value(claim, value)))
     };
     if let Some((name, _)) = require.claims.iter().find(lacks) {
-        let detail = format!("The route wants a certain value of the claim `{name}`.");
+        let detail = format!("The claim `{name}` lacks a value that the route requires.");
         let rejection = Rejection::from(RejectionKind::Forbidden).with_detail(detail);
         return Some((AuthReason::Claim, rejection.with_policy(&format!("require.claims.{name}").into())));
     }
@@ -72,7 +72,7 @@ fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(Auth
     }
     let scopes = require.scopes.join(" ");
     let rejection = Rejection::from(RejectionKind::InsufficientScope)
-        .with_detail(format!("The route wants the scopes `{scopes}`, all of them."))
+        .with_detail(format!("The route requires all of these scopes: `{scopes}`."))
         .with_policy(&"require.scopes".into())
         .with_header(WWW_AUTHENTICATE, scope_challenge(&scopes));
     Some((AuthReason::Scope, rejection))
@@ -155,7 +155,7 @@ mod tests {
             unmet_requirement(&require, &caller(None, &[], json!({"group": "planted"}))).expect("refused");
         assert_eq!((reason, rejection.kind, rejection.status()), (AuthReason::Claim, RejectionKind::Forbidden, 403));
         assert_eq!(rejection.policy.as_deref(), Some("require.claims.group"));
-        assert_eq!(rejection.message(), "The route wants a certain value of the claim `group`.");
+        assert_eq!(rejection.message(), "The claim `group` lacks a value that the route requires.");
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
             (name.as_str(), value.as_bytes()),
             ("www-authenticate", br#"Bearer error="insufficient_scope", scope="run read""#.as_slice())
         );
-        assert_eq!(rejection.message(), "The route wants the scopes `run read`, all of them.");
+        assert_eq!(rejection.message(), "The route requires all of these scopes: `run read`.");
         for odd in ["a\"b", "a\\b", "a\nb"] {
             assert_eq!(scope_challenge(odd), r#"Bearer error="insufficient_scope""#, "{odd:?}");
         }

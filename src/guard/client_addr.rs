@@ -139,7 +139,7 @@ impl Gate for ClientAddrGate {
         let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
         trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
         let wants = match trusted.as_slice() {
-            [] => "the address of the connection; what proxies say of their clients is not believed".to_owned(),
+            [] => "the connection's address; forwarding headers are ignored".to_owned(),
             _ => format!("the address of the client, as {} say it; else that of the connection", trusted.join(", ")),
         };
         GateReport::passes("address", vec![wants])

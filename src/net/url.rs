@@ -54,7 +54,10 @@ impl HttpUrl {
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(),
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             authority: authority.as_str().to_owned(),
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            path: match uri.path_and_query().map_or("/", |path| path.as_str()) {
+                query if query.starts_with('?') => format!("/{query}"),
+                path => path.to_owned(),
+            },
         })
     }
 
@@ -77,6 +80,7 @@ mod tests {
         );
         let url = HttpUrl::parse("http://Collector:4318").expect("a URL");
         assert_eq!((url.tls, &*url.host, url.port, &*url.path), (false, "collector", 4318, "/"));
+        assert_eq!(HttpUrl::parse("http://collector?tenant=1").map(|url| url.path), Ok("/?tenant=1".to_owned()));
     }
 
     #[test]

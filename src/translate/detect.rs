@@ -187,7 +187,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let found =
         |dialect: &'static Dialect, because| DetectedDialect { peer: PeerDialect::new(dialect), evidence: because };
     if has(Field::ProtocolVersion.camel()) {
-        return found(&AG_UI, "the request says its protocolVersion");
+        return found(&AG_UI, "the request has a protocolVersion");
     }
     if messages.iter().any(is_stored_as_blocks) {
         let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };

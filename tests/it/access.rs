@@ -208,7 +208,7 @@ async fn refuses_callers_who_miss_a_required_scope_or_tenant() {
         let problem = assert_refused(&answer, 403, code);
         // What is wanted is said; who calls, and what that caller has, is not.
         let detail = problem["detail"].as_str().expect("a detail");
-        assert!(detail.contains("scopes `run") || detail == "The route is for certain tenants.", "{detail}");
+        assert!(detail.contains("scopes: `run") || detail == "The route is for certain tenants.", "{detail}");
         assert!(!answer.text().contains("umbrella") && !answer.text().contains("acme"), "{}", answer.text());
         // RFC 6750, section 3.1.
         let wanted = if route == "scopes" { "run read" } else { "run" };

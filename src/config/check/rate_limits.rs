@@ -11,7 +11,7 @@ use crate::config::{enum_values, scalar};
 
 /// A rate limit, as routes see it.
 pub(super) struct RateLimitRef {
-    /// `None` where it could not be read, which was noted there.
+    /// `None` if the name is invalid; the problem is already reported.
     pub(super) name: Option<String>,
     /// The part of it that depends on the caller's identity.
     pub(super) caller_dependency: Option<&'static str>,

@@ -137,7 +137,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Notes what can be run on and is probably not meant.
+    /// Reports a setting that is valid but probably unintended.
     pub(super) fn report_warning(
         &mut self,
         path: &str,

@@ -74,6 +74,10 @@ fn prints_no_secret_wherever_it_is_written() {
             }
         }
     });
+    // A misspelt mapping of secrets is not in the schema; its name has to be enough.
+    let mut misspelt = whole.clone();
+    misspelt["routes"][0]["my_upstream_headers"] = json!({ "authorization": CANARY, "x-tenant": CANARY });
+    documents.push(("my_upstream_headers".to_owned(), misspelt));
     for key in ["secret", "sha256", "url", "prefix"] {
         assert!(secret_keys.contains(key), "`{key}` is in the file with every key: {secret_keys:?}");
     }

@@ -55,7 +55,7 @@ static CALL_START: OwnShape = OwnShape::new("the start of a call, whose members 
 static CALL_ARGS: OwnShape =
     OwnShape { null_is_absent: true, ..OwnShape::new("all arguments of a call, as an object") };
 static CALL_END: OwnShape = OwnShape::new("the end of a call");
-static CALL_RESULT: OwnShape = OwnShape::new("a result that says its call again");
+static CALL_RESULT: OwnShape = OwnShape::new("a result that repeats its call");
 
 static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[], "§3.1"),

@@ -62,7 +62,7 @@ impl Authenticator {
         let bearer = self.accepts_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
         let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
         let ways: Vec<_> = bearer.into_iter().chain(keys.map(|field| format!("an API key in `{field}`"))).collect();
-        format!("The request carries no credential; the route wants {}.", ways.join(" or "))
+        format!("The request carries no credential; the route requires {}.", ways.join(" or "))
     }
 
     fn accepts_bearer(&self, matched: &RouteMatch) -> bool {

@@ -75,7 +75,7 @@ impl Gate for AuthenticationGate {
             Err(reason) => {
                 GateReport::from_result(GATE, wants, &Err(auth.rejection_for(matched, AuthMethod::None, reason)))
             }
-            Ok(_) => GateReport::depends_on(GATE, wants, "whether the credential is believed; it was not checked"),
+            Ok(_) => GateReport::depends_on(GATE, wants, "whether the credential is valid; it was not verified"),
         }
     }
 }

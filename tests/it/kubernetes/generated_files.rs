@@ -29,7 +29,10 @@ fn assert_generated(path: &str, text: &str) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(root().join(path), text).expect("the folder is there");
     }
-    assert!(read(path) == text, "{path} is not as it would be made; UPDATE=1 cargo test --test it kubernetes::generated_files");
+    assert!(
+        read(path) == text,
+        "{path} is not as it would be made; UPDATE=1 cargo test --test it kubernetes::generated_files"
+    );
 }
 
 #[test]
