@@ -4,7 +4,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
 use super::recovering_reader::ReadFailure;
-use super::schema::secrets::{holds_secrets, is_secret_path};
+use super::schema::secrets::{holds_secrets, is_named_like_secret, is_secret_key, is_secret_path};
 use super::spanned_tree::{DuplicateKey, EMPTY_NODE, NodeLocation, SpannedTree, format_path};
 use super::yaml_hints;
 
@@ -91,7 +91,11 @@ pub(super) fn explain_unknown_key(
     // Its value may be a secret, unless the key is known to belong elsewhere.
     let is_harmless = (location_hint.is_some() && !is_secret_path(field))
         || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
-    if is_harmless && !is_secret_path(&failed.path.corrected_path) { problem } else { problem.without_excerpt() }
+    // `key: …` belongs to `listeners` too, and a slip for `sha256` or `secret` is next to them.
+    let near_secret =
+        is_named_like_secret(field) || known.iter().any(|key| is_secret_key(key) && !key.ends_with("headers"));
+    let is_harmless = is_harmless && !near_secret && !is_secret_path(&failed.path.corrected_path);
+    if is_harmless { problem } else { problem.without_excerpt() }
 }
 
 /// Says that a key is written twice.

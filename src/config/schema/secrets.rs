@@ -38,7 +38,7 @@ pub(in crate::config) fn is_secret_key(key: &str) -> bool {
 }
 
 /// Returns whether a key is named like one that holds a secret.
-fn is_named_like_secret(key: &str) -> bool {
+pub(in crate::config) fn is_named_like_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     ["secret", "password", "passwd", "token", "credential", "sha256", "headers", "authorization", "cookie"]
         .iter()
