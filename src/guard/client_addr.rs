@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(chain(TRUSTED, &[("x-real-ip", "6.6.6.6")]), ["10.0.0.1"]);
     }
 
-    /// Who opens a Unix socket has no address, and is heard where `unix` is trusted.
+    /// A peer on a Unix socket has no address; its headers are used if `unix` is trusted.
     #[test]
     fn trusts_unix_peers_only_where_configured() {
         let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
@@ -212,7 +212,7 @@ mod tests {
             ("::ffff:198.51.100.7", &["198.51.100.7", "10.0.0.1"]),
             ("6.6.6.6, 2001:db8:1::5, ::ffff:10.0.0.2", &["6.6.6.6", "2001:db8:1::5", "10.0.0.2", "10.0.0.1"]),
             (",198.51.100.7,,", &["198.51.100.7", "10.0.0.1"]),
-            // What cannot be read ends the walk at the last trusted hop.
+            // An unreadable entry ends the walk at the last trusted hop.
             ("6.6.6.6, unknown, 10.0.0.2", &["10.0.0.2", "10.0.0.1"]),
             ("6.6.6.6, _hidden", &["10.0.0.1"]),
             ("6.6.6.6, 1.2.3.4.5", &["10.0.0.1"]),

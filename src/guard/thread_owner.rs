@@ -270,7 +270,7 @@ mod tests {
             (known, owners.owner(&numbered_digest(0)), owners.owner(&numbered_digest(1))),
             (MAX_THREADS, Some(ADA), None)
         );
-        // What is too old goes with the next run of any thread.
+        // The next run of any thread evicts expired entries.
         tokio::time::advance(OWNERSHIP_TTL).await;
         assert!(owners.claim(numbered_digest(MAX_THREADS + 1), ADA));
         assert_eq!(owners.lock().len(), 1);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// A mapping from a name that Diglot knows to one that the operator chose.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
-/// Names that no dialect can have: the one that is told by what is said, and the keys of [`crate::translate`] in `metadata`.
+/// Reserved names: `auto`, and the keys of [`crate::translate`] in `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
 /// Members that are the home of what a dialect has no word for.

@@ -45,7 +45,7 @@ async fn reports_truncation_of_hai_agents() {
     assert!(answer.text().contains("你好"));
 }
 
-/// What the route says about an agent that breaks a rule: here its message is still open at the end.
+/// The agent breaks a rule of the run guard: its message is still open at the end.
 #[tokio::test]
 async fn applies_the_guard_mode_to_protocol_violations() {
     let agent = Agent::with_response([HEAD, &run_beginning(), FINISHED].concat());
@@ -134,7 +134,7 @@ async fn distinguishes_a_reset_from_truncation() {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
     let mut answer = client.read_head().await;
-    // A reset takes what the gateway has not read yet with it, so it comes after that was heard.
+    // A reset takes what the gateway has not read yet with it, so it is sent after those bytes were read.
     let before = client.read_until("你好\"}\n\n").await;
     agent.resume();
     (answer.body, answer.end) = client.read_rest().await;
@@ -189,7 +189,7 @@ async fn drops_events_after_the_terminal_one() {
     agent.wait_until_closed().await;
 }
 
-/// What nobody can read is no fault of a run that its client has heard to the end.
+/// Unreadable bytes after the end do not fail a run that its client received completely.
 #[tokio::test]
 async fn ignores_oversized_lines_after_the_terminal_event() {
     let agent =

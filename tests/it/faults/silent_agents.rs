@@ -66,7 +66,7 @@ async fn sends_keep_alives_while_the_agent_is_silent() {
     assert_succeeded(&answer, COMPLETE_RUN);
 }
 
-/// The head of an answer, and what was heard before the agent said a word.
+/// The head of a response, and the bytes received before the first event of the agent.
 async fn start_before_answer(agent: &Agent, gateway: &Gateway) -> crate::support::client::Answer {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;

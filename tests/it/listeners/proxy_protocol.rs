@@ -33,7 +33,7 @@ async fn forwards_the_client_address_of_a_proxy_header() {
     }
 }
 
-/// Whom it names is a client, not a proxy: what that says about its own clients is its own word.
+/// The named peer is a client, not a proxy, so its forwarding headers are not trusted.
 #[tokio::test]
 async fn ignores_x_forwarded_for_of_a_client_in_a_proxy_header() {
     let mut agent = start_agent();

@@ -1,4 +1,4 @@
-//! Whose a run is: of the caller that started it. For everybody else there is no such run.
+//! A run belongs to the caller that started it; other callers get 404.
 
 use super::super::support::sha256;
 use super::*;
