@@ -130,7 +130,8 @@ impl App {
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
         let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
-        let tracing = TraceProvider::from_environment(&metrics).map_err(StartError::Unusable)?;
+        let tracing =
+            TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
         // Last, because it is the first step with an effect on the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let mut bind = |plane: &'static str, all: &[ListenerConfig]| -> Result<Vec<_>, StartError> {

@@ -102,9 +102,11 @@ where
         let (page, preflight) = self.policy.inspect_origin(&mut head, &matched);
         if let Some(response) = preflight {
             let answered = response.status().as_u16();
-            let trace = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
+            if let Some(span) = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take) {
+                span.finish_response(answered);
+            }
             internal_event::PreflightAnswered { route: &matched.name, response_status: answered }
-                .emit(matched.metrics.requests(), trace);
+                .emit(matched.metrics.requests());
             return Either::Left(Either::Left(ready(Ok(response))));
         }
         let answer = self.inner.call(Request::from_parts(head, body));

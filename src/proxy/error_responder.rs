@@ -85,7 +85,11 @@ where
                         rejection: &rejection,
                         response_status: response.status().as_u16(),
                     };
-                    event.emit(metrics, trace.as_ref().and_then(TraceExtension::take));
+                    // If the agent refused the run, the run has the span.
+                    if let Some(span) = trace.as_ref().and_then(TraceExtension::take) {
+                        span.finish_rejected(&event);
+                    }
+                    event.emit(metrics);
                     response.map(full_body)
                 }
             };

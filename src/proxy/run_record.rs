@@ -60,8 +60,9 @@ impl RunRecord {
         let RunRecordState::Pending(trace) = std::mem::replace(&mut self.state, RunRecordState::Emitted) else {
             return;
         };
-        internal_event::RunEnded {
+        let ended = internal_event::RunEnded {
             run: self.log_fields(),
+            trace_id: trace.id(),
             caller: self.caller.caller(),
             dialects: (self.client_dialect, self.agent_dialect),
             upstream: self.upstream.as_deref(),
@@ -74,8 +75,9 @@ impl RunRecord {
             bytes: (self.bytes_read, self.bytes_written),
             resumed: self.reconnects,
             readers: self.reader_count,
-        }
-        .emit(&self.metrics, trace);
+        };
+        trace.finish_run(&ended);
+        ended.emit(&self.metrics);
     }
 }
 
@@ -99,7 +101,7 @@ mod tests {
     use crate::telemetry::trace::{RequestAttributes, TraceProvider};
 
     fn test_record(metrics: &Metrics) -> RunRecord {
-        let arrival = RequestAttributes { method: RequestMethod::Post, route: ("r", "/r"), tls: false };
+        let arrival = RequestAttributes { method: RequestMethod::Post, route: "r", path: "/r", tls: false };
         RunRecord {
             route: "r".into(),
             request_id: "q".to_owned(),

@@ -369,7 +369,7 @@ impl Gateway {
         // Every request has one.
         span.unwrap_or_else(|| {
             let method = RequestMethod::from_name(parts.method.as_str());
-            self.tracing.begin(None, RequestAttributes { method, route: ("", ""), tls: false })
+            self.tracing.begin(None, RequestAttributes { method, route: "", path: "", tls: false })
         })
     }
 

@@ -9,13 +9,14 @@
 //! Ids always exist, in the log and for the agent. Spans are recorded only with the feature `otel` and an endpoint in the
 //! environment; without the feature a `SpanRecording` has no size.
 
+mod setup_error;
 #[cfg(feature = "otel")]
 mod exporter_client;
 #[cfg(feature = "otel")]
 mod span_queue;
 #[cfg(feature = "otel")]
 mod collector;
-mod trace_context;
+mod request_attributes;
 #[cfg(not(feature = "otel"))]
 mod disabled_recording;
 #[cfg(feature = "otel")]
@@ -24,12 +25,15 @@ mod span_recording;
 #[cfg(not(feature = "otel"))]
 use disabled_recording as span_recording;
 
-pub(crate) use trace_context::{TraceId, TraceParent};
+pub(crate) use super::trace_context::{TraceId, TraceParent};
+pub(crate) use request_attributes::RequestAttributes;
+pub(crate) use setup_error::TraceSetupError;
 
 use self::span_recording::{SpanRecorder, SpanRecording};
-use self::trace_context::TraceContext;
 use super::internal_event::{RequestRejected, RunEnded};
-use super::{Metrics, label::RequestMethod};
+use super::label::RequestMethod;
+use super::metric::Metrics;
+use super::trace_context::TraceContext;
 use crate::error::Rejection;
 use http::HeaderValue;
 use parking_lot::Mutex;
@@ -40,15 +44,6 @@ use std::time::Duration;
 /// Starts the spans of requests, and records them if there is a collector.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
-
-/// Attributes of a request when its span begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestAttributes<'a> {
-    pub(crate) method: RequestMethod,
-    /// name and path of the route as configured; empty if none matched
-    pub(crate) route: (&'a str, &'a str),
-    pub(crate) tls: bool,
-}
 
 /// The span of a request; ends on drop at the latest.
 #[derive(Debug)]
@@ -86,10 +81,7 @@ pub(crate) struct TraceExtension {
 impl TraceProvider {
     /// Reads the collector from the environment (`OTEL_EXPORTER_OTLP_ENDPOINT` and related variables). Without one, spans are
     /// not recorded.
-    ///
-    /// # Errors
-    /// Names the invalid variable and the cause.
-    pub(crate) fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
+    pub(crate) fn from_environment(metrics: &Metrics) -> Result<TraceProvider, TraceSetupError> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
@@ -130,11 +122,11 @@ impl RequestSpan {
         }
     }
 
-    pub(super) fn finish_run(mut self, ended: &RunEnded<'_>) {
+    pub(crate) fn finish_run(mut self, ended: &RunEnded<'_>) {
         self.recording.finish_run(ended);
     }
 
-    pub(super) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
+    pub(crate) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
         self.recording.finish_rejected(refused);
     }
 

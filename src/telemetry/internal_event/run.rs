@@ -4,7 +4,7 @@ use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
-use crate::telemetry::trace::{RequestSpan, TraceId};
+use crate::telemetry::trace_context::TraceId;
 use crate::translate::RunIds;
 use std::time::Duration;
 
@@ -46,11 +46,7 @@ pub(crate) struct RequestRejected<'a> {
 }
 
 impl RequestRejected<'_> {
-    /// Logs and counts it, and ends its span. `trace` is `None` where the agent refused the run, which has the span.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
-        if let Some(trace) = trace {
-            trace.finish_rejected(&self);
-        }
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.rejections.get(rejection.kind).inc();
         tracing::info!(
@@ -74,19 +70,15 @@ impl RequestRejected<'_> {
     }
 }
 
-/// A preflight request of a browser was answered.
+/// A preflight request of a browser was answered. Logged at debug: browsers may send one before every request of a page.
 pub(crate) struct PreflightAnswered<'a> {
     pub(crate) route: &'a str,
     pub(crate) response_status: u16,
 }
 
 impl PreflightAnswered<'_> {
-    /// Logs and counts it, and ends its span. Logged at debug: browsers may send one before every request of a page.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let PreflightAnswered { route, response_status } = self;
-        if let Some(trace) = trace {
-            trace.finish_response(response_status);
-        }
         metrics.inc_response(RequestMethod::Options, response_status);
         tracing::debug!(route, status = response_status, "preflight answered");
     }
@@ -95,6 +87,7 @@ impl PreflightAnswered<'_> {
 /// A run ended: the line of the access log.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
+    pub(crate) trace_id: TraceId,
     pub(crate) caller: CallerInfo<'a>,
     /// of client and agent, as configured or detected
     pub(crate) dialects: (&'static str, &'static str),
@@ -119,11 +112,8 @@ pub(crate) struct RunEnded<'a> {
 }
 
 impl RunEnded<'_> {
-    /// Logs and counts it, and ends its span.
-    pub(crate) fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
+    pub(crate) fn emit(self, metrics: &RouteMetrics) {
         metrics.record_end(self.outcome, self.duration);
-        let trace_id = trace.id();
-        trace.finish_run(&self);
         let run = self.run;
         if self.totals.foreign > 0 {
             tracing::warn!(
@@ -140,7 +130,7 @@ impl RunEnded<'_> {
                 tracing::$level!(
                     route = run.route,
                     request_id = run.request_id,
-                    trace_id = tracing::field::display(trace_id),
+                    trace_id = tracing::field::display(self.trace_id),
                     thread_id = run.thread_id(),
                     run_id = run.run_id(),
                     client = self.caller.address.map(tracing::field::display),

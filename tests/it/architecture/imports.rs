@@ -38,9 +38,6 @@ pub(super) const STILL_CIRCULAR: &[&str] = &[
     "src/config/scalar/url.rs",
     "src/config/schema.rs",
     "src/config/schema/kind.rs",
-    "src/telemetry/internal_event/run.rs",
-    "src/telemetry/trace.rs",
-    "src/telemetry/trace/span_recording.rs",
     "src/translate/output_blocks/block_activity.rs",
     "src/translate/output_blocks/block_writer.rs",
     "src/translate/recap/message_list.rs",
@@ -58,7 +55,6 @@ pub(super) const STILL_UNORDERED: &[&str] = &[
     "src/codec/proto/mod.rs",
     "src/config/mod.rs",
     "src/config/scalar.rs",
-    "src/telemetry/mod.rs",
     "src/translate/output_blocks/mod.rs",
     "src/translate/recap/mod.rs",
 ];
