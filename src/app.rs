@@ -45,7 +45,6 @@ const STATUS_THREADS: usize = 1;
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
-#[derive(Debug)]
 pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
@@ -129,7 +128,8 @@ impl App {
         }
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
-        let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
+        let guard = RequestPolicy::new(&config, &metrics);
+        let guard = Arc::new(guard.map_err(|error| StartError::Unusable(error.to_string()))?);
         let tracing =
             TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
         // Last, because it is the first step with an effect on the running process.

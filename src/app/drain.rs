@@ -127,7 +127,7 @@ impl Drain {
         let before = self.predecessor.lock().take();
         if let Some(before) = before {
             let ready = async {
-                while !self.guards.load().authenticator().routes_without_keys().is_empty() {
+                while !self.guards.load().auth.routes_without_keys().is_empty() {
                     sleep(Duration::from_millis(20)).await;
                 }
             };

@@ -12,7 +12,7 @@ use http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AuthorizationGate;
 
 impl Gate for AuthorizationGate {

@@ -31,13 +31,11 @@ const MAX_HOPS: usize = 32;
 pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
 /// Resolves client addresses by the configured trusted proxies.
-#[derive(Debug)]
 pub(crate) struct ClientAddrResolver {
     trusted_proxies: TrustedProxies,
 }
 
 impl ClientAddrResolver {
-    #[must_use]
     pub(crate) fn new(config: &Config) -> Self {
         ClientAddrResolver { trusted_proxies: config.trusted_proxies.clone() }
     }
@@ -120,7 +118,7 @@ impl ClientAddrResolver {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ClientAddrGate(pub(crate) Arc<ClientAddrResolver>);
 
 impl Gate for ClientAddrGate {

@@ -68,7 +68,7 @@ enum PageOrigin {
 }
 
 /// Answers preflights and adds CORS fields to all responses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CorsService<S> {
     pub(crate) policy: CorsPolicy,
     pub(crate) inner: S,
@@ -128,7 +128,7 @@ where
 }
 
 /// Refuses pages of foreign origins.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct OriginGate;
 
 impl Gate for OriginGate {
@@ -159,7 +159,7 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
 }
 
 /// The parts of the policy that decide about a page.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CorsPolicy {
     pub(super) addresses: Arc<ClientAddrResolver>,
     pub(super) host: Arc<HeadRules>,

@@ -34,13 +34,17 @@ pub(crate) struct ReportedRejection {
     /// the stable code of the problem document
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    pub(crate) hint: &'static str,
+    pub(crate) hint: String,
 }
 
 impl From<&Rejection> for ReportedRejection {
     fn from(rejection: &Rejection) -> ReportedRejection {
-        let (kind, message) = (rejection.kind, rejection.message().to_owned());
-        ReportedRejection { status: rejection.status(), code: kind.code(), message, hint: kind.hint() }
+        ReportedRejection {
+            status: rejection.status(),
+            code: rejection.kind.code(),
+            message: rejection.message().to_owned(),
+            hint: rejection.hint().to_owned(),
+        }
     }
 }
 

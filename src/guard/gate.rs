@@ -19,7 +19,7 @@ pub(crate) trait Gate: Clone + Send + Sync + 'static {
 }
 
 /// A service behind a gate.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct GateService<G, S> {
     gate: G,
     inner: S,

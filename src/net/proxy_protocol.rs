@@ -111,15 +111,17 @@ fn parse_v1(line: &str) -> Option<ProxySource> {
         return Some(ProxySource::Unspecified);
     }
     let mut address = || words.next()?.parse::<IpAddr>().ok();
-    let (source, destination) = (address()?, address()?);
+    let source = address()?;
+    let destination = address()?;
     let mut port = || words.next().filter(|port| port.bytes().all(|each| each.is_ascii_digit()))?.parse::<u16>().ok();
-    let (from, _to) = (port()?, port()?);
+    let source_port = port()?;
+    port()?;
     let fits = match family {
         "TCP4" => source.is_ipv4() && destination.is_ipv4(),
         "TCP6" => source.is_ipv6() && destination.is_ipv6(),
         _ => false,
     };
-    (fits && words.next().is_none()).then(|| ProxySource::Address(SocketAddr::new(source, from)))
+    (fits && words.next().is_none()).then(|| ProxySource::Address(SocketAddr::new(source, source_port)))
 }
 
 fn invalid_data(what: &'static str) -> io::Error {

@@ -49,7 +49,7 @@ pub(crate) struct RedisSettings {
 
 pub(crate) struct RedisClient {
     client: Client,
-    settings: RedisSettings,
+    pub(crate) settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
     /// since when every query has timed out, in µs after `created_at`; 0 after a response in time
@@ -64,7 +64,6 @@ enum LinkState {
 }
 
 /// A change that operators should see. A failure that lasts is reported once.
-#[derive(Debug)]
 pub(crate) enum RedisLinkChange {
     Connected,
     Lost { cause: String },
@@ -92,7 +91,6 @@ impl RedisClient {
 
     /// Creates a client of the same Redis with its own connection and deadline, so that large responses do not delay small
     /// ones. It needs its own [`RedisClient::keep_connected`].
-    #[must_use]
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
     }
@@ -107,10 +105,6 @@ impl RedisClient {
         }
     }
 
-    pub(crate) fn display_url(&self) -> &str {
-        &self.settings.display_url
-    }
-
     /// Waits until there is a connection.
     pub(crate) async fn wait_until_connected(&self) {
         // Fails only if the sender is gone, and `self` holds it.
@@ -118,7 +112,6 @@ impl RedisClient {
     }
 
     /// Returns whether Redis is connected, and a line about it for the status listener.
-    #[must_use]
     pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
@@ -126,11 +119,6 @@ impl RedisClient {
             LinkState::Unavailable { .. } => (false, "does not answer; see `redis.on_error`"),
         };
         (good, format!("redis {} {state}", self.settings.display_url))
-    }
-
-    #[must_use]
-    pub(crate) fn deadline(&self) -> Duration {
-        self.settings.deadline
     }
 
     /// Subscribes to a channel over a new connection.
@@ -141,11 +129,6 @@ impl RedisClient {
             RedisResult::Ok(connection)
         };
         timeout(CONNECT_TIMEOUT, subscribe).await.ok().and_then(Result::ok).ok_or(RedisQueryFailed)
-    }
-
-    #[must_use]
-    pub(crate) fn prefix(&self) -> &str {
-        &self.settings.prefix
     }
 
     /// Runs a command and waits for its response, at most until the deadline.
@@ -264,11 +247,5 @@ async fn wait_for_loss(states: &mut watch::Receiver<LinkState>) -> String {
         if states.changed().await.is_err() {
             return "the client is gone".to_owned();
         }
-    }
-}
-
-impl fmt::Debug for RedisClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisClient").field("url", &self.settings.display_url).finish_non_exhaustive()
     }
 }

@@ -124,7 +124,7 @@ impl RunErrorWriter {
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         // The client of a stream sees none of the response's headers.
-        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.kind.hint());
+        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         out
     }

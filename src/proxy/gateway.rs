@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Debug)]
 pub(crate) struct Gateway {
     routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,

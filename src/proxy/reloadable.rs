@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// A request passes through one service from start to end.
-#[derive(Debug)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 
 impl<S> Clone for ReloadableService<S> {

@@ -22,7 +22,6 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Held while a client takes part in a run.
-#[derive(Debug)]
 pub(super) struct ClientPermits {
     pub(super) _run: RunPermit,
     pub(super) _open_run: OpenRunGuard,
@@ -30,7 +29,6 @@ pub(super) struct ClientPermits {
 }
 
 /// The location of a route's two-step events, and the runs that wait there.
-#[derive(Debug)]
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,

@@ -103,7 +103,6 @@ labels! {
 
 impl RequestMethod {
     /// Maps an HTTP method. Method names are case-sensitive [RFC 9110 §9.1].
-    #[must_use]
     pub(crate) fn from_name(name: &str) -> RequestMethod {
         RequestMethod::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(RequestMethod::Other)
     }

@@ -22,7 +22,6 @@ const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=of
 const MAX_BUFFERED_LINES: usize = 8192;
 
 /// Writes out the waiting lines on drop, for at most a second.
-#[must_use]
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
 /// Starts logging for the whole process. For an invalid filter it logs a warning and uses the default. Calling it again
@@ -81,7 +80,6 @@ struct LogFilterHandle {
 static FILTER_HANDLE: OnceLock<LogFilterHandle> = OnceLock::new();
 
 /// Returns the filter in use, in the syntax of [`FILTER_VARIABLE`].
-#[must_use]
 pub(crate) fn level() -> String {
     FILTER_HANDLE.get().map(|level| (level.get)()).unwrap_or_default()
 }

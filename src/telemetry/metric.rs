@@ -42,14 +42,12 @@ pub(crate) type IssuerMetrics = Leased<table::IssuerSeries>;
 pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
 /// The handles of one upstream of one route.
-#[derive(Debug)]
 pub(crate) struct UpstreamMetrics {
     pub(crate) on_route: Leased<RouteUpstreamSeries>,
     /// shared by every route that has this upstream
     pub(crate) overall: Leased<UpstreamSeries>,
 }
 
-#[derive(Debug)]
 pub(crate) struct ListenerMetrics {
     pub(crate) connections: ListenerSeries,
     /// `None` without TLS
@@ -57,7 +55,6 @@ pub(crate) struct ListenerMetrics {
 }
 
 /// The registry, and the metrics of all parts of the process.
-#[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     routes: table::RouteFamilies,
@@ -125,17 +122,14 @@ impl Metrics {
     }
 
     /// Returns the handles of requests that match no route.
-    #[must_use]
     pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
         &self.unrouted
     }
 
-    #[must_use]
     pub(crate) fn limit(&self, policy: &str) -> LimitMetrics {
         Leased::new(&self.limit_leases, policy, || self.limits.resolve(&[policy]))
     }
 
-    #[must_use]
     pub(crate) fn issuer(&self, name: &str) -> IssuerMetrics {
         Leased::new(&self.issuer_leases, name, || self.issuers.resolve(&[name]))
     }
@@ -151,19 +145,16 @@ impl Metrics {
         self.route_upstreams.up.remove(&[route, upstream]);
     }
 
-    #[must_use]
     pub(crate) fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
         let labels = [plane, address];
         let tls = tls.then(|| self.tls_listeners.resolve(&labels));
         Arc::new(ListenerMetrics { connections: self.listeners.resolve(&labels), tls })
     }
 
-    #[must_use]
     pub(crate) fn replay(&self) -> ReplayMetrics {
         self.replay.clone()
     }
 
-    #[must_use]
     pub(crate) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
         UpstreamMetrics {
             on_route: Leased::new(&self.route_leases, route, || self.route_upstreams.resolve(&[route, upstream])),
@@ -171,17 +162,14 @@ impl Metrics {
         }
     }
 
-    #[must_use]
     pub(crate) fn upstream_set(&self, route: &str) -> UpstreamSetMetrics {
         Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
     }
 
-    #[must_use]
     pub(crate) fn spans(&self) -> SpanMetrics {
         self.spans.clone()
     }
 
-    #[must_use]
     pub(crate) fn process(&self) -> &ProcessMetrics {
         &self.process
     }
@@ -195,7 +183,6 @@ impl Metrics {
     }
 
     /// Returns the text exposition format.
-    #[must_use]
     pub(crate) fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
     }

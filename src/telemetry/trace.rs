@@ -37,16 +37,14 @@ use super::trace_context::TraceContext;
 use crate::error::Rejection;
 use http::HeaderValue;
 use parking_lot::Mutex;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Starts the spans of requests, and records them if there is a collector.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
 /// The span of a request; ends on drop at the latest.
-#[derive(Debug)]
 pub(crate) struct RequestSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
@@ -55,7 +53,7 @@ pub(crate) struct RequestSpan {
 }
 
 /// Starts the spans of one request's requests to agents.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
@@ -63,7 +61,6 @@ pub(crate) struct UpstreamSpanBuilder {
 }
 
 /// The span of one request to an agent. A drop before its end records that the request was cancelled.
-#[derive(Debug)]
 pub(crate) struct UpstreamSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
@@ -86,7 +83,6 @@ impl TraceProvider {
     }
 
     /// Starts the span of a request.
-    #[must_use]
     pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
         let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
         if let Some(recorder) = &self.0 {
@@ -108,12 +104,10 @@ impl TraceProvider {
 }
 
 impl RequestSpan {
-    #[must_use]
     pub(crate) fn id(&self) -> TraceId {
         self.context.trace_id
     }
 
-    #[must_use]
     pub(crate) fn upstream_spans(&self) -> UpstreamSpanBuilder {
         UpstreamSpanBuilder {
             parent: self.context,
@@ -137,7 +131,6 @@ impl RequestSpan {
 
 impl UpstreamSpanBuilder {
     /// Starts the span of a request to an agent.
-    #[must_use]
     pub(crate) fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
             Some(recorder) => {
@@ -151,7 +144,6 @@ impl UpstreamSpanBuilder {
 
 impl UpstreamSpan {
     /// Returns `traceparent` and `tracestate` for the request to the agent.
-    #[must_use]
     pub(crate) fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
         (self.context.to_header(), self.tracestate.as_deref())
     }
@@ -177,25 +169,16 @@ impl Drop for UpstreamSpan {
 }
 
 impl TraceExtension {
-    #[must_use]
     pub(crate) fn new(trace: RequestSpan) -> TraceExtension {
         TraceExtension { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
     }
 
-    #[must_use]
     pub(crate) fn id(&self) -> TraceId {
         self.id
     }
 
     /// Takes the span out, for the caller to end.
-    #[must_use]
     pub(crate) fn take(&self) -> Option<RequestSpan> {
         self.trace.lock().take()
-    }
-}
-
-impl fmt::Debug for TraceExtension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Traced({})", self.id)
     }
 }

@@ -96,7 +96,8 @@ impl TraceContext {
         if !known || head[2] != b'-' || head[35] != b'-' || head[52] != b'-' {
             return None;
         }
-        let (trace_id, span_id) = (parse_hex(&head[3..35])?, u64::try_from(parse_hex(&head[36..52])?).ok()?);
+        let trace_id = parse_hex(&head[3..35])?;
+        let span_id = u64::try_from(parse_hex(&head[36..52])?).ok()?;
         let flags = u8::try_from(parse_hex(&head[53..])?).ok()?;
         // "All zeroes forbidden", in both ids (version-format).
         if trace_id == 0 || span_id == 0 {
@@ -119,13 +120,11 @@ impl TraceContext {
     }
 
     /// Creates another span of the same trace.
-    #[must_use]
     pub(super) fn child(&self) -> TraceContext {
         TraceContext { span_id: SpanId::random(), ..*self }
     }
 
     #[cfg(feature = "otel")]
-    #[must_use]
     pub(super) fn with_sampled(mut self, sampled: bool) -> TraceContext {
         self.flags = if sampled { self.flags | SAMPLED_FLAG } else { self.flags & !SAMPLED_FLAG };
         self

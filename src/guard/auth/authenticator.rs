@@ -8,6 +8,7 @@ use super::jwt::{self, UnverifiedToken};
 use super::protected_resource::ProtectedResource;
 use crate::config::Config;
 use crate::guard::identity::Identity;
+use crate::guard::policy_error::PolicyError;
 use crate::guard::route_match::RouteMatch;
 use crate::net::BackgroundTask;
 use crate::telemetry::Metrics;
@@ -18,7 +19,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[derive(Debug)]
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
     /// index in `issuers` by the `iss` of tokens
@@ -30,7 +30,6 @@ pub(crate) struct Authenticator {
 }
 
 /// A line of the readiness report.
-#[derive(Debug)]
 pub(crate) struct ReadinessCheck {
     pub(crate) good: bool,
     pub(crate) text: String,
@@ -44,7 +43,11 @@ impl Authenticator {
     ///
     /// # Errors
     /// Names a file that cannot be read or used.
-    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
+    pub(crate) fn new(
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        before: Option<&Authenticator>,
+    ) -> Result<Self, PolicyError> {
         let auth = &config.auth;
         let fetcher = DocumentFetcher::new();
         let issuers = auth.issuers.iter().map(|settings| {
@@ -54,7 +57,7 @@ impl Authenticator {
                 |known| Ok(Arc::clone(known)),
             )
         });
-        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, _>>()?;
+        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, PolicyError>>()?;
         let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
         let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
         Ok(Authenticator {
@@ -76,13 +79,11 @@ impl Authenticator {
     }
 
     /// Returns the protected resource metadata (RFC 9728) at a path.
-    #[must_use]
     pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
     /// Returns a line for each issuer. Old keys count as keys.
-    #[must_use]
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
@@ -97,7 +98,6 @@ impl Authenticator {
     }
 
     /// Returns the routes that have no usable key now, and refuse all callers.
-    #[must_use]
     pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);

@@ -79,10 +79,14 @@ impl<'t> UnverifiedToken<'t> {
         // Compared exactly; `none` is in no list.
         let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
-        let (kind, key) = (text("typ")?, text("kid")?);
-        let claims = parse_object(claims)?;
-        let signature = decode_base64(signature).map_err(|_| AuthReason::Malformed)?;
-        Ok(UnverifiedToken { signing_input: signed, signature, algorithm, key_id: key, typ: kind, claims })
+        Ok(UnverifiedToken {
+            signing_input: signed,
+            algorithm,
+            key_id: text("kid")?,
+            typ: text("typ")?,
+            claims: parse_object(claims)?,
+            signature: decode_base64(signature)?,
+        })
     }
 
     /// Returns the unverified issuer, which selects the keys that verify the token.
@@ -145,14 +149,14 @@ impl TokenClaims<'_> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
         let expires = self.numeric_date("exp")?.ok_or(AuthReason::Claims)?;
-        let (from, made) = (self.numeric_date("nbf")?, self.numeric_date("iat")?);
+        let begins = [self.numeric_date("nbf")?, self.numeric_date("iat")?];
         // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
         if now >= expires + leeway {
             return Err(AuthReason::Expired);
         }
         // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from
         // the future comes from a wrong clock or a forger.
-        if [from, made].into_iter().flatten().any(|begins| begins > now + leeway) {
+        if begins.into_iter().flatten().any(|begin| begin > now + leeway) {
             return Err(AuthReason::NotYetValid);
         }
         Ok(UNIX_EPOCH + Duration::from_secs_f64(expires + leeway))

@@ -38,6 +38,31 @@ const MIN_SECRET_BYTES: usize = 32;
 /// Messages tried with a point; the test covers all points that they have to detect.
 const ORDER_PROBES: u8 = 32;
 
+/// Completes a sentence whose subject is the file or the document.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeySetError {
+    #[error("is no JSON")]
+    NotJson,
+    #[error("is no JWKS: it has no list `keys`")]
+    NotJwks,
+    #[error("holds no key")]
+    NoKey,
+    #[error("holds no key that can be used: {0}")]
+    NoUsableKey(String),
+    #[error("holds a PEM block with a broken frame or that is no base64")]
+    BrokenPem,
+    #[error("holds a PEM block without an end")]
+    UnfinishedPem,
+    #[error("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
+    NoPem,
+    #[error("block {number} {reason}")]
+    Block { number: usize, reason: &'static str },
+    #[error("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs")]
+    ShortSecret,
+    #[error("{0}")]
+    Secret(&'static str),
+}
+
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
     /// the unusable keys and the causes, for the log
@@ -63,11 +88,12 @@ impl KeySet {
     ///
     /// # Errors
     /// No key can be used.
-    pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
-        let document: Value = serde_json::from_slice(text).map_err(|_| "is no JSON")?;
-        let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
-        let (mut keys, mut ignored) = (Vec::new(), Vec::new());
+        let document: Value = serde_json::from_slice(text).map_err(|_| KeySetError::NotJson)?;
+        let listed = document.get("keys").and_then(Value::as_array).ok_or(KeySetError::NotJwks)?;
+        let mut keys = Vec::new();
+        let mut ignored = Vec::new();
         for (index, entry) in listed.iter().enumerate().take(MAX_KEYS) {
             match VerifyingKey::from_jwk(entry, allowed) {
                 Ok(key) => keys.push(key),
@@ -78,38 +104,38 @@ impl KeySet {
             ignored.push(format!("more than {MAX_KEYS} keys"));
         }
         let ignored = (!ignored.is_empty()).then(|| ignored.join("; "));
-        match (keys.is_empty(), ignored) {
-            (false, ignored) => Ok(KeySet { keys, ignored }),
-            (true, Some(ignored)) => Err(format!("holds no key that can be used: {ignored}")),
-            (true, None) => Err("holds no key".to_owned()),
+        if keys.is_empty() {
+            return Err(ignored.map_or(KeySetError::NoKey, KeySetError::NoUsableKey));
         }
+        Ok(KeySet { keys, ignored })
     }
 
     /// Reads public keys and certificates in PEM (RFC 7468). All of them have to be usable, since an operator put them there.
-    pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
-        let blocks = pem::parse_many(text).map_err(|_| "holds a PEM block with a broken frame or that is no base64")?;
+    pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
+        let blocks = pem::parse_many(text).map_err(|_| KeySetError::BrokenPem)?;
         // The parser ignores a block without an end.
         if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
-            return Err("holds a PEM block without an end".to_owned());
+            return Err(KeySetError::UnfinishedPem);
         }
         if blocks.is_empty() {
-            return Err("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)".to_owned());
+            return Err(KeySetError::NoPem);
         }
         let key = |(index, block)| {
-            VerifyingKey::from_block(block, allowed).map_err(|why| format!("block {} {why}", index + 1))
+            let key = VerifyingKey::from_block(block, allowed);
+            key.map_err(|reason| KeySetError::Block { number: index + 1, reason })
         };
         let keys = blocks.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         Ok(KeySet { keys, ignored: None })
     }
 
     /// Uses a shared secret, unless it is too short.
-    pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         if secret.len() < MIN_SECRET_BYTES {
-            return Err(format!("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs"));
+            return Err(KeySetError::ShortSecret);
         }
         let algorithms = allowed.iter().copied().filter(|one| one.is_shared()).collect();
         let key = VerifyingKey { id: None, algorithms, key: DecodingKey::from_secret(secret) };
-        Ok(KeySet { keys: vec![key.require_algorithm().map_err(str::to_owned)?], ignored: None })
+        Ok(KeySet { keys: vec![key.require_algorithm().map_err(KeySetError::Secret)?], ignored: None })
     }
 
     pub(crate) fn len(&self) -> usize {

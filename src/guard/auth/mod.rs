@@ -31,7 +31,7 @@ use http::request::Parts;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AuthenticationGate(pub(crate) Arc<Authenticator>);
 
 impl Gate for AuthenticationGate {

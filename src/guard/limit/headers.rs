@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The constant part of a limit's fields, formatted once.
-#[derive(Debug)]
 pub(crate) struct LimitDescriptor {
     /// the configured name
     pub(crate) name: Arc<str>,
@@ -50,7 +49,7 @@ fn quote_string(text: &str) -> String {
 }
 
 /// The state of one limit for a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
     /// requests that may still come at once; unknown if the limit could not be checked
@@ -60,7 +59,7 @@ pub(crate) struct LimitStatus {
 }
 
 /// The states of all limits checked so far; an extension of the request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RateLimitHeaders {
     /// in the order of the checks
     pub(crate) statuses: Vec<LimitStatus>,
@@ -70,7 +69,6 @@ pub(crate) struct RateLimitHeaders {
 
 impl RateLimitHeaders {
     /// Returns the fields for a request with these extensions; none if no limit was checked.
-    #[must_use]
     pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }

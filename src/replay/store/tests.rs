@@ -35,7 +35,7 @@ fn fresh_run(run: u8, body: u8) -> NewRun {
 fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
     match store.insert(fresh_run(run, 0)) {
         InsertOutcome::New(writer) => writer,
-        other => panic!("{other:?}"),
+        _ => panic!("the run is not new"),
     }
 }
 

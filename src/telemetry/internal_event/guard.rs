@@ -1,16 +1,17 @@
 //! Events of what requests are checked with: secret files, the Redis of the replicas, keys of issuers.
 
 use super::sanitize;
+use crate::net::file_watcher::WatchError;
 use crate::net::redis_client::RedisLinkChange;
 use std::path::{Path, PathBuf};
 
 /// Logs that files of keys or secrets (at least one) were read again, or why their last good content stays in use.
-pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), String>) {
+pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchError>) {
     match result {
         Ok(()) => paths.iter().for_each(|path| tracing::info!(path = %path.display(), "file read again")),
         Err(cause) => {
             let path = paths.first().map_or(Path::new(""), PathBuf::as_path);
-            let cause = sanitize(&cause);
+            let cause = sanitize(&cause.to_string());
             tracing::error!(path = %path.display(), cause, "file cannot be used; the last good content stays");
         }
     }

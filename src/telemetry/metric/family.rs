@@ -18,10 +18,8 @@ use std::sync::Arc;
 const VALUE_TERMINATOR: u8 = 0xff;
 
 /// A metric and its series. Clones share them.
-#[derive(Debug)]
 pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
 
-#[derive(Debug)]
 struct FamilyInner<M> {
     metric: MetricSpec,
     desc: Desc,
@@ -32,7 +30,7 @@ struct FamilyInner<M> {
 }
 
 /// A family of any type of cell, whose series can be removed.
-pub(super) trait ForgetSeries: Send + Sync + std::fmt::Debug {
+pub(super) trait ForgetSeries: Send + Sync {
     /// Returns the name of the first label of the row.
     fn first_label(&self) -> Option<&'static str>;
 

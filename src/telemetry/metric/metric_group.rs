@@ -6,7 +6,7 @@ use super::family::{Family, ForgetSeries};
 use prometheus::{Registry, Result};
 
 /// Registers families and collects them, so that a lease can forget the series of any of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Registrar {
     pub(super) registry: Registry,
     families: Vec<Box<dyn ForgetSeries>>,
@@ -52,10 +52,8 @@ macro_rules! metric_groups {
     })+) => {
         $(
             $(#[$doc])*
-            #[derive(Debug)]
             pub(crate) struct $series { $(pub(crate) $row: $handle),+ }
 
-            #[derive(Debug)]
             pub(super) struct $families { $(pub(super) $row: Family<<$handle as Handle>::Cell>),+ }
 
             impl $families {

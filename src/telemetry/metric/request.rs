@@ -11,7 +11,6 @@ use std::ops::Deref;
 const PREREGISTERED_STATUSES: [u16; 5] = [200, 500, 502, 503, 504];
 
 /// The handles of the requests of a route, or of those without one.
-#[derive(Debug)]
 pub(crate) struct RequestMetrics {
     series: RequestSeries,
     /// one for each method and status so far: a handful

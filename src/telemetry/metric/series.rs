@@ -6,7 +6,6 @@ use super::family::Family;
 use super::series_lease::{SeriesLease, SeriesLeases};
 use crate::dialect::Dialect;
 use crate::telemetry::label::Label;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +27,7 @@ impl<M: MetricCell> Handle for M {
 }
 
 /// The series of every value of a closed label. They exist from the start.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Each<L, M>(Arc<[M]>, PhantomData<L>);
 
 impl<L: Label, M> Each<L, M> {
@@ -52,7 +51,7 @@ impl<L: Label, M: MetricCell> Handle for Each<L, M> {
 }
 
 /// A metric whose further labels the call site fills in.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Scoped<M> {
     family: Family<M>,
     leading_values: Box<[Box<str>]>,
@@ -88,7 +87,7 @@ impl<M: MetricCell> Handle for Scoped<M> {
 }
 
 /// A closed list of the values of a label.
-pub(crate) trait LabelList: fmt::Debug + Send + Sync {
+pub(crate) trait LabelList: Send + Sync {
     fn values(&self) -> Vec<&'static str>;
 }
 
@@ -147,14 +146,7 @@ impl<L: Label, M: MetricCell> Handle for Lazy<L, M> {
     }
 }
 
-impl<N, M> fmt::Debug for LazySeries<N, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LazySeries").field("leading_values", &self.metric.leading_values).finish_non_exhaustive()
-    }
-}
-
 /// Handles whose series are removed after the last of them is dropped.
-#[derive(Debug)]
 pub(crate) struct Leased<S> {
     series: S,
     _lease: SeriesLease,

@@ -13,14 +13,12 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// The leases of the values of one label.
-#[derive(Debug)]
 pub(crate) struct SeriesLeases {
     families: Vec<Box<dyn ForgetSeries>>,
     counts: Mutex<HashMap<Box<str>, usize>>,
 }
 
 /// Keeps the series of its value while it exists.
-#[derive(Debug)]
 pub(crate) struct SeriesLease {
     leases: Arc<SeriesLeases>,
     value: Box<str>,

@@ -10,6 +10,7 @@ use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter as _, SpanProcessor};
 use parking_lot::{Condvar, Mutex};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +24,9 @@ pub(super) struct BatchConfig {
     pub(crate) max_export_batch_size: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct SpanQueue(Arc<SpanQueueInner>);
 
-#[derive(Debug)]
 struct SpanQueueInner {
     config: BatchConfig,
     metrics: SpanMetrics,
@@ -46,6 +46,12 @@ struct SpanQueueState {
     sending: bool,
     /// true once `flush` waits
     flushing: bool,
+}
+
+impl fmt::Debug for SpanQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpanQueue")
+    }
 }
 
 impl SpanQueue {
