@@ -10,7 +10,6 @@ use std::sync::Arc;
 /// The reason why a response is not the one of the upstream (RFC 9209).
 pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// One row of the table.
 struct RejectionSpec {
     status: u16,
     code: &'static str,
@@ -261,31 +260,26 @@ impl From<RejectionKind> for Rejection {
 }
 
 impl Rejection {
-    /// Adds a detail for the client.
     pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// Adds the internal cause for the log.
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// Adds the name of the limit or rule that refused.
     pub(crate) fn with_policy(mut self, name: &Arc<str>) -> Self {
         self.policy = Some(Arc::clone(name));
         self
     }
 
-    /// Adds a response header.
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// Returns the HTTP status of the refusal.
     pub(crate) fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.kind.status())
     }
@@ -326,7 +320,6 @@ impl Rejection {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
     }
 
-    /// Describes the way out in a sentence.
     pub(crate) fn hint(&self) -> &str {
         self.hint.as_deref().unwrap_or_else(|| self.kind.hint())
     }

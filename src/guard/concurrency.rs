@@ -21,7 +21,6 @@ use std::time::Duration;
 /// A run may end at any moment, so this is only a polite interval for retries.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Counts open runs against the limits.
 pub(crate) struct ConcurrencyLimiter {
     all: Option<StreamCap>,
     /// by name
@@ -39,7 +38,6 @@ enum StreamScope {
 }
 
 impl StreamScope {
-    /// Returns its name in metrics and rejections.
     const fn name(self) -> &'static str {
         match self {
             StreamScope::Caller => "streams:caller",
@@ -61,12 +59,10 @@ struct StreamCap {
     open_runs: Arc<OpenRuns>,
 }
 
-/// The number of open runs of each caller, or of all callers together under the key `None`. A key without runs has no
-/// entry, so there are at most as many entries as runs.
+/// The number of open runs of each caller, or of all callers under the key `None`. A key without runs has no entry.
 #[derive(Default)]
 struct OpenRuns(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
-/// One counted run; a drop ends it.
 struct CountedRun {
     open_runs: Arc<OpenRuns>,
     key: Option<QuotaKey>,
@@ -102,7 +98,6 @@ impl ConcurrencyLimiter {
         }
     }
 
-    /// Acquires a permit for a run, or returns the rejection of the limit that is reached.
     pub(crate) fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         let count = |cap: &StreamCap| {
             let is_callers = cap.scope == StreamScope::Caller;
@@ -115,8 +110,7 @@ impl ConcurrencyLimiter {
         self.caps_of(matched).map(count).collect::<Result<_, _>>().map(StreamPermit)
     }
 
-    /// Returns the caller's limit first: a caller with too many runs gets that rejection, not that the gateway is full, and
-    /// never takes a slot from others.
+    /// Returns the caller's limit first, so that a caller with too many runs never takes a slot from others.
     fn caps_of(&self, matched: &RouteMatch) -> impl Iterator<Item = &StreamCap> {
         let caps = self.routes.get(&*matched.name);
         let own = caps.into_iter().flat_map(|caps| [&caps.caller, &caps.route]);

@@ -11,7 +11,6 @@ use tower::util::ServiceFn;
 /// The requirements of one gate, and its decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
-    /// its name
     pub(crate) gate: &'static str,
     /// its requirements in words; empty if it lets all requests pass
     pub(crate) wants: Vec<String>,
@@ -31,7 +30,6 @@ pub(crate) enum GateVerdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportedRejection {
     pub(crate) status: u16,
-    /// the stable code of the problem document
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,

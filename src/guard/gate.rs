@@ -18,7 +18,6 @@ pub(crate) trait Gate: Clone + Send + Sync + 'static {
     fn dry_run(&self, head: &Parts) -> GateReport;
 }
 
-/// A service behind a gate.
 #[derive(Clone)]
 pub(crate) struct GateService<G, S> {
     gate: G,

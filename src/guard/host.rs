@@ -14,7 +14,6 @@ use http::{HeaderValue, Method, Uri, Version};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// The rules for a request head.
 pub(crate) struct HeadRules {
     /// largest number of fields; hyper limits those of HTTP/1 only
     max_fields: usize,

@@ -28,7 +28,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns a claim of its token by its configured name; see [`claim`].
     pub(crate) fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)
     }
@@ -43,8 +42,8 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// The caller of a request, an extension of every request that authentication fills in. Clones share the content, so the
-/// layers outside of the gates see it too.
+/// The caller of a request, an extension that authentication fills in. Clones share the content, so layers outside of the
+/// gates see it too.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 

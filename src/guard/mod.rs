@@ -78,8 +78,8 @@ impl RequestPolicy {
         RequestPolicy::build(config, metrics, None)
     }
 
-    /// Builds the policy of another configuration and keeps the state whose settings did not change: issuers' keys, rate
-    /// limit counts, open runs, thread owners, the Redis connection.
+    /// Builds the policy of another configuration. Keeps the state of unchanged settings: keys, counts, open runs, thread
+    /// owners, the Redis connection.
     pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, Some(self))
     }
@@ -125,7 +125,6 @@ impl RequestPolicy {
         all
     }
 
-    /// Returns the header fields that the agent gets in addition to those of every request.
     pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
         self.upstream.for_request(head, matched, &self.addresses)
     }
@@ -138,7 +137,6 @@ impl RequestPolicy {
         }
     }
 
-    /// Returns the Redis that replicas share, if one is configured.
     pub(crate) fn redis(&self) -> Option<&RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }

@@ -46,7 +46,6 @@ static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The thread owners of all routes with `threads: owned`.
 pub(crate) struct ThreadOwnership {
     routes: HashMap<String, Arc<ThreadOwners>>,
     shared: Option<(Arc<RedisClient>, OnError)>,
@@ -71,9 +70,6 @@ impl ThreadOwnership {
     }
 
     /// Claims a thread for the run of a caller.
-    ///
-    /// # Errors
-    /// The thread belongs to another caller, its owner cannot be checked, or its id is not valid Unicode.
     pub(crate) async fn claim(
         &self,
         route: &RouteMatch,
@@ -100,8 +96,8 @@ impl ThreadOwnership {
         if mine { Ok(()) } else { Err(reject_claim(route, who)) }
     }
 
-    /// Lets a caller read the run of a thread unless the thread belongs to another caller. The rejection is the same as for
-    /// a run, not "not found": starting a run reveals as much, and a caller with the wrong credential learns what is wrong.
+    /// Refuses a read of a run in another caller's thread. The rejection is the same as for a run, not "not found":
+    /// starting a run reveals as much, and it shows a caller with the wrong credential what is wrong.
     pub(crate) fn check_read(
         &self,
         route: &RouteMatch,
@@ -142,7 +138,6 @@ impl ThreadOwnership {
     }
 }
 
-/// The result of a claim in Redis.
 enum ClaimAnswer {
     Owned,
     OwnedByOther,
@@ -201,7 +196,6 @@ impl ThreadOwners {
         mine
     }
 
-    /// Replaces the remembered owner.
     fn set_owner(&self, thread: Sha256Digest, owner: Sha256Digest) {
         insert_claim(&mut self.0.lock(), thread, owner);
     }

@@ -19,7 +19,6 @@ use http::{HeaderMap, HeaderValue, Version};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The configured part of the fields.
 pub(crate) struct UpstreamFields {
     /// each list of API keys with its field
     api_key_fields: Vec<(String, HeaderName)>,
@@ -34,10 +33,6 @@ struct SecretFile {
 }
 
 impl UpstreamFields {
-    /// Reads the configured files.
-    ///
-    /// # Errors
-    /// Names the first file that cannot be used.
     pub(crate) fn new(config: &Config) -> Result<Self, WatchError> {
         let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
         let mut files: Vec<SecretFile> = Vec::new();
@@ -75,7 +70,6 @@ impl UpstreamFields {
     }
 }
 
-/// Builds the field value from the content of a file.
 fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, ContentError> {
     let content = content.trim_ascii_end();
     if content.is_empty() {
@@ -88,7 +82,6 @@ fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, ContentErro
 }
 
 impl UpstreamFields {
-    /// Returns the fields that the agent gets in addition to those of every request.
     pub(super) fn for_request(&self, head: &Parts, matched: &RouteMatch, addresses: &ClientAddrResolver) -> HeaderMap {
         let access = &matched.access;
         let mut fields = HeaderMap::new();
@@ -120,7 +113,6 @@ impl UpstreamFields {
     }
 }
 
-/// Adds `X-Forwarded-*` and `Via`.
 fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -167,7 +159,6 @@ pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     options.any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))
 }
 
-/// Adds the caller's identity.
 fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     let scopes: Vec<_> = identity.scopes.iter().map(|scope| percent_encode(scope)).collect();
     let said = [
@@ -184,8 +175,8 @@ fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     }
 }
 
-/// Percent-encodes all bytes but visible ASCII, and `%` itself, so that decoding returns exactly the text, and no name can
-/// look like two values or two lines.
+/// Percent-encodes all bytes but visible ASCII, and `%`, so that decoding restores the text, and no name looks like two
+/// values or two lines.
 fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {

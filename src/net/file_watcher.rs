@@ -13,13 +13,12 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time for which a changed file has to stay unchanged before it is used, so that a half-written one is not.
+/// Time for which a changed file must stay unchanged, so that a half-written one is not used.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// A parser's error: completes a sentence whose subject is the file, and quotes nothing of it.
+/// A parser's error: completes a sentence whose subject is the file, and does not quote its content.
 pub(crate) type ContentError = Box<dyn Error + Send + Sync>;
 
-/// Parses the contents of the files.
 type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, ContentError> + Send + Sync>;
 
 /// The parsed value of one or more files that belong together, kept up to date by [`Watched::watch`].
@@ -38,7 +37,6 @@ pub(crate) struct Watched<T> {
 /// The digest of each file, or the error of the first that cannot be read.
 type FileDigests = Result<Vec<Sha256Digest>, String>;
 
-/// The cause why watched files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     #[error("{}: {error}", path.display())]
@@ -61,7 +59,6 @@ impl WatchError {
 }
 
 impl<T> Watched<T> {
-    /// Reads and parses a file.
     pub(crate) fn open<E: Into<ContentError>>(
         path: &Path,
         parse: impl Fn(&[u8]) -> Result<T, E> + Send + Sync + 'static,

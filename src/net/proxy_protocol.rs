@@ -13,14 +13,12 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// The longest header of version 2 that is read, including the vectors after the addresses. A sender keeps it within the
-/// smallest TCP segment, so that it arrives as a whole (§2).
+/// Limit of a header of version 2, with the vectors after the addresses. Senders keep it within the smallest TCP segment
+/// (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
-/// Bytes of version 2 up to the addresses.
 const V2_FIXED_LENGTH: usize = 16;
 
-/// The client that a proxy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
     /// the proxy itself, such as its health check, or a client whose address it does not send
@@ -29,9 +27,6 @@ pub(crate) enum ProxySource {
 }
 
 /// Reads the header at the beginning of `stream`.
-///
-/// # Errors
-/// `InvalidData` for a missing or malformed header, `UnexpectedEof` if the stream ends inside it, or the stream's error.
 pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];

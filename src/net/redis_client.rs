@@ -29,14 +29,13 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 /// Probes find a lost Redis before a request does, and keep middleboxes from closing an idle connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which every query has to time out before the connection counts as lost; a single late response does not.
+/// Time for which every query has to time out before the connection counts as lost.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// Does what the queries do: run a script that writes. A Redis that is full, is a replica or denies this user scripts
-/// would still answer a PING.
+/// Writes like the queries do: a Redis that is full or a replica, or that denies this user scripts, would still answer a
+/// PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
-/// The settings of a Redis connection.
 #[derive(Clone)]
 pub(crate) struct RedisSettings {
     /// without the password
@@ -89,8 +88,8 @@ impl RedisClient {
         Ok(RedisClient::with_client(client, settings))
     }
 
-    /// Creates a client of the same Redis with its own connection and deadline, so that large responses do not delay small
-    /// ones. It needs its own [`RedisClient::keep_connected`].
+    /// Creates a client of the same Redis with its own connection, so that large responses do not delay small ones. It
+    /// needs its own [`RedisClient::keep_connected`].
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
     }
@@ -105,7 +104,6 @@ impl RedisClient {
         }
     }
 
-    /// Waits until there is a connection.
     pub(crate) async fn wait_until_connected(&self) {
         // Fails only if the sender is gone, and `self` holds it.
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
@@ -121,7 +119,6 @@ impl RedisClient {
         (good, format!("redis {} {state}", self.settings.display_url))
     }
 
-    /// Subscribes to a channel over a new connection.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<PubSub, RedisQueryFailed> {
         let subscribe = async {
             let mut connection = self.client.get_async_pubsub().await?;

@@ -12,13 +12,12 @@ use tracing_subscriber::filter::LevelFilter;
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// pingora logs every dropped connection and every attempt of a handover as an error; internal events cover what matters.
-/// Under load its connection pool logs at level error that a pooled connection is still being checked; it opens a new one.
+/// Hides errors of pingora for dropped connections, attempts of a handover and pooled connections that are still checked;
+/// internal events cover what matters.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
                               pingora_load_balancing=off";
 
-/// Lines that may wait for a slow reader of stderr. Further ones are dropped: an unread log or a full disk must not delay
-/// runs.
+/// Lines that may wait for a slow reader of stderr. Further ones are dropped, so that an unread log does not delay runs.
 const MAX_BUFFERED_LINES: usize = 8192;
 
 /// Writes out the waiting lines on drop, for at most a second.
@@ -71,7 +70,6 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
 
-/// Reads and replaces the filter in use.
 struct LogFilterHandle {
     get: Box<dyn Fn() -> String + Send + Sync>,
     set: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
@@ -85,17 +83,12 @@ pub(crate) fn level() -> String {
 }
 
 /// Replaces the filter.
-///
-/// # Errors
-/// Describes the mistake in the filter.
 pub(crate) fn set_level(text: &str) -> Result<(), String> {
     let text = text.trim();
     let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
     FILTER_HANDLE.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
 }
 
-/// # Errors
-/// Describes the mistake.
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     // EnvFilter parses any other word as a target, which silences everything else, and an empty text as a level.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();

@@ -41,7 +41,6 @@ pub(crate) type IssuerMetrics = Leased<table::IssuerSeries>;
 
 pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
-/// The handles of one upstream of one route.
 pub(crate) struct UpstreamMetrics {
     pub(crate) on_route: Leased<RouteUpstreamSeries>,
     /// shared by every route that has this upstream
@@ -121,7 +120,6 @@ impl Metrics {
         Arc::new(RouteMetrics::new(series, requests, &self.process.translate, client, agent))
     }
 
-    /// Returns the handles of requests that match no route.
     pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
         &self.unrouted
     }
@@ -182,7 +180,6 @@ impl Metrics {
         self.process.last_reload_ok.set(1);
     }
 
-    /// Returns the text exposition format.
     pub(crate) fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
     }

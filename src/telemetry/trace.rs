@@ -67,8 +67,7 @@ pub(crate) struct UpstreamSpan {
     recording: SpanRecording,
 }
 
-/// The span in a request's extensions, from which the run that the request starts takes it. If no run takes it, it ends with
-/// the response.
+/// The span in a request's extensions. A run takes it; without a run it ends with the response.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,
@@ -76,13 +75,11 @@ pub(crate) struct TraceExtension {
 }
 
 impl TraceProvider {
-    /// Reads the collector from the environment (`OTEL_EXPORTER_OTLP_ENDPOINT` and related variables). Without one, spans are
-    /// not recorded.
+    /// Reads the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without one, spans are not recorded.
     pub(crate) fn from_environment(metrics: &Metrics) -> Result<TraceProvider, TraceSetupError> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
-    /// Starts the span of a request.
     pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
         let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
         if let Some(recorder) = &self.0 {
@@ -130,7 +127,6 @@ impl RequestSpan {
 }
 
 impl UpstreamSpanBuilder {
-    /// Starts the span of a request to an agent.
     pub(crate) fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
             Some(recorder) => {

@@ -49,7 +49,6 @@ pub(crate) struct TraceContext {
 #[derive(Clone, Debug)]
 pub(crate) struct TraceParent {
     pub(super) context: TraceContext,
-    /// passed on to the agent
     pub(super) tracestate: Option<HeaderValue>,
 }
 
@@ -111,7 +110,6 @@ impl TraceContext {
         })
     }
 
-    /// Starts a new trace.
     pub(super) fn root() -> TraceContext {
         // Sampled, although the flag of an undecided trace "should be set to 0 as the default option": most agents do not
         // record an unsampled trace, so an agent would lose its traces once a gateway is added. And the gateway's log does
@@ -119,7 +117,6 @@ impl TraceContext {
         TraceContext { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED_FLAG }
     }
 
-    /// Creates another span of the same trace.
     pub(super) fn child(&self) -> TraceContext {
         TraceContext { span_id: SpanId::random(), ..*self }
     }

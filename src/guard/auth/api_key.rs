@@ -19,7 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The longest accepted key, in bytes. Keys of `diglot token` have 47.
 const MAX_KEY_BYTES: usize = 512;
 
-/// All configured lists of API keys.
 #[derive(Debug)]
 pub(crate) struct ApiKeys {
     sources: Vec<ApiKeySource>,
@@ -34,7 +33,6 @@ struct ApiKeySource {
 
 #[derive(Debug)]
 enum ApiKeyList {
-    /// only from the configuration
     Fixed(ApiKeyIndex),
     /// from a file, together with those of the configuration
     Watched(Watched<ApiKeyIndex>),
@@ -42,9 +40,6 @@ enum ApiKeyList {
 
 impl ApiKeys {
     /// Reads the files now.
-    ///
-    /// # Errors
-    /// Names a file that cannot be used.
     pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, PolicyError> {
         let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
@@ -63,12 +58,10 @@ impl ApiKeys {
         Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, PolicyError>>()? })
     }
 
-    /// Returns the field for keys of a list.
     pub(crate) fn header(&self, source: &str) -> Option<&HeaderName> {
         Some(&self.source(source)?.header)
     }
 
-    /// Looks a key up in one list.
     pub(crate) fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
         // Bounds the work for unauthenticated clients.
         if presented.len() > MAX_KEY_BYTES {

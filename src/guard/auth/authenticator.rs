@@ -29,7 +29,6 @@ pub(crate) struct Authenticator {
     routes: Vec<(String, Vec<String>)>,
 }
 
-/// A line of the readiness report.
 pub(crate) struct ReadinessCheck {
     pub(crate) good: bool,
     pub(crate) text: String,
@@ -40,9 +39,6 @@ type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
     /// Reads files now and fetches nothing. Issuers from `before` whose settings did not change keep their keys.
-    ///
-    /// # Errors
-    /// Names a file that cannot be read or used.
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -69,7 +65,6 @@ impl Authenticator {
         })
     }
 
-    /// Returns the tasks that keep keys up to date.
     pub(crate) fn background_tasks(&self) -> Vec<BackgroundTask> {
         let issuers = self
             .issuers
@@ -107,12 +102,10 @@ impl Authenticator {
         routes.map(|(route, _)| route.as_str()).collect()
     }
 
-    /// Returns the issuers that a route accepts.
     pub(super) fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
         self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
     }
 
-    /// Authenticates the caller of a route.
     pub(super) async fn authenticate(
         &self,
         matched: &RouteMatch,

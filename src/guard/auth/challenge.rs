@@ -59,7 +59,6 @@ impl Authenticator {
         bearer.into_iter().chain(keys.map(|field| format!(r#"ApiKey realm="diglot", header="{field}""#)))
     }
 
-    /// Lists the credentials that the route accepts.
     fn accepted_credentials(&self, matched: &RouteMatch) -> String {
         let fields = self.key_fields(matched);
         let key_fields = fields.iter().filter(|field| **field != header::AUTHORIZATION);
@@ -70,7 +69,7 @@ impl Authenticator {
         tokens.into_iter().chain(bearer_keys).chain(keys).collect::<Vec<_>>().join(" or ")
     }
 
-    /// Returns the way out for callers of the route; `None` if the row of the table has it.
+    /// Returns `None` if the hint of the table fits.
     fn hint_for(&self, matched: &RouteMatch, reason: AuthReason) -> Option<String> {
         let has_keys = !self.key_fields(matched).is_empty();
         match (reason, self.accepts_tokens(matched)) {
@@ -109,10 +108,9 @@ impl Authenticator {
     }
 }
 
-/// Returns the error code of RFC 6750, section 3.1: `invalid_request` is a request that "uses more than one method for including an
-/// access token, or is otherwise malformed", `invalid_token` a token that is "expired, revoked, malformed, or invalid for
-/// other reasons". The section answers the former with 400. Here it is 401 as well: a caller with two credentials, or
-/// one that is not a bearer token, is not authenticated, and the challenge of a 401 shows how to be.
+/// Returns the error code of RFC 6750, section 3.1: `invalid_request` for a request that "uses more than one method for
+/// including an access token, or is otherwise malformed", else `invalid_token`. The section answers the former with 400.
+/// Here it is 401 as well, since the challenge of a 401 shows how to authenticate.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".

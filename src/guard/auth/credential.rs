@@ -15,9 +15,6 @@ pub(super) enum Credential<'r> {
 
 impl<'r> Credential<'r> {
     /// Returns the credential of a request; API keys may be in `fields`.
-    ///
-    /// # Errors
-    /// There is more than one credential, or it is malformed.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let mut found = Credential::None;
         let mut seen = 0;

@@ -40,7 +40,6 @@ impl DocumentUrl {
     }
 }
 
-/// A document, and how long its issuer allows it to be kept.
 pub(super) struct FetchedDocument {
     pub(super) body: Bytes,
     pub(super) max_age: Option<Duration>,

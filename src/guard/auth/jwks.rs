@@ -28,11 +28,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Bounds on the time between fetches. The lower one applies if the issuer sends no `max-age`, so that revoked keys are
-/// dropped soon.
+/// Bounds on the time between fetches. The lower one applies without `max-age`, so that revoked keys are dropped soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
-/// Shortest time between fetches that unknown keys cause.
+/// Shortest time between fetches for unknown keys.
 const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -53,7 +52,6 @@ enum IssuerKeySource {
     Remote(Box<RemoteJwks>),
 }
 
-/// Keys that are fetched over HTTP.
 struct RemoteJwks {
     name: Arc<str>,
     settings: Settings,
@@ -90,13 +88,10 @@ enum JwksFetchError {
 #[derive(Clone, Debug)]
 struct FetchState {
     fetching: bool,
-    /// number of finished fetches
     completed: u64,
     /// earliest time at which an unknown key causes a fetch
     refetch_after: Instant,
-    /// time of the next regular fetch
     next_fetch: Instant,
-    /// cause of the last failure
     failure: Option<String>,
 }
 
@@ -112,7 +107,6 @@ impl FetchState {
     }
 }
 
-/// Returns the time until the next fetch of keys with this `max-age`.
 fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
@@ -129,9 +123,6 @@ pub(super) struct IssuerHealth {
 
 impl TokenIssuer {
     /// Reads files now and fetches nothing.
-    ///
-    /// # Errors
-    /// Names a file or URL that cannot be used.
     pub(crate) fn new(
         settings: &Settings,
         fetcher: &DocumentFetcher,
@@ -165,7 +156,6 @@ impl TokenIssuer {
         }
     }
 
-    /// Verifies a token of this issuer; returns the caller.
     pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.check_header(&self.settings)?;
         match (&self.source, self.check_signature(&token)) {
@@ -192,7 +182,6 @@ impl TokenIssuer {
         }
     }
 
-    /// Returns the number of keys and the last failure.
     pub(crate) fn health(&self) -> IssuerHealth {
         let failure = match &self.source {
             IssuerKeySource::Remote(remote) => remote.state.borrow().failure.clone(),
@@ -217,7 +206,6 @@ const PEM_HINT: &str = "put public keys or certificates in PEM there, each for o
 
 const SECRET_HINT: &str = "put a longer secret there, such as one of `openssl rand -base64 48`";
 
-/// A configured file of keys.
 #[derive(Clone, Copy)]
 struct KeyFile<'c> {
     setting: &'static str,
@@ -227,7 +215,6 @@ struct KeyFile<'c> {
 }
 
 impl<'c> KeyFile<'c> {
-    /// Returns `None` for keys that are not in a file.
     fn of(keys: &'c IssuerKeysConfig) -> Option<KeyFile<'c>> {
         Some(match keys {
             IssuerKeysConfig::JwksFile(path) => {
@@ -379,7 +366,6 @@ impl RemoteJwks {
         Ok((KeySet::from_jwks(&document.body, &self.settings.algorithms)?, fresh_for(document.max_age)))
     }
 
-    /// Finds the URL of the keys in the issuer's discovery document.
     async fn discover_jwks_url(&self) -> Result<DocumentUrl, JwksFetchError> {
         let issuer = &self.settings.issuer;
         // OpenID Connect Discovery 1.0, section 4.1: "any terminating / MUST be removed before appending".

@@ -27,7 +27,7 @@ const MAX_TOKEN_BYTES: usize = 8 << 10;
 /// The longest name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
-/// The end of the year 9999, in seconds since the epoch. Larger numbers are not meant as seconds.
+/// The end of the year 9999; larger numbers are not seconds since the epoch.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
 /// A parsed token. Its content must not be trusted before the signature is verified.
@@ -37,7 +37,7 @@ pub(super) struct UnverifiedToken<'t> {
     pub(crate) signature: Vec<u8>,
     /// as the header claims
     pub(crate) algorithm: Algorithm,
-    /// as the header claims; only compared, never opened or fetched
+    /// only compared, never fetched
     pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
@@ -49,9 +49,8 @@ pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Parses a token. Its header may name one of the issuer's keys (`kid`, `x5t`, `x5t#S256`). A header with a key or the
-    /// URL of one (`jwk`, `jku`, `x5c`, `x5u`) is refused even if the signature is right: access tokens never need that,
-    /// and attackers use it. Nothing is fetched.
+    /// Parses a token. Its header may name one of the issuer's keys. A header with a key or a URL of one (`jwk`, `jku`,
+    /// `x5c`, `x5u`) is refused even if the signature is valid: access tokens never need it, and attackers use it.
     pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
@@ -94,7 +93,6 @@ impl<'t> UnverifiedToken<'t> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
     }
 
-    /// Checks that the algorithm and type are the issuer's, before any key is used.
     pub(crate) fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
@@ -140,7 +138,6 @@ impl<'t> UnverifiedToken<'t> {
     }
 }
 
-/// The claims of a verified token.
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
@@ -210,7 +207,7 @@ fn as_strings(value: &Value) -> Option<Vec<&str>> {
 }
 
 /// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks, whitespace,
-/// or other additional characters". Bits that are left over have to be zero as well, or one token has several spellings.
+/// or other additional characters". Unused bits must be zero, so that a token has one spelling only.
 fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }

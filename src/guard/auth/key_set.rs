@@ -23,10 +23,10 @@ use std::fmt;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
-/// Most keys in a set. The largest providers publish about ten.
+/// Limit of keys in a set; the largest providers publish about ten.
 const MAX_KEYS: usize = 100;
 
-/// Most keys that are tried for a token without a key id.
+/// Limit of keys that are tried for a token without a key id.
 const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
@@ -35,7 +35,7 @@ const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 /// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Messages tried with a point; the test covers all points that they have to detect.
+/// Messages that [`check_order`] tries with a point.
 const ORDER_PROBES: u8 = 32;
 
 /// Completes a sentence whose subject is the file or the document.
@@ -69,7 +69,6 @@ pub(super) struct KeySet {
     pub(crate) ignored: Option<String>,
 }
 
-/// A key and the algorithms that it may be used with.
 struct VerifyingKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
@@ -85,9 +84,6 @@ impl fmt::Debug for KeySet {
 
 impl KeySet {
     /// Reads the keys of a JWKS for signatures with one of `allowed`, and ignores the others.
-    ///
-    /// # Errors
-    /// No key can be used.
     pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
         let document: Value = serde_json::from_slice(text).map_err(|_| KeySetError::NotJson)?;
@@ -223,7 +219,6 @@ impl VerifyingKey {
         VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
     }
 
-    /// Reads a usable key and its algorithms.
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let key = DecodingKey::from_jwk(jwk);
@@ -259,7 +254,6 @@ impl VerifyingKey {
     }
 }
 
-/// Describes a key that the library does not support.
 fn unknown_reason(kind: Option<&Value>) -> &'static str {
     match kind.and_then(Value::as_str) {
         Some("RSA" | "EC" | "OKP" | "oct") => {
@@ -297,7 +291,7 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
 }
 
 /// Refuses points of small order, for which signatures can be forged: the neutral element with zero is valid for every
-/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice as a test.
+/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

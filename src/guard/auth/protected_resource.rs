@@ -4,10 +4,8 @@ use crate::config::RouteConfig;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// The well-known path of RFC 9728, section 3.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The gateway as a protected resource (RFC 9728).
 pub(super) struct ProtectedResource {
     /// `https://gateway.example`, of `https://gateway.example/base`
     origin: String,

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 /// The constant part of a limit's fields, formatted once.
 pub(crate) struct LimitDescriptor {
-    /// the configured name
     pub(crate) name: Arc<str>,
     /// `"name"`
     item: String,
@@ -48,7 +47,6 @@ fn quote_string(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// The state of one limit for a request.
 #[derive(Clone)]
 pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
@@ -61,7 +59,6 @@ pub(crate) struct LimitStatus {
 /// The states of all limits checked so far; an extension of the request.
 #[derive(Clone, Default)]
 pub(crate) struct RateLimitHeaders {
-    /// in the order of the checks
     pub(crate) statuses: Vec<LimitStatus>,
     /// true if `X-RateLimit-*` are configured
     pub(crate) x_ratelimit: bool,
@@ -73,7 +70,6 @@ impl RateLimitHeaders {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
 
-    /// Adds the fields to a rejection.
     pub(crate) fn add_to(&self, mut rejection: Rejection) -> Rejection {
         rejection.headers.extend(self.to_fields());
         rejection

@@ -13,7 +13,6 @@ use serde_json::Value;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-/// Bytes of the digest in a Redis key.
 const REDIS_KEY_BYTES: usize = 16;
 
 /// The key of a request under one limit: a list of parts, each behind its length, so that different lists have different

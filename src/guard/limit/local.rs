@@ -39,7 +39,6 @@ pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     start: C::Instant,
 }
 
-/// A counted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalCount<I> {
     /// requests that may still come at once
@@ -54,7 +53,6 @@ pub(crate) fn interval(quota: RateLimitQuota) -> Duration {
 }
 
 impl LocalLimiter {
-    /// Counts by the monotonic clock.
     pub(crate) fn new(quota: RateLimitQuota) -> LocalLimiter {
         LocalLimiter::with_clock(quota, DefaultClock::default())
     }
@@ -106,7 +104,6 @@ impl<C: Clock> LocalLimiter<C> {
         let _ = self.store.measure_and_replace(&key, later);
     }
 
-    /// Evicts keys with a full quota, and frees their memory.
     pub(crate) fn evict_idle(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();

@@ -11,7 +11,6 @@ pub(crate) struct RemoteLimiter {
     script: Script,
 }
 
-/// A quota that a request is counted against.
 pub(crate) struct RemoteCheck {
     /// the key without the common prefix
     pub(crate) name: String,
@@ -27,9 +26,6 @@ impl RemoteLimiter {
     }
 
     /// Counts a request against all of these quotas, or against none if one refuses it: atomically, in one round trip.
-    ///
-    /// # Errors
-    /// No response came in time; the request may have been counted nevertheless.
     pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {

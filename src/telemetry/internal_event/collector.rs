@@ -8,7 +8,6 @@ log_events! {
         (cause = sanitize(&cause)) "the trace collector does not accept spans; they are dropped";
 }
 
-/// The collector accepts spans again.
 pub(crate) struct CollectorRecovered;
 
 impl CollectorRecovered {

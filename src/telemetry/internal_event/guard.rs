@@ -29,15 +29,12 @@ pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
 log_events! {
     /// Keys of an issuer were fetched: the first ones, or those after a failure.
     info IssuerKeysFetched<'a> {
-        /// name in the configuration
         issuer: &'a str,
-        /// number of keys
         keys: usize,
     } (issuer, keys) "keys of the issuer fetched";
 
     /// Keys of an issuer cannot be fetched. Logged once, until a fetch succeeds.
     warn IssuerKeysFetchFailed<'a> {
-        /// name in the configuration
         issuer: &'a str,
         cause: &'a str,
         /// earlier keys are still in use
@@ -46,9 +43,7 @@ log_events! {
 
     /// Some keys of an issuer cannot be used. Logged once for each such set of keys.
     warn IssuerKeysIgnored<'a> {
-        /// name in the configuration
         issuer: &'a str,
-        /// the keys, with the reason
         ignored: &'a str,
     } (issuer, ignored = sanitize(ignored)) "keys of the issuer ignored";
 }

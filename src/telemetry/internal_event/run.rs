@@ -32,7 +32,6 @@ impl<'a> RunInfo<'a> {
     }
 }
 
-/// A request was refused before its stream began.
 pub(crate) struct RequestRejected<'a> {
     /// empty where no route matched
     pub(crate) route: &'a str,
@@ -100,7 +99,6 @@ pub(crate) struct RunEnded<'a> {
     pub(crate) rejection: Option<&'a Rejection>,
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
-    /// from the request to the end
     pub(crate) duration: Duration,
     /// read from the agent, and written to the client
     pub(crate) bytes: (u64, u64),
@@ -196,10 +194,8 @@ macro_rules! run_events {
 run_events! {
     /// The dialect of a peer was detected, on a route that leaves it open.
     info DialectDetected {
-        /// client or agent
         side: &'static str,
         dialect: &'static str,
-        /// the rule that matched
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
@@ -217,9 +213,8 @@ run_events! {
         after_number: Option<u64>,
     } (token, behind = after_number) "run joined";
 
-    /// The caller of a run stops it. `run` has the id of the request that stops it.
+    /// The caller of a run stops it. `run` has the id of that request.
     info RunStopRequested {
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (token) "run stopped";
 
@@ -231,9 +226,7 @@ log_events! {
     /// A run of another replica is read here from now on.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that runs it
         owner: &'a str,
         /// number of the last event that the recap covers
         recap_until: u64,
@@ -248,9 +241,7 @@ log_events! {
     /// The process that ran a run is gone; the run's readers get RUN_ERROR.
     warn RemoteRunLost<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that ran it
         owner: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),
@@ -260,10 +251,9 @@ log_events! {
         code = RejectionKind::RunLost.code()
     ) "run lost with its replica";
 
-    /// Other replicas cannot follow a run of this one any more: they consider it lost, or another run has its place.
+    /// Other replicas cannot follow a run of this one any more.
     warn RunReplicationStopped<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),

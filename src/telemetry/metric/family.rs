@@ -31,10 +31,8 @@ struct FamilyInner<M> {
 
 /// A family of any type of cell, whose series can be removed.
 pub(super) trait ForgetSeries: Send + Sync {
-    /// Returns the name of the first label of the row.
     fn first_label(&self) -> Option<&'static str>;
 
-    /// Removes every series whose first label has this value.
     fn forget(&self, value: &str);
 }
 
@@ -45,8 +43,6 @@ impl<M> Clone for Family<M> {
 }
 
 impl<M: MetricCell> Family<M> {
-    /// # Errors
-    /// Returns an error if another metric has its name or Prometheus does not allow the name; a test checks both.
     pub(super) fn register(metric: MetricSpec, registry: &Registry) -> prometheus::Result<Self> {
         let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
         let mut order: Vec<_> = (0..names.len()).collect();

@@ -13,8 +13,6 @@ pub(super) struct Registrar {
 }
 
 impl Registrar {
-    /// # Errors
-    /// Returns an error if another row has the same name; a test checks that none has.
     pub(super) fn register<M: MetricCell>(&mut self, metric: MetricSpec) -> Result<Family<M>> {
         let family = Family::register(metric, &self.registry)?;
         self.families.push(Box::new(family.clone()));
@@ -30,7 +28,6 @@ impl Registrar {
     }
 }
 
-/// Builds the specification of one row.
 macro_rules! metric_spec {
     ($handle:ty, $name:literal, [$($leading:ident),*] [$($label:ident),*] [$($buckets:ident)?], $help:literal) => {
         MetricSpec {
@@ -65,14 +62,12 @@ macro_rules! metric_groups {
                     })
                 }
 
-                /// Resolves the handles for these values of the leading labels.
                 pub(super) fn resolve(&self, values: &[&str]) -> $series {
                     $series { $($row: <$handle>::resolve(&self.$row, values)),+ }
                 }
             }
         )+
 
-        /// Every metric of the gateway's own.
         const GATEWAY_METRICS: &[MetricSpec] =
             &[$($(metric_spec!($handle, $name, $leading $labels [$($buckets)?], $help)),+),+];
     };

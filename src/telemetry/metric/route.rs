@@ -10,8 +10,7 @@ use crate::translate::{EventRepair, TranslationReport};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Reasons to reject a credential whose series exist from the start, because alerts may query them. Those of missing
-/// permissions are created when they are first counted.
+/// Reasons to reject a credential whose series exist from the start, because alerts query them.
 const PREREGISTERED_REFUSALS: [(AuthMethod, &[AuthReason]); 3] = {
     use AuthReason::{
         Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
@@ -58,7 +57,6 @@ struct TranslationTimes {
     pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
 }
 
-/// Counters of requests with one kind of credential.
 struct AuthCounters {
     accepted: Counter,
     refused: Lazy<AuthReason, Counter>,
@@ -109,7 +107,6 @@ impl AuthCounters {
     }
 }
 
-/// Totals of a run, for its log line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunTotals {
     /// events of the agent

@@ -35,7 +35,6 @@ impl<L: Label, M> Each<L, M> {
         self.at(label.index())
     }
 
-    /// Returns the series of the value at this index of the list.
     pub(super) fn at(&self, index: usize) -> &M {
         &self.0[index]
     }
@@ -64,7 +63,7 @@ impl<M: MetricCell> Scoped<M> {
         self.family.with_label_values(&all)
     }
 
-    /// Returns the series of a list of values of the last label, after these values of the labels before it.
+    /// Returns the series of each value of the last label, behind these values of the labels before it.
     pub(super) fn lazy<N: LabelList>(&self, values: &[&str], label_list: N) -> LazySeries<N, M> {
         let own = values.iter().map(|&value| value.into());
         let leading_values = self.leading_values.iter().cloned().chain(own).collect();
@@ -72,7 +71,6 @@ impl<M: MetricCell> Scoped<M> {
         LazySeries { metric, label_list, cells: OnceLock::new() }
     }
 
-    /// Removes every series of the metric.
     pub(super) fn clear(&self) {
         self.family.clear();
     }
@@ -86,12 +84,10 @@ impl<M: MetricCell> Handle for Scoped<M> {
     }
 }
 
-/// A closed list of the values of a label.
 pub(crate) trait LabelList: Send + Sync {
     fn values(&self) -> Vec<&'static str>;
 }
 
-/// The values of an enum of labels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnumLabels<L>(PhantomData<L>);
 
@@ -107,15 +103,14 @@ impl LabelList for &'static Dialect {
     }
 }
 
-/// Series that differ in their last label only, each made when it is first counted with: there may be hundreds of them, of
-/// which a process uses a dozen.
+/// Series that differ in their last label only, each created when it is first counted: a process uses a dozen of hundreds.
 pub(crate) struct LazySeries<N, M> {
     metric: Scoped<M>,
     label_list: N,
     cells: OnceLock<Box<[OnceLock<M>]>>,
 }
 
-/// [`Each`] value of a closed label, made when it is first counted with.
+/// Like [`Each`], created when first counted.
 pub(crate) type Lazy<L, M> = LazySeries<EnumLabels<L>, M>;
 
 impl<N: LabelList, M: MetricCell> LazySeries<N, M> {

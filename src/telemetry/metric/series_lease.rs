@@ -25,7 +25,6 @@ pub(crate) struct SeriesLease {
 }
 
 impl SeriesLeases {
-    /// Creates the leases of the first label of `families`.
     pub(super) fn new(families: Vec<Box<dyn ForgetSeries>>) -> Arc<Self> {
         Arc::new(SeriesLeases { families, counts: Mutex::default() })
     }

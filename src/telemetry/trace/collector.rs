@@ -27,7 +27,6 @@ const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 /// Default for one batch, by the exporter's specification.
 const TIMEOUT_MILLIS: u64 = 10_000;
 
-/// Reads a variable of the environment.
 type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
 
 /// Starts spans and sends them to the collector.
@@ -140,7 +139,6 @@ fn first_set(variable: Variables<'_>, names: &[&'static str]) -> Option<(&'stati
     names.iter().filter_map(trimmed).find(|(_, text)| !text.is_empty())
 }
 
-/// Reads a number that is at least `least`.
 fn read_number(
     variable: Variables<'_>,
     names: &[&'static str],

@@ -100,7 +100,6 @@ impl SpanRecording {
         self.0.is_some()
     }
 
-    /// Records the end of a run: its events, attributes and outcome.
     pub(super) fn finish_run(&mut self, ended: &RunEnded<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let now = SystemTime::now();
@@ -181,7 +180,6 @@ impl SpanRecording {
         self.finish_with_error(rejection.kind.code(), true);
     }
 
-    /// Ends the span as cancelled.
     pub(super) fn abandon(&mut self) {
         self.finish_with_error("cancelled", false);
     }
