@@ -3,9 +3,9 @@
 use super::carry;
 use super::event_parts::IncomingEvent;
 use super::event_parts::OutgoingEvent;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use crate::codec::json;
+use crate::event::EventRepair;
 use crate::event::schema::is_pointer;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};
 use std::borrow::Cow;

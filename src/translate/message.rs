@@ -2,13 +2,13 @@
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{aliases, block_storage, carry, content_parts, nested_values};
 use crate::codec::json;
 use crate::dialect::{
     CarryLocation, ContentParts, Dialect, EventShape, MemberCase, PeerDialect, PeerVersion, TextFormat,
 };
+use crate::event::EventRepair;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, get, remove, set};

@@ -7,7 +7,6 @@ use super::carry::{self, CarriedMembers};
 use super::collaboration::CollaborationState;
 use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
-use super::event_repair::{EventLoss, EventRepair};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
 use super::reasoning::{self, ReasoningIds};
@@ -17,6 +16,7 @@ use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::event::{EventLoss, EventRepair};
 
 /// End marker of some producers; it is not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";

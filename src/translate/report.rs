@@ -1,9 +1,9 @@
 //! Repairs and losses of a translation, each with a name from a closed list, and the first rule that the agent broke.
 
-use super::event_repair::{EventLoss, EventRepair};
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::DetectionRule;
 use crate::event::Event;
+use crate::event::{EventLoss, EventRepair};
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
-use super::event_repair::EventLoss;
 use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
 use super::report::TranslationReport;
@@ -14,6 +13,7 @@ use super::{EventSink, RunIds, memory_limits};
 use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, PeerDialect};
+use crate::event::EventLoss;
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventType, Field, Json};
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 //! runs; a client that reconnects with the id of the last frame gets the frames after it. An agent that ignores that id
 //! begins anew; frames received before are then left out.
 
-use super::event_repair::EventLoss;
 use super::frame_reader::AgentFrame;
 use crate::codec::json;
+use crate::event::EventLoss;
 use crate::event::{Field, get};
 use std::borrow::Cow;
 

@@ -7,10 +7,10 @@ use super::{
 };
 use crate::codec::json;
 use crate::dialect::{EventShape, PeerDialect};
+use crate::event::EventRepair;
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
-use crate::translate::event_repair::EventRepair;
 use crate::translate::reader::EventReader;
 use crate::translate::report::TranslationReport;
 use serde_json::value::RawValue;
