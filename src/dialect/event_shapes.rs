@@ -1,14 +1,11 @@
 //! Reading and writing of shapes that map one event to one event but write members differently.
 
-use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
 use std::borrow::Cow;
-
-/// Under `extra["ag-ui"]`: members that the chunk lacked.
-pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
@@ -126,16 +123,6 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
 /// Returns the id of a tool result's message that the agent did not name: always the same for the same call.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
-}
-
-/// Removes the members that expanding added to a chunk.
-pub(crate) fn restore_absent(event: &mut Event<'_>) {
-    let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
-    for name in json::parse_elements(&list).unwrap_or_default() {
-        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
-            event.remove(field);
-        }
-    }
 }
 
 /// Note, on a start and on the arguments after it: they were one event.

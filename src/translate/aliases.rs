@@ -10,10 +10,9 @@ use super::event_parts::OutgoingEvent;
 use super::report::TranslationReport;
 use crate::codec::json;
 use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit, ValueAlias};
-use crate::event::EventLoss;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
-use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Notes: words other than the dialect's own for the value, the timestamp as received, and members that were null.

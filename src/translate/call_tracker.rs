@@ -6,9 +6,8 @@ use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
-use crate::event::EventRepair;
 use crate::event::input::MessageMembers;
-use crate::event::{Event, EventType, Field, Json, JsonType, Members, get};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 

@@ -7,10 +7,9 @@
 use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
 use crate::codec::json;
-use crate::event::EventRepair;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// `source` of the RAW event that wraps an event beyond repair.
 const INVALID_SOURCE: &str = "diglot.invalid";

@@ -7,8 +7,7 @@ use super::carry::GATEWAY_KEY;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
-use crate::event::{EventLoss, EventRepair};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, get};
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {

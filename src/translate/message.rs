@@ -8,10 +8,9 @@ use crate::codec::json;
 use crate::dialect::{
     CarryLocation, ContentParts, Dialect, EventShape, MemberCase, PeerDialect, PeerVersion, TextFormat,
 };
-use crate::event::EventRepair;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Under `extra["ag-ui"]`: messages directly before or after this one whose role the dialect does not have.

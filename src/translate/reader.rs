@@ -13,10 +13,9 @@ use super::reasoning::{self, ReasoningIds};
 use super::report::TranslationReport;
 use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
-use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
+use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
-use crate::event::{EventLoss, EventRepair};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
 /// End marker of some producers; it is not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";
@@ -47,7 +46,7 @@ impl EventReader {
             text_reader: BlockReader::default(),
             collaborations: CollaborationState::default(),
             reasoning_ids: ReasoningIds::default(),
-            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
+            adapter: peer.new_adapter(),
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,
@@ -171,7 +170,7 @@ impl EventReader {
                 if row.shape == EventShape::ThinkingWithoutSpan && row.kind == EventType::ReasoningMessageStart {
                     reasoning::read_reasoning_role(self.dialect, &mut parts.event, &mut parts.extensions);
                 }
-                return self.restore_canonical(kind, parts, sink);
+                return self.restore_canonical(row, kind, parts, sink);
             }
             None => {}
         }
@@ -189,8 +188,8 @@ impl EventReader {
             }
             EventShape::ThinkingWithoutSpan => return self.reasoning_ids.read_spanless(parts, self.dialect, sink),
             EventShape::Own(_) => {
-                if let Some(adapter) = &mut self.adapter {
-                    adapter.read(row, parts, &mut |event| sink.emit(event));
+                if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
+                    sink.emit(self.wrap_frame(row.wire, data));
                 }
                 return;
             }
@@ -309,22 +308,26 @@ impl EventReader {
     }
 
     /// Restores the canonical event named by `extra["ag-ui"].type`.
-    fn restore_canonical(&mut self, kind: EventType, parts: IncomingEvent<'_>, sink: &mut impl EventSink) {
+    fn restore_canonical(
+        &mut self,
+        row: &'static EventRow,
+        kind: EventType,
+        parts: IncomingEvent<'_>,
+        sink: &mut impl EventSink,
+    ) {
         if placeholder::carries_event(kind) {
             return sink.emit(placeholder::read_placeholder(kind, parts, self.dialect.name));
         }
-        let restored = parts.restored_fields.clone();
-        let mut event = self.pack_event(parts);
-        event.kind = kind;
-        if let Some(text) = event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned) {
-            event.set(Field::Delta, text);
+        let mut parts = parts;
+        if let Some(text) =
+            parts.event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned)
+        {
+            parts.event.set(Field::Delta, text);
         }
-        super::event_shapes::restore_absent(&mut event);
-        event.members.retain(|(key, _)| match key {
-            // Drops members that only the dialect's event required.
-            MemberKey::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
-            MemberKey::Other(_) => true,
-        });
+        let event = match &mut self.adapter {
+            Some(adapter) => adapter.restore(row, kind, parts, self.dialect.name),
+            None => parts.into_noted_event(kind, self.dialect.name),
+        };
         self.observe(&event);
         sink.emit(event);
     }

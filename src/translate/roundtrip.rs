@@ -12,8 +12,7 @@ use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{EventLoss, EventRepair};
-use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// Maximum number of added events skipped in search of a match.
 const LOOKAHEAD: usize = 256;

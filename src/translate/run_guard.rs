@@ -19,8 +19,7 @@ use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get};
-use crate::event::{EventLoss, EventRepair};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
 /// Ids for a thread or run that neither the request nor the agent named (offline translation only).
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];

@@ -13,9 +13,8 @@ use super::{EventSink, RunIds, memory_limits};
 use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, PeerDialect};
-use crate::event::EventLoss;
 use crate::event::run::RunEnding;
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventLoss, EventType, Field, Json};
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.

@@ -7,8 +7,7 @@
 
 use super::frame_reader::AgentFrame;
 use crate::codec::json;
-use crate::event::EventLoss;
-use crate::event::{Field, get};
+use crate::event::{EventLoss, Field, get};
 use std::borrow::Cow;
 
 /// Longest id kept for resuming; real event ids are shorter.

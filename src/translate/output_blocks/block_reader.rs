@@ -17,8 +17,10 @@ use super::{
 use crate::codec::json;
 use crate::dialect::{Dialect, block};
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove};
-use crate::event::{EventLoss, EventRepair};
+use crate::event::{
+    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id,
+    remove,
+};
 use crate::translate::event_parts::IncomingEvent;
 use crate::translate::{EventSink, carry};
 

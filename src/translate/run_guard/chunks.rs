@@ -1,10 +1,9 @@
 //! Chunks: the lanes of agents that send pieces without starts and ends.
 
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
-use crate::event::EventRepair;
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventRepair, EventType, Field, Json};
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {

@@ -7,9 +7,8 @@ use super::{
 };
 use crate::codec::json;
 use crate::dialect::{EventShape, PeerDialect};
-use crate::event::EventRepair;
 use crate::event::run::ItemAction;
-use crate::event::{Event, EventType, Field, Json, MemberKey, input, retired};
+use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
 use crate::translate::reader::EventReader;
 use crate::translate::report::TranslationReport;

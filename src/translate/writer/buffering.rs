@@ -1,7 +1,7 @@
 //! Events that must wait for later ones, or need others around them, before they are written.
 
 use super::{EventWriter, OutputContext};
-use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion, ReleasedEvents};
+use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion, ReleasedEvent};
 use crate::event::{Event, EventType, Field};
 use crate::translate::reasoning::FoldOutput;
 use crate::translate::sequencer::SequencerOutput;
@@ -79,13 +79,13 @@ impl EventWriter {
     }
 
     fn write_buffered(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
-        let released = match &mut self.adapter {
-            Some(adapter) => adapter.buffer(event, canonical_type),
-            None => ReleasedEvents::pass(event),
-        };
-        released.earlier.into_iter().for_each(|earlier| self.write_by_row(earlier, None, to));
-        if let Some(event) = released.current {
-            self.write_by_row(event, canonical_type, to);
+        let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
+        for released in adapter.buffer(event, canonical_type, to.now_ms) {
+            match released {
+                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
+                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to),
+                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
+            }
         }
     }
 

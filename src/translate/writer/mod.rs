@@ -90,7 +90,7 @@ impl EventWriter {
             chunk_unfolder: ChunkUnfolder::default(),
             span_folder: SpanFolder::default(),
             span_wrapper: SpanWrapper::default(),
-            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
+            adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
             sequencer: EventSequencer::default(),
             scratch: String::new(),

@@ -276,17 +276,18 @@ impl EventWriter {
         self.commit_frame((label, EventType::Custom), before, to);
     }
 
-    pub(super) fn write_content(
+    /// Writes a complete event of this row.
+    pub(super) fn write_complete(
         &mut self,
-        content: &'static EventRow,
+        row: &'static EventRow,
         outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
     ) {
         let label = self
             .peer
             .dialect
-            .row_for_wire(content.wire)
+            .row_for_wire(row.wire)
             .map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
-        self.write_outgoing(label, content, outgoing, to);
+        self.write_outgoing(label, row, outgoing, to);
     }
 }
