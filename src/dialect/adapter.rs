@@ -1,7 +1,7 @@
 //! The interface of a dialect's own code, for events that no shared shape describes.
 //!
 //! ```text
-//!   reading   frame ─▶ parts by the row ─▶ adapter.read, or adapter.restore for a noted event ─▶ canonical events
+//!   reading   frame ─▶ parts by the row ─▶ adapter.read, or adapter.restore if the event carries its type ─▶ canonical events
 //!   writing   canonical event ─▶ adapter.buffer ─▶ parts by the row ─▶ adapter.write ─▶ frame
 //! ```
 //! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` only.
@@ -35,15 +35,7 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
 
     /// Restores the canonical event of this kind, of which the dialect's event carries the type.
-    fn restore<'a>(
-        &mut self,
-        _row: &'static EventRow,
-        kind: EventType,
-        parts: IncomingEvent<'a>,
-        dialect: &str,
-    ) -> Event<'a> {
-        parts.into_noted_event(kind, dialect)
-    }
+    fn restore<'a>(&mut self, _row: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a>;
 
     /// Records a canonical event that the engine read.
     fn observe(&mut self, _event: &Event<'_>) {}
@@ -104,8 +96,12 @@ impl<'a> ReleasedEvents<'a> {
     }
 
     pub(crate) fn with_event(mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> Self {
-        self.push(ReleasedEvent::ByRow { event, canonical_type });
+        self.push_event(event, canonical_type);
         self
+    }
+
+    pub(crate) fn push_event(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) {
+        self.push(ReleasedEvent::ByRow { event, canonical_type });
     }
 
     pub(crate) fn push(&mut self, released: ReleasedEvent<'a>) {

@@ -24,7 +24,7 @@ impl<'a> IncomingEvent<'a> {
     }
 
     /// Returns the canonical event of this kind, whose type was carried.
-    pub(crate) fn into_noted_event(self, kind: EventType, dialect: &str) -> Event<'a> {
+    pub(crate) fn into_canonical_event(self, kind: EventType, dialect: &str) -> Event<'a> {
         let restored = self.restored_fields.clone();
         let mut event = self.into_event(dialect);
         event.kind = kind;

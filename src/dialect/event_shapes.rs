@@ -4,7 +4,7 @@ use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
@@ -134,4 +134,14 @@ pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
 
 pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+}
+
+/// Note: members that were null.
+pub(crate) const NULLS_NOTE: &str = "$nulls";
+
+/// Returns whether the member to be supplied here was noted as null.
+pub(crate) fn was_null(own: &Members<'_>, field: Field) -> bool {
+    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
+    let names = note.and_then(json::parse_elements).unwrap_or_default();
+    names.iter().any(|name| name.is_str(field.camel()))
 }

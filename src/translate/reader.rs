@@ -9,7 +9,7 @@ use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
-use super::reasoning::{self, ReasoningIds};
+use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
 use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
@@ -150,10 +150,6 @@ impl EventReader {
     }
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
-        if row.shape == EventShape::NonCanonical {
-            self.text_reader.send_deferred_starts(None, sink);
-            return sink.emit(self.wrap_frame(row.wire, data));
-        }
         let (mut parts, noted) = self.split_members(row, members, sink.report());
         let stands_for = noted.as_ref().and_then(|noted| parse_canonical_type(noted, &parts.event));
         if noted.is_some() && stands_for.is_none() {
@@ -166,12 +162,7 @@ impl EventReader {
         self.text_reader.send_deferred_starts(message, sink);
         match stands_for {
             Some(None) => return,
-            Some(Some(kind)) => {
-                if row.shape == EventShape::ThinkingWithoutSpan && row.kind == EventType::ReasoningMessageStart {
-                    reasoning::read_reasoning_role(self.dialect, &mut parts.event, &mut parts.extensions);
-                }
-                return self.restore_canonical(row, kind, parts, sink);
-            }
+            Some(Some(kind)) => return self.restore_canonical(row, kind, parts, sink),
             None => {}
         }
         match row.shape {
@@ -186,7 +177,6 @@ impl EventReader {
                 self.text_reader.drop_repeated_role(&mut parts);
                 return self.text_reader.end_message(self.pack_event(parts), sink);
             }
-            EventShape::ThinkingWithoutSpan => return self.reasoning_ids.read_spanless(parts, self.dialect, sink),
             EventShape::Own(_) => {
                 if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
                     sink.emit(self.wrap_frame(row.wire, data));
@@ -325,8 +315,8 @@ impl EventReader {
             parts.event.set(Field::Delta, text);
         }
         let event = match &mut self.adapter {
-            Some(adapter) => adapter.restore(row, kind, parts, self.dialect.name),
-            None => parts.into_noted_event(kind, self.dialect.name),
+            Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts),
+            _ => parts.into_canonical_event(kind, self.dialect.name),
         };
         self.observe(&event);
         sink.emit(event);

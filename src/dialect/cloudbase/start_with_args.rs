@@ -96,6 +96,10 @@ impl DialectAdapter for CloudbaseAdapter {
         ReleasedEvents::pass(start, None)
     }
 
+    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
+        parts.into_canonical_event(kind, self.dialect.name)
+    }
+
     fn write(&mut self, _: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         remove_start_note(outgoing);
     }

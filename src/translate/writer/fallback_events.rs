@@ -64,7 +64,6 @@ impl EventWriter {
     /// Returns whether reading would wrap an event of this row, with these members, whole.
     pub(super) fn is_read_wrapped(&self, row: &EventRow, object: &JsonObject<'_>) -> bool {
         match row.shape {
-            EventShape::NonCanonical => true,
             EventShape::OutputBlock => output_blocks::is_opaque_content(&object.members),
             EventShape::Collaboration(step) => self.collaborations.interpret(step, &object.members).is_none(),
             _ => false,
