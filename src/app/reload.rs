@@ -212,7 +212,7 @@ impl ReloaderState {
 
     async fn reload(&mut self) -> ReloadResult {
         let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else {
-            internal_event::ReloadUnsupported.emit();
+            internal_event::ReloadUnsupported {}.emit();
             return Err("there is no file to read again".to_owned());
         };
         let path = origin.path.clone();

@@ -128,7 +128,7 @@ impl ThreadOwnership {
         match (response.await, on_error) {
             (Ok(true), _) => return Ok(ClaimAnswer::Owned),
             (Ok(false), _) => return Ok(ClaimAnswer::OwnedByOther),
-            (Err(RedisQueryFailed), _) => self.metrics.process().limit_backend_errors.inc(),
+            (Err(RedisQueryFailed), _) => self.metrics.process.limit_backend_errors.inc(),
         }
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),

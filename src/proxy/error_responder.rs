@@ -62,8 +62,7 @@ where
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let metrics =
-                matched.as_ref().map_or(gateway.metrics.unrouted_requests(), |matched| matched.metrics.requests());
+            let metrics = matched.as_ref().map_or(&gateway.metrics.unrouted, |matched| matched.metrics.requests());
             let mut response = match response.await {
                 Ok(response) => response,
                 Err(rejection) => {

@@ -65,11 +65,11 @@ pub struct Metrics {
     route_upstreams: table::RouteUpstreamFamilies,
     upstream_sets: table::UpstreamSetFamilies,
     upstreams: table::UpstreamFamilies,
-    replay: ReplayMetrics,
-    spans: SpanMetrics,
-    process: ProcessMetrics,
+    pub(crate) replay: ReplayMetrics,
+    pub(crate) spans: SpanMetrics,
+    pub(crate) process: ProcessMetrics,
     /// of requests that match no route
-    unrouted: RequestMetrics,
+    pub(crate) unrouted: RequestMetrics,
     route_leases: Arc<SeriesLeases>,
     upstream_leases: Arc<SeriesLeases>,
     limit_leases: Arc<SeriesLeases>,
@@ -120,10 +120,6 @@ impl Metrics {
         Arc::new(RouteMetrics::new(series, requests, &self.process.translate, client, agent))
     }
 
-    pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
-        &self.unrouted
-    }
-
     pub(crate) fn limit(&self, policy: &str) -> LimitMetrics {
         Leased::new(&self.limit_leases, policy, || self.limits.resolve(&[policy]))
     }
@@ -149,10 +145,6 @@ impl Metrics {
         Arc::new(ListenerMetrics { connections: self.listeners.resolve(&labels), tls })
     }
 
-    pub(crate) fn replay(&self) -> ReplayMetrics {
-        self.replay.clone()
-    }
-
     pub(crate) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
         UpstreamMetrics {
             on_route: Leased::new(&self.route_leases, route, || self.route_upstreams.resolve(&[route, upstream])),
@@ -162,14 +154,6 @@ impl Metrics {
 
     pub(crate) fn upstream_set(&self, route: &str) -> UpstreamSetMetrics {
         Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
-    }
-
-    pub(crate) fn spans(&self) -> SpanMetrics {
-        self.spans.clone()
-    }
-
-    pub(crate) fn process(&self) -> &ProcessMetrics {
-        &self.process
     }
 
     /// Sets the hash of the configuration in use and the time of its reload, in seconds since the epoch.

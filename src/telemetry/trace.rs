@@ -46,9 +46,7 @@ pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
 /// The span of a request; ends on drop at the latest.
 pub(crate) struct RequestSpan {
-    context: TraceContext,
-    tracestate: Option<Arc<HeaderValue>>,
-    recorder: Option<SpanRecorder>,
+    upstream_spans: UpstreamSpanBuilder,
     recording: SpanRecording,
 }
 
@@ -81,15 +79,17 @@ impl TraceProvider {
     }
 
     pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
-        let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
-        if let Some(recorder) = &self.0 {
-            let (own, recording) = recorder.start_server_span(parent, arrival);
-            // If the request is not recorded, its requests to agents are not recorded either.
-            let recorder = recording.is_recording().then(|| recorder.clone());
-            return RequestSpan { context: own, tracestate: state, recorder, recording };
-        }
-        let own = parent.map_or_else(TraceContext::root, |parent| parent.context.child());
-        RequestSpan { context: own, tracestate: state, recorder: None, recording: SpanRecording::default() }
+        let (context, recording) = match &self.0 {
+            Some(recorder) => recorder.start_server_span(parent, arrival),
+            None => {
+                let own = parent.map_or_else(TraceContext::root, |parent| parent.context.child());
+                (own, SpanRecording::default())
+            }
+        };
+        let tracestate = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
+        // If the request is not recorded, its requests to agents are not recorded either.
+        let recorder = self.0.clone().filter(|_| recording.is_recording());
+        RequestSpan { upstream_spans: UpstreamSpanBuilder { parent: context, tracestate, recorder }, recording }
     }
 
     /// Sends the waiting spans, within `timeout`. Blocks.
@@ -102,15 +102,11 @@ impl TraceProvider {
 
 impl RequestSpan {
     pub(crate) fn id(&self) -> TraceId {
-        self.context.trace_id
+        self.upstream_spans.parent.trace_id
     }
 
     pub(crate) fn upstream_spans(&self) -> UpstreamSpanBuilder {
-        UpstreamSpanBuilder {
-            parent: self.context,
-            tracestate: self.tracestate.clone(),
-            recorder: self.recorder.clone(),
-        }
+        self.upstream_spans.clone()
     }
 
     pub(crate) fn finish_run(mut self, ended: &RunEnded<'_>) {

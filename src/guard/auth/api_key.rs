@@ -118,15 +118,8 @@ struct IndexedKey {
 /// SHA-256 of a key. It does not authenticate, but allows offline guessing, so it is not shown.
 struct KeyDigest(digest::Sha256Digest);
 
-/// The part of a digest that is searched: too short to reveal a key, long enough to be almost unique.
-type DigestPrefix = [u8; 4];
-
-impl KeyDigest {
-    fn prefix(&self) -> DigestPrefix {
-        let [a, b, c, d, ..] = self.0;
-        [a, b, c, d]
-    }
-}
+/// Bytes of a digest that are searched: too few to reveal a key, enough to be almost unique.
+const PREFIX_BYTES: usize = 4;
 
 impl std::fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -153,13 +146,13 @@ impl ApiKeyIndex {
     }
 
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
-        let digested = KeyDigest(digest::sha256(presented));
-        let prefix = digested.prefix();
+        let digest = digest::sha256(presented);
+        let prefix = &digest[..PREFIX_BYTES];
         // The timing reveals at most the prefix of a digest, and a client cannot choose the digest of its guess. The rest is
         // compared in constant time.
-        let first = self.0.partition_point(|known| known.digest.prefix() < prefix);
-        let alike = self.0[first..].iter().take_while(|known| known.digest.prefix() == prefix);
-        let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digested.0).is_ok();
+        let first = self.0.partition_point(|known| known.digest.0[..PREFIX_BYTES] < *prefix);
+        let alike = self.0[first..].iter().take_while(|known| known.digest.0.starts_with(prefix));
+        let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digest).is_ok();
         Some(&alike.filter(same).last()?.identity)
     }
 }

@@ -137,7 +137,7 @@ impl RequestLimiter {
 
     /// Updates the gauge of counted callers.
     pub(crate) fn update_gauges(&self) {
-        self.metrics.process().limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
+        self.metrics.process.limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
 
     fn tiers(&self) -> impl Iterator<Item = &PolicyTier> {
@@ -176,7 +176,7 @@ impl RequestLimiter {
                 decisions.extend(verdicts.map(|(check, verdict)| check.apply_remote(verdict)));
             }
             Err(RedisQueryFailed) => {
-                self.metrics.process().limit_backend_errors.inc();
+                self.metrics.process.limit_backend_errors.inc();
                 decisions.extend(shared.into_iter().map(|check| check.apply_on_error(self.on_error)));
             }
         }

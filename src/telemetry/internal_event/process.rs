@@ -16,7 +16,7 @@ log_events! {
         grace: Duration,
         /// another process has its sockets
         successor: bool,
-    } counts(metrics: &Metrics) { metrics.process().draining.set(1); }
+    } counts(metrics: &Metrics) { metrics.process.draining.set(1); }
         (grace_ms = millis(grace), successor) "shutdown started";
 
     /// The gateway accepts no more connections and no more runs.
@@ -40,7 +40,7 @@ log_events! {
     /// A configuration cannot be used; the last good one stays in use.
     error ConfigRejected<'a> {
         problems: &'a str,
-    } counts(metrics: &Metrics) { metrics.process().last_reload_ok.set(0); }
+    } counts(metrics: &Metrics) { metrics.process.last_reload_ok.set(0); }
         (problems = problems.chars().take(MAX_PROBLEM_CHARS).collect::<String>())
         "configuration refused; the last good one stays in use";
 
@@ -55,6 +55,9 @@ log_events! {
         location: &'a dyn fmt::Display,
         cause: &'a str,
     } (place = %location, cause = sanitize(cause)) "the gateway failed; report this line";
+
+    /// A reload was requested of a configuration that did not come from a regular file.
+    warn ReloadUnsupported {} () "the configuration did not come from a file that can be read again";
 }
 
 pub(crate) struct TakeoverCompleted {
@@ -86,14 +89,5 @@ impl ConfigApplied<'_> {
         if let Some(changes) = self.changes {
             tracing::info!(hash = self.hash, %changes, "configuration reloaded");
         }
-    }
-}
-
-/// A reload was requested of a configuration that did not come from a regular file.
-pub(crate) struct ReloadUnsupported;
-
-impl ReloadUnsupported {
-    pub(crate) fn emit(self) {
-        tracing::warn!("the configuration did not come from a file that can be read again");
     }
 }

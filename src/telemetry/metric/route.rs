@@ -2,41 +2,31 @@
 
 use super::cell::{Counter, Histogram};
 use super::request::RequestMetrics;
-use super::series::{EnumLabels, Lazy, LazySeries, Leased, Scoped};
+use super::series::{Lazy, LazySeries, Leased, Scoped};
 use super::table::RouteSeries;
 use crate::dialect::{DetectionRule, Dialect, PeerDialect};
 use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, EventDirection, Label, RunOutcome};
 use crate::translate::{EventRepair, TranslationReport};
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Reasons to reject a credential whose series exist from the start, because alerts query them.
-const PREREGISTERED_REFUSALS: [(AuthMethod, &[AuthReason]); 3] = {
+/// Returns true for a reason to reject a credential whose series exists from the start, because alerts query it.
+fn is_preregistered(method: AuthMethod, reason: AuthReason) -> bool {
     use AuthReason::{
         Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
         NotYetValid, Signature, TooLarge, Type, UnknownApiKey, UnknownKey,
     };
-    let tokens = &[
-        Malformed,
-        TooLarge,
-        Algorithm,
-        Type,
-        Critical,
-        Issuer,
-        UnknownKey,
-        Signature,
-        Expired,
-        NotYetValid,
-        Audience,
-        Claims,
-        KeysUnavailable,
-    ];
-    [
-        (AuthMethod::None, &[Missing, Ambiguous, Malformed]),
-        (AuthMethod::Jwt, tokens),
-        (AuthMethod::ApiKey, &[UnknownApiKey, TooLarge, Expired]),
-    ]
-};
+    match method {
+        AuthMethod::None => matches!(reason, Missing | Ambiguous | Malformed),
+        AuthMethod::ApiKey => matches!(reason, UnknownApiKey | TooLarge | Expired),
+        AuthMethod::Jwt => {
+            let about_key = matches!(reason, Algorithm | Issuer | UnknownKey | Signature | KeysUnavailable);
+            let about_content = matches!(reason, Expired | NotYetValid | Audience | Claims | Type | Critical);
+            about_key || about_content || matches!(reason, Malformed | TooLarge)
+        }
+    }
+}
 
 /// The handles of one route.
 pub struct RouteMetrics {
@@ -97,11 +87,10 @@ impl TranslationTimes {
 
 impl AuthCounters {
     fn new(auth: &Scoped<Counter>, method: AuthMethod) -> AuthCounters {
-        let refused = auth.lazy(&[method.text(), AuthResult::Refused.text()], EnumLabels::<AuthReason>::new());
-        let early = PREREGISTERED_REFUSALS.iter().filter(|(own, _)| *own == method);
-        early.flat_map(|(_, reasons)| *reasons).for_each(|reason| {
+        let refused = auth.lazy(&[method.text(), AuthResult::Refused.text()], PhantomData::<AuthReason>);
+        for reason in AuthReason::ALL.iter().filter(|reason| is_preregistered(method, **reason)) {
             refused.get(*reason);
-        });
+        }
         let accepted = [method.text(), AuthResult::Accepted.text(), AuthReason::Accepted.text()];
         AuthCounters { accepted: auth.series(&accepted), refused }
     }

@@ -88,10 +88,8 @@ pub(crate) trait LabelList: Send + Sync {
     fn values(&self) -> Vec<&'static str>;
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EnumLabels<L>(PhantomData<L>);
-
-impl<L: Label> LabelList for EnumLabels<L> {
+/// The values of an enum.
+impl<L: Label> LabelList for PhantomData<L> {
     fn values(&self) -> Vec<&'static str> {
         L::VALUES.iter().map(|label| label.text()).collect()
     }
@@ -111,7 +109,7 @@ pub(crate) struct LazySeries<N, M> {
 }
 
 /// Like [`Each`], created when first counted.
-pub(crate) type Lazy<L, M> = LazySeries<EnumLabels<L>, M>;
+pub(crate) type Lazy<L, M> = LazySeries<PhantomData<L>, M>;
 
 impl<N: LabelList, M: MetricCell> LazySeries<N, M> {
     /// Returns the series of the value at this index of the list. It exists from now on.
@@ -127,17 +125,11 @@ impl<L: Label, M: MetricCell> Lazy<L, M> {
     }
 }
 
-impl<L> EnumLabels<L> {
-    pub(super) const fn new() -> Self {
-        EnumLabels(PhantomData)
-    }
-}
-
 impl<L: Label, M: MetricCell> Handle for Lazy<L, M> {
     type Cell = M;
 
     fn resolve(family: &Family<M>, values: &[&str]) -> Self {
-        Scoped::resolve(family, values).lazy(&[], EnumLabels::new())
+        Scoped::resolve(family, values).lazy(&[], PhantomData)
     }
 }
 

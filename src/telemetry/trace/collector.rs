@@ -52,7 +52,7 @@ impl SpanRecorder {
         let mut exporter = SpanExporter::builder().with_http().with_http_client(client.clone()).build()?;
         let resource = build_resource();
         exporter.set_resource(&resource);
-        let queue = SpanQueue::start(exporter, client, pace, metrics.spans())?;
+        let queue = SpanQueue::start(exporter, client, pace, metrics.spans.clone())?;
         let provider = SdkTracerProvider::builder().with_resource(resource).with_span_processor(queue.clone()).build();
         let scope = InstrumentationScope::builder("diglot").with_version(env!("CARGO_PKG_VERSION")).build();
         Ok(Some(SpanRecorder { tracer: provider.tracer_with_scope(scope), queue }))

@@ -160,7 +160,7 @@ impl BatchSender {
                 Ok(()) => {
                     self.inner.metrics.exported.inc_by(count);
                     if std::mem::take(&mut self.unavailable) {
-                        internal_event::CollectorRecovered.emit();
+                        internal_event::CollectorRecovered {}.emit();
                     }
                 }
                 Err(error) => {
