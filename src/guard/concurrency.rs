@@ -2,7 +2,7 @@
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
-use super::limit::{LimitDescriptor, LimitKey, LimitStatus, QuotaKey, RateLimitHeaders};
+use super::limit::{LimitDescriptor, LimitStatus, QuotaKey, RateLimitHeaders, RequestQuotaKey};
 use super::route_match::{RequestKind, RouteMatch};
 use crate::config::access::RateLimitKey;
 use crate::config::{Config, RouteConfig};
@@ -56,15 +56,15 @@ struct StreamCap {
     scope: StreamScope,
     descriptor: Arc<LimitDescriptor>,
     max: NonZeroUsize,
-    open_runs: Arc<OpenRuns>,
+    open_runs: Arc<OpenRunCounts>,
 }
 
 /// The number of open runs of each caller, or of all callers under the key `None`. A key without runs has no entry.
 #[derive(Default)]
-struct OpenRuns(Mutex<HashMap<Option<QuotaKey>, usize>>);
+struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
 struct CountedRun {
-    open_runs: Arc<OpenRuns>,
+    open_runs: Arc<OpenRunCounts>,
     key: Option<QuotaKey>,
 }
 
@@ -101,7 +101,8 @@ impl ConcurrencyLimiter {
     pub(crate) fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         let count = |cap: &StreamCap| {
             let is_callers = cap.scope == StreamScope::Caller;
-            let key = is_callers.then(|| LimitKey::new(&RateLimitKey::Caller, head, matched).to_quota_key(&self.seed));
+            let key =
+                is_callers.then(|| RequestQuotaKey::new(&RateLimitKey::Caller, head, matched).to_quota_key(&self.seed));
             let counted = cap.open_runs.count(key, cap.max);
             let decision = if counted.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
             self.metrics[cap.scope as usize].decisions.get(decision).inc();
@@ -150,7 +151,7 @@ impl StreamCap {
     }
 }
 
-impl OpenRuns {
+impl OpenRunCounts {
     fn count(self: &Arc<Self>, key: Option<QuotaKey>, max: NonZeroUsize) -> Option<CountedRun> {
         let mut open = self.0.lock();
         let count = open.entry(key).or_default();

@@ -73,8 +73,8 @@ impl Authenticator {
     fn hint_for(&self, matched: &RouteMatch, reason: AuthReason) -> Option<String> {
         let has_keys = !self.key_fields(matched).is_empty();
         match (reason, self.accepts_tokens(matched)) {
-            (AuthReason::Expired, _) => None,
-            (AuthReason::Missing | AuthReason::Ambiguous | AuthReason::Malformed, _) => {
+            (AuthReason::Missing | AuthReason::Expired, _) => None,
+            (AuthReason::Ambiguous | AuthReason::Malformed, _) => {
                 Some(format!("Send exactly one credential: {}.", self.accepted_credentials(matched)))
             }
             (_, true) if has_keys => None,

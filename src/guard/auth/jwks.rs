@@ -130,7 +130,7 @@ impl TokenIssuer {
     ) -> Result<TokenIssuer, PolicyError> {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
-        if let Some(file) = KeyFile::of(&settings.keys) {
+        if let Some(file) = KeyFile::from_settings(&settings.keys) {
             let source = watch_key_file(file, settings, metrics)
                 .map_err(|why| format!("auth.issuers {name}: {} {why}\n  hint: {}", file.setting, file.hint))?;
             return Ok(TokenIssuer { name, settings: settings.clone(), source });
@@ -215,7 +215,7 @@ struct KeyFile<'c> {
 }
 
 impl<'c> KeyFile<'c> {
-    fn of(keys: &'c IssuerKeysConfig) -> Option<KeyFile<'c>> {
+    fn from_settings(keys: &'c IssuerKeysConfig) -> Option<KeyFile<'c>> {
         Some(match keys {
             IssuerKeysConfig::JwksFile(path) => {
                 KeyFile { setting: "jwks_file", path, read: KeySet::from_jwks, hint: JWKS_HINT }
@@ -241,7 +241,7 @@ pub(crate) fn check_key_file(
     content: &[u8],
     allowed: &[Algorithm],
 ) -> Result<(), KeyMismatch> {
-    match KeyFile::of(keys) {
+    match KeyFile::from_settings(keys) {
         Some(KeyFile { read, hint, .. }) if !matches!(keys, IssuerKeysConfig::SecretFile(_)) => {
             read(content, allowed).map(drop).map_err(|error| KeyMismatch { reason: error.to_string(), hint })
         }

@@ -17,65 +17,67 @@ const REDIS_KEY_BYTES: usize = 16;
 
 /// The key of a request under one limit: a list of parts, each behind its length, so that different lists have different
 /// keys.
-pub(crate) struct LimitKey {
+pub(crate) struct RequestQuotaKey {
     bytes: Vec<u8>,
     /// true if it is authenticated, so that a client cannot create any number of keys
     vouched: bool,
 }
 
-impl LimitKey {
-    pub(crate) fn new(key: &RateLimitKey, head: &Parts, route: &RouteMatch) -> LimitKey {
+impl RequestQuotaKey {
+    pub(crate) fn new(key: &RateLimitKey, head: &Parts, route: &RouteMatch) -> RequestQuotaKey {
         match (key, CallerContext::identity_from(head)) {
-            (RateLimitKey::Route, _) => LimitKey::from_parts(true, &[b"route", route.name.as_bytes()]),
-            (RateLimitKey::Header(field), _) => LimitKey::from_header(field, head),
-            (RateLimitKey::Address, _) | (_, None) => LimitKey::from_address(head),
-            (RateLimitKey::Caller, Some(who)) => LimitKey::from_caller(who),
+            (RateLimitKey::Route, _) => RequestQuotaKey::from_parts(true, &[b"route", route.name.as_bytes()]),
+            (RateLimitKey::Header(field), _) => RequestQuotaKey::from_header(field, head),
+            (RateLimitKey::Address, _) | (_, None) => RequestQuotaKey::from_address(head),
+            (RateLimitKey::Caller, Some(who)) => RequestQuotaKey::from_caller(who),
             // Callers without the tenant or claim are counted one by one.
             (RateLimitKey::Tenant, Some(who)) => match &who.tenant {
-                Some(tenant) => LimitKey::from_parts(true, &[b"tenant", who.source.as_bytes(), tenant.as_bytes()]),
-                None => LimitKey::from_caller(who),
+                Some(tenant) => {
+                    RequestQuotaKey::from_parts(true, &[b"tenant", who.source.as_bytes(), tenant.as_bytes()])
+                }
+                None => RequestQuotaKey::from_caller(who),
             },
             (RateLimitKey::Claim(path), Some(who)) => {
                 let value = match who.claim(path) {
                     Some(Value::String(text)) => text.clone(),
                     Some(value) => value.to_string(),
-                    None => return LimitKey::from_caller(who),
+                    None => return RequestQuotaKey::from_caller(who),
                 };
-                LimitKey::from_parts(true, &[b"claim", who.source.as_bytes(), value.as_bytes()])
+                RequestQuotaKey::from_parts(true, &[b"claim", who.source.as_bytes(), value.as_bytes()])
             }
         }
     }
 
-    fn from_parts(vouched: bool, parts: &[&[u8]]) -> LimitKey {
+    fn from_parts(vouched: bool, parts: &[&[u8]]) -> RequestQuotaKey {
         let mut bytes = Vec::with_capacity(parts.iter().map(|part| size_of::<u64>() + part.len()).sum());
         for part in parts {
             bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
             bytes.extend_from_slice(part);
         }
-        LimitKey { bytes, vouched }
+        RequestQuotaKey { bytes, vouched }
     }
 
-    fn from_header(field: &HeaderName, head: &Parts) -> LimitKey {
+    fn from_header(field: &HeaderName, head: &Parts) -> RequestQuotaKey {
         let lines: Vec<&[u8]> = head.headers.get_all(field).iter().map(|line| line.as_bytes()).collect();
         // RFC 9110 §5.3: lines of one name can be combined into one, "separated by a comma and optional whitespace".
         match lines.as_slice() {
-            [] => LimitKey::from_parts(false, &[b"header"]),
-            lines => LimitKey::from_parts(false, &[b"header", &lines.join(&b", "[..])]),
+            [] => RequestQuotaKey::from_parts(false, &[b"header"]),
+            lines => RequestQuotaKey::from_parts(false, &[b"header", &lines.join(&b", "[..])]),
         }
     }
 
-    fn from_address(head: &Parts) -> LimitKey {
+    fn from_address(head: &Parts) -> RequestQuotaKey {
         match head.extensions.get::<ClientAddr>().map(|ClientAddr(address)| client_network(*address)) {
-            Some(IpAddr::V4(address)) => LimitKey::from_parts(false, &[b"address", &address.octets()]),
-            Some(IpAddr::V6(address)) => LimitKey::from_parts(false, &[b"address", &address.octets()]),
-            None => LimitKey::from_parts(false, &[b"address"]),
+            Some(IpAddr::V4(address)) => RequestQuotaKey::from_parts(false, &[b"address", &address.octets()]),
+            Some(IpAddr::V6(address)) => RequestQuotaKey::from_parts(false, &[b"address", &address.octets()]),
+            None => RequestQuotaKey::from_parts(false, &[b"address"]),
         }
     }
 
     /// A subject is unique within its source and tenant only. An empty tenant name differs from no tenant.
-    fn from_caller(who: &Identity) -> LimitKey {
+    fn from_caller(who: &Identity) -> RequestQuotaKey {
         let tenant = who.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
-        LimitKey::from_parts(true, &[b"caller", who.source.as_bytes(), tenant, who.subject.as_bytes()])
+        RequestQuotaKey::from_parts(true, &[b"caller", who.source.as_bytes(), tenant, who.subject.as_bytes()])
     }
 
     /// Returns the key in memory. The hash is seeded, so that clients cannot search for collisions.

@@ -13,7 +13,7 @@ mod remote;
 mod tests;
 
 pub(crate) use headers::{LimitDescriptor, LimitStatus, RateLimitHeaders};
-pub(crate) use key::LimitKey;
+pub(crate) use key::RequestQuotaKey;
 pub(crate) use local::QuotaKey;
 
 use self::headers::ceil_seconds;
@@ -207,7 +207,7 @@ impl LimitPolicy {
     }
 
     fn check_for<'l>(&'l self, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaCheck<'l> {
-        let key = LimitKey::new(&self.key, head, route);
+        let key = RequestQuotaKey::new(&self.key, head, route);
         let own = |who: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == who.tier.as_ref());
         let tier = CallerContext::identity_from(head).and_then(own).unwrap_or(&self.default_tier);
         let redis_name = if self.shared {

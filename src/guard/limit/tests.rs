@@ -181,7 +181,7 @@ fn matched_route(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Rout
 /// The names that a request has under a key, in memory and in Redis.
 fn limit_names(key: &RateLimitKey, head: &Parts, seed: &RandomState) -> (QuotaKey, String) {
     let route = matched_route("run", Vec::new(), &Metrics::new().expect("unique names"));
-    let whose = LimitKey::new(key, head, &route);
+    let whose = RequestQuotaKey::new(key, head, &route);
     (whose.to_quota_key(seed), whose.to_redis_key())
 }
 
