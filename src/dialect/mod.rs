@@ -19,6 +19,7 @@ mod ag_ui_snake;
 mod custom;
 mod tool_name;
 mod peer_dialect;
+pub(crate) mod value_aliases;
 pub(crate) mod content_parts;
 pub(crate) mod event_shapes;
 mod cloudbase;

@@ -1,5 +1,5 @@
-//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, value
-//! words, time units, nulls, and the ids repeated on every event.
+//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, time
+//! units, nulls, and the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
 //!
 //! Reading converts them to canonical form and notes whatever writing could not restore.
 
@@ -10,14 +10,12 @@ use super::event_parts::OutgoingEvent;
 use super::event_repair::EventLoss;
 use super::report::TranslationReport;
 use crate::codec::json;
-use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit, ValueAlias};
-use crate::event::input::ASSISTANT;
-use crate::event::kind::{MemberType, TEXT_ROLES};
+use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit};
+use crate::event::kind::MemberType;
 use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Notes: words other than the dialect's own for the value, the timestamp as received, and members that were null.
-const ALIASES_NOTE: &str = "$words";
+/// Notes: the timestamp as received, and members that were null.
 const TIMESTAMP_NOTE: &str = "$timestamp";
 const NULLS_NOTE: &str = "$nulls";
 
@@ -140,129 +138,6 @@ pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
     let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
     let names = note.and_then(json::parse_elements).unwrap_or_default();
     names.iter().any(|name| name.is_str(field.camel()))
-}
-
-/// Value aliases of a side: for its events of one kind, or for its messages.
-#[derive(Clone, Copy)]
-struct AliasLookup {
-    peer: PeerDialect,
-    kind: Option<EventType>,
-}
-
-impl AliasLookup {
-    /// Includes role aliases for events only where the role is a choice.
-    fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
-        let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
-        own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
-            Some(Some(MemberType::StringEnum(choices))) => choices == TEXT_ROLES,
-            Some(Some(_)) | None => true,
-            Some(None) => false,
-        })
-    }
-
-    /// Returns those of `members` that have aliases, each once. Most events have none, which is the first check.
-    fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
-        let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
-        if !words.any(|word| get(members, word.field).is_some()) {
-            return Vec::new();
-        }
-        let mut fields: Vec<Field> = self.all_aliases().map(|word| word.field).collect();
-        fields.sort_unstable();
-        fields.dedup();
-        fields
-    }
-
-    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's, as a
-    /// missing one would: the real client accepts no other.
-    fn canonical_value(self, field: Field, value: &str) -> &str {
-        let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
-        match self.all_aliases().find(is_it) {
-            Some(word) => word.canonical,
-            None if field == Field::Role && self.kind.is_some() && !TEXT_ROLES.contains(&value) => ASSISTANT,
-            None => value,
-        }
-    }
-
-    fn alias_of(self, field: Field, value: &str) -> Option<&'static ValueAlias> {
-        self.all_aliases().find(|word| word.field == field && word.canonical == value)
-    }
-
-    /// Replaces words by canonical values; notes the original where writing would choose another word.
-    fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
-        let mut noted = Members::new();
-        for field in fields {
-            let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
-            let Some(text) = said.text() else { continue };
-            let value = self.canonical_value(field, &text);
-            if self.alias_of(field, value).is_some_and(|word| word.wire != text) {
-                noted.push((MemberKey::Known(field), said.clone()));
-            }
-            if value != text {
-                set(members, MemberKey::Known(field), Json::string(value));
-            }
-        }
-        if !noted.is_empty() {
-            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&noted)));
-        }
-    }
-
-    /// Replaces canonical values by words, and returns the values that their words do not read back to.
-    fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
-        let noted = carry::take(own, ALIASES_NOTE);
-        let noted = noted.as_ref().and_then(json::parse_message).unwrap_or_default();
-        let mut lost = Members::new();
-        for field in self.aliased_fields(members) {
-            let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
-            let Some(text) = value.text() else { continue };
-            let means_it =
-                |said: &&Json<'_>| said.text().is_some_and(|said| *self.canonical_value(field, &said) == *text);
-            if let Some(said) = get(&noted, field).filter(means_it) {
-                set(members, MemberKey::Known(field), said.clone().into_owned());
-            } else if let Some(word) = self.alias_of(field, &text) {
-                set(members, MemberKey::Known(field), Json::string(word.wire));
-                if !word.is_reversible {
-                    lost.push((MemberKey::Known(field), value.clone()));
-                }
-            }
-        }
-        lost
-    }
-}
-
-/// Returns the canonical role of a message for a side's word.
-#[must_use]
-pub(super) fn canonical_role(side: PeerDialect, value: &str) -> &str {
-    AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
-}
-
-pub(super) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
-    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
-    words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
-}
-
-/// Does the same for one member from elsewhere in the event, unless it is in `already`.
-pub(super) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
-    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
-    if words.aliased_fields(&parts.event.members).contains(&field)
-        && !already.contains(&field)
-        && !parts.restored_fields.contains(&field)
-    {
-        words.read(vec![field], &mut parts.event.members, &mut parts.extensions);
-    }
-}
-
-pub(super) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
-    let words = AliasLookup { peer: side, kind: None };
-    words.read(words.aliased_fields(message), message, own);
-}
-
-pub(super) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
-    let lost = AliasLookup { peer: side, kind: Some(kind) }.write(&mut outgoing.members, &mut outgoing.extensions);
-    outgoing.canonical.extend(lost);
-}
-
-pub(super) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
-    AliasLookup { peer: side, kind: None }.write(message, own);
 }
 
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {

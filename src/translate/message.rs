@@ -4,7 +4,7 @@ use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
 use super::event_repair::EventRepair;
 use super::report::TranslationReport;
-use super::{aliases, block_storage, carry, content_parts, nested_values};
+use super::{aliases, block_storage, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
 use crate::dialect::{
     CarryLocation, ContentParts, Dialect, EventShape, MemberCase, PeerDialect, PeerVersion, TextFormat,
@@ -90,7 +90,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
             _ => own.push((key, value)),
         }
     }
-    aliases::read_role(side, &mut canonical, &mut own);
+    value_aliases::read_role(side, &mut canonical, &mut own);
     if let Some(rest) = unwrapped.rest.take() {
         match dialect.carry_location {
             CarryLocation::Metadata => canonical.push((MemberKey::Known(Field::Metadata), rest)),
@@ -299,7 +299,7 @@ fn write_message<'a>(
             set(&mut said, MemberKey::Known(Field::Content), value);
         }
     }
-    aliases::write_role(side, &mut said, &mut own);
+    value_aliases::write_role(side, &mut said, &mut own);
     for field in carry::take_fields(&mut own, NULLS_NOTE, |field| form.fields.contains(&field)) {
         // Drops the guard's placeholder for the null; any other value is newer.
         if get(&said, field).is_none_or(|value| value.is_str("")) {

@@ -12,7 +12,7 @@ use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
 use super::reasoning::{self, ReasoningIds};
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
+use super::{EventSink, downgrade, json_patch, message, placeholder, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
 use crate::event::input::ASSISTANT;
@@ -290,7 +290,7 @@ impl EventReader {
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
-            aliases::read_aliases(self.peer, parts);
+            value_aliases::read_aliases(self.peer, parts);
             if self.dialect.option_names.contains(&"timestamp") && get(canonical, Field::Timestamp).is_none() {
                 aliases::read_time(self.peer, parts);
             }

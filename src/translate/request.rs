@@ -4,7 +4,9 @@ use super::message::CarryPolicy;
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
-use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, interrupt, message, message_ids};
+use super::{
+    AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, interrupt, message, message_ids, value_aliases,
+};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
 use crate::event::input::MessageMembers;
@@ -196,7 +198,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     let roles = client.dialect.message.roles;
     match get(message, Field::Role).map(|role| (role.json_type(), role.text())) {
         None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&aliases::canonical_role(client, &role)) => {}
+        Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
         Some((_, role)) => {
             let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
             return refuse(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));

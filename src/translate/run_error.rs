@@ -4,7 +4,7 @@
 use super::event_parts::IncomingEvent;
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::stringify_value;
-use super::{aliases, carry};
+use super::{carry, value_aliases};
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, get, remove};
@@ -32,7 +32,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, side: PeerDialect) {
             let inner = crate::event::into_owned_members(inner);
             remove(&mut parts.extensions, Field::Error);
             take_nested(parts, inner, &flat);
-            aliases::read_alias(side, Field::Code, parts, &flat);
+            value_aliases::read_alias(side, Field::Code, parts, &flat);
         }
         Some((JsonType::String, None)) if !flat.contains(&Field::Message) => {
             error.into_iter().for_each(|text| parts.event.set(Field::Message, text));

@@ -11,7 +11,7 @@ use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{
     Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
-use crate::translate::{aliases, carry, message, tool_result_id};
+use crate::translate::{carry, message, tool_result_id, value_aliases};
 
 /// Role of a tool result.
 const TOOL: &str = "tool";
@@ -105,7 +105,7 @@ impl MessageList {
                 let role = if what == RecapItemKind::Reasoning {
                     REASONING
                 } else {
-                    aliases::canonical_role(side, &role_name)
+                    value_aliases::canonical_role(side, &role_name)
                 };
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());

@@ -4,7 +4,7 @@ use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inn
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, into_owned_members, remove};
-use crate::translate::{aliases, carry};
+use crate::translate::{aliases, carry, value_aliases};
 
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
@@ -105,7 +105,7 @@ impl RecapMessage {
         let id = take(Field::Id).unwrap_or_else(|| Json::string(""));
         let role = take(Field::Role);
         let role = role.as_ref().and_then(Json::text).unwrap_or_default();
-        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &role));
+        let mut entry = RecapMessage::new(id, value_aliases::canonical_role(side, &role));
         entry.has_closed_content = true;
         entry.content =
             take(Field::Content).map_or(MessageContent::None, |content| MessageContent::from_value(&content));
@@ -144,7 +144,7 @@ impl RecapMessage {
         members.extend(self.rest.iter().map(|(key, value)| (key.clone(), value.as_borrowed())));
         members
             .extend(self.metadata.iter().map(|metadata| (MemberKey::Known(Field::Metadata), metadata.as_borrowed())));
-        aliases::write_role(side, &mut members, &mut Members::new());
+        value_aliases::write_role(side, &mut members, &mut Members::new());
         aliases::write_field_names(side.dialect.field_aliases, &mut members);
         let snake = side.member_case == MemberCase::Snake;
         json::build_object(|object| members.iter().for_each(|member| object.copy_member(member, snake)))

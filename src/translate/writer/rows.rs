@@ -9,7 +9,9 @@ use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, write_as_json,
     write_boundary,
 };
-use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning, run_error};
+use crate::translate::{
+    CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning, run_error, value_aliases,
+};
 
 /// Notes without a meaning for some peers of their dialect.
 const NOTES_TO_KEEP: &[&str] = &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning::NAMELESS_NOTE, reasoning::ROLE_NOTE];
@@ -197,7 +199,7 @@ impl EventWriter {
         {
             *row = custom;
         }
-        aliases::write_aliases(self.peer, row.kind, outgoing);
+        value_aliases::write_aliases(self.peer, row.kind, outgoing);
         if row.shape == EventShape::NestedError {
             run_error::write_nested(outgoing);
         }
