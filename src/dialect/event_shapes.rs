@@ -7,6 +7,9 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
 use std::borrow::Cow;
 
+/// Message of a RUN_ERROR whose agent gave no reason.
+pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
+
 /// Under `extra["ag-ui"]`: members that the chunk lacked.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 

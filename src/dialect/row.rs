@@ -75,8 +75,6 @@ pub enum EventShape {
     ThinkingWithoutIds,
     /// thinking without a span around its messages
     ThinkingWithoutSpan,
-    /// an error in an `error` member
-    NestedError,
     /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }

@@ -10,7 +10,7 @@ use super::table::ValueAlias;
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
-use crate::event::{EventType, Field, Json, MemberKey, Members, get, set};
+use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
 
 /// Note: words other than the dialect's own for the value.
 const ALIASES_NOTE: &str = "$words";
@@ -62,35 +62,36 @@ impl AliasLookup {
 
     /// Replaces words by canonical values; notes the original where writing would choose another word.
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
-        let mut noted = Members::new();
+        let mut notes = Members::new();
         for field in fields {
-            let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
-            let Some(text) = said.text() else { continue };
+            let Some(original) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(text) = original.text() else { continue };
             let value = self.canonical_value(field, &text);
             if self.alias_of(field, value).is_some_and(|word| word.wire != text) {
-                noted.push((MemberKey::Known(field), said.clone()));
+                notes.push((MemberKey::Known(field), original.clone()));
             }
             if value != text {
                 set(members, MemberKey::Known(field), Json::string(value));
             }
         }
-        if !noted.is_empty() {
-            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&noted)));
+        if !notes.is_empty() {
+            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&notes)));
         }
     }
 
     /// Replaces canonical values by words, and returns the values that their words do not read back to.
     fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
-        let noted = carry::take(own, ALIASES_NOTE);
-        let noted = noted.as_ref().and_then(json::parse_message).unwrap_or_default();
+        let notes = carry::take(own, ALIASES_NOTE);
+        let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
         let mut lost = Members::new();
         for field in self.aliased_fields(members) {
             let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
             let Some(text) = value.text() else { continue };
-            let means_it =
-                |said: &&Json<'_>| said.text().is_some_and(|said| *self.canonical_value(field, &said) == *text);
-            if let Some(said) = get(&noted, field).filter(means_it) {
-                set(members, MemberKey::Known(field), said.clone().into_owned());
+            let means_it = |original: &&Json<'_>| {
+                original.text().is_some_and(|original| *self.canonical_value(field, &original) == *text)
+            };
+            if let Some(original) = get(&notes, field).filter(means_it) {
+                set(members, MemberKey::Known(field), original.clone().into_owned());
             } else if let Some(word) = self.alias_of(field, &text) {
                 set(members, MemberKey::Known(field), Json::string(word.wire));
                 if !word.is_reversible {
@@ -132,6 +133,18 @@ pub(crate) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut 
 pub(crate) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let lost = AliasLookup { peer: side, kind: Some(kind) }.write(&mut outgoing.members, &mut outgoing.extensions);
     outgoing.canonical.extend(lost);
+}
+
+/// Writes the words of members that the event nests. The notes stay for its other members.
+pub(crate) fn write_nested_aliases(
+    side: PeerDialect,
+    kind: EventType,
+    nested: &mut Members<'_>,
+    extensions: &Members<'static>,
+) -> Members<'static> {
+    let is_note = |(key, _): &&Member<'_>| carry::is_named(key, ALIASES_NOTE);
+    let mut notes: Members<'_> = extensions.iter().filter(is_note).cloned().collect();
+    AliasLookup { peer: side, kind: Some(kind) }.write(nested, &mut notes)
 }
 
 pub(crate) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {

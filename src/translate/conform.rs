@@ -5,8 +5,9 @@
 //! is sent as RAW: no data is lost and the run goes through.
 
 use super::event_repair::EventRepair;
+use super::event_shapes::DEFAULT_ERROR_MESSAGE;
 use super::report::TranslationReport;
-use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
+use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
@@ -228,7 +229,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
         (EventType::ToolCallResult, Field::MessageId) => tool_result_id(event.get(Field::ToolCallId)?),
         (EventType::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
-        (EventType::RunError, Field::Message) => Json::string(run_error::DEFAULT_ERROR_MESSAGE),
+        (EventType::RunError, Field::Message) => Json::string(DEFAULT_ERROR_MESSAGE),
         // The guard sets the ids on run boundaries.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),

@@ -198,7 +198,7 @@ impl EventReader {
                 return sink.emit(self.wrap_frame(row.wire, data));
             }
             EventShape::RunBoundary => self.read_boundary(&mut parts, sink),
-            EventShape::MaybeNestedError | EventShape::NestedError => self.text_reader.finish(sink),
+            EventShape::MaybeNestedError => self.text_reader.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
             _ if row.kind == EventType::Raw && self.dialect.is_versioned() => {
                 if let Some(event) = downgrade::unwrap_raw(&parts.event) {
@@ -216,7 +216,6 @@ impl EventReader {
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
-            EventShape::NestedError => run_error::read_nested(parts, self.peer),
             EventShape::OptionalIds => supply_run_ids(parts),
             EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),

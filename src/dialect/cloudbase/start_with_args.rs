@@ -1,5 +1,7 @@
-//! The start of a call with all its arguments: a start and its arguments in canonical AG-UI.
+//! The adapter of `cloudbase`. The start of a call with all its arguments is a start and its arguments in canonical
+//! AG-UI.
 
+use super::nested_error;
 use crate::codec::json;
 use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
 use crate::dialect::carry;
@@ -25,8 +27,12 @@ impl CloudbaseAdapter {
 }
 
 impl DialectAdapter for CloudbaseAdapter {
-    fn read(&mut self, _: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+    fn read(&mut self, row: &'static EventRow, mut parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
         let dialect = self.dialect.name;
+        if row.kind == EventType::RunError {
+            nested_error::read_nested(&mut parts, self.dialect);
+            return emit(parts.into_event(dialect));
+        }
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         // A `null` is not an argument: it is carried.
         let has_args = find_member(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
@@ -40,16 +46,17 @@ impl DialectAdapter for CloudbaseAdapter {
         carry::pack(&mut event, dialect, own);
         emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
-        let mut noted: Members<'_> = vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
+        let mut extensions_of_args: Members<'_> =
+            vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
         let delta = match args.json_type() {
             JsonType::String => args,
             _ => {
-                carry::note_json(&mut noted, Field::Delta);
+                carry::note_json(&mut extensions_of_args, Field::Delta);
                 Json::string(args.as_str())
             }
         };
         more.set(Field::Delta, delta);
-        carry::pack(&mut more, dialect, noted);
+        carry::pack(&mut more, dialect, extensions_of_args);
         emit(more);
     }
 
@@ -84,7 +91,10 @@ impl DialectAdapter for CloudbaseAdapter {
         ReleasedEvents::merged(start)
     }
 
-    fn write(&mut self, _: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+    fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if row.kind == EventType::RunError {
+            return nested_error::write_nested(outgoing, self.dialect);
+        }
         remove_start_note(outgoing);
     }
 }

@@ -108,7 +108,7 @@ impl EventWriter {
         to: &mut OutputContext<'_>,
     ) {
         match row.shape {
-            EventShape::MaybeNestedError | EventShape::NestedError => write_as_json(&mut outgoing, Field::Code),
+            EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if aliases::was_null(&outgoing.extensions, Field::Role) => {}
             EventShape::ExplicitRole => downgrade::write_role(self.peer.peer_version, row.kind, &mut outgoing),
             EventShape::VersionedOutcome => downgrade::downgrade_outcome(&mut outgoing),
@@ -200,9 +200,6 @@ impl EventWriter {
             *row = custom;
         }
         value_aliases::write_aliases(self.peer, row.kind, outgoing);
-        if row.shape == EventShape::NestedError {
-            run_error::write_nested(outgoing);
-        }
         if self.peer.dialect.option_names.contains(&"timestamp") {
             aliases::write_time(self.peer, outgoing);
         }
