@@ -141,10 +141,10 @@ pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
 }
 
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
-    let Some(said) = parts.event.get(Field::Timestamp) else {
+    let Some(original) = parts.event.get(Field::Timestamp) else {
         return;
     };
-    let Some(number) = said.as_str().parse::<f64>().ok().filter(|number| number.is_finite()) else {
+    let Some(number) = original.as_str().parse::<f64>().ok().filter(|number| number.is_finite()) else {
         return;
     };
     let in_seconds = match side.timestamp_unit {
@@ -155,11 +155,11 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     if !in_seconds {
         return;
     }
-    let (said, milliseconds) = (said.clone().into_owned(), to_milliseconds(said));
+    let (original, milliseconds) = (original.clone().into_owned(), to_milliseconds(original));
     let Some(milliseconds) = milliseconds else { return };
     parts.event.set(Field::Timestamp, Json::integer(milliseconds));
     if side.timestamp_unit == TimestampUnit::Auto || milliseconds % 1000 != 0 {
-        parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), said));
+        parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), original));
     }
 }
 
@@ -172,12 +172,12 @@ fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
 }
 
 pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
-    let noted = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
+    let note = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
     let Some(now) = get(&outgoing.members, Field::Timestamp).cloned().map(Json::into_owned) else {
         return;
     };
-    let written = match (noted, now.as_i64()) {
-        (Some(noted), Some(value)) if to_milliseconds(&noted) == Some(value) => noted.into_owned(),
+    let written = match (note, now.as_i64()) {
+        (Some(note), Some(value)) if to_milliseconds(&note) == Some(value) => note.into_owned(),
         (_, Some(value)) if side.timestamp_unit == TimestampUnit::Seconds => {
             if value % 1000 != 0 {
                 outgoing.canonical.push((MemberKey::Known(Field::Timestamp), now.clone()));
@@ -221,7 +221,7 @@ impl RunStamps {
                 continue;
             }
             let own = self.0.iter().find(|(known, _)| *known == field).map(|(_, value)| value);
-            if get(members, field).is_some_and(|said| own.is_some_and(|own| own.is_same(said))) {
+            if get(members, field).is_some_and(|original| own.is_some_and(|own| own.is_same(original))) {
                 remove(members, field);
             }
         }

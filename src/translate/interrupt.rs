@@ -46,15 +46,15 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     let mut events = Vec::new();
     for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
         let Some(members) = json::parse_members(&interrupt) else { continue };
-        let said = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-        let Some(id) = said(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
+        let find = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+        let Some(id) = find(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
         let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
         let arguments = json::build_object(|object| {
-            if let Some(action) = said(CALL_ARGUMENTS[1]).or(said(CALL_ARGUMENTS[0])) {
+            if let Some(action) = find(CALL_ARGUMENTS[1]).or(find(CALL_ARGUMENTS[0])) {
                 object.member(ACTION, action.as_str());
             }
             for name in CALL_ARGUMENTS {
-                said(name).into_iter().for_each(|value| object.member(name, value.as_str()));
+                find(name).into_iter().for_each(|value| object.member(name, value.as_str()));
             }
         });
         let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());

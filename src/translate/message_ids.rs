@@ -284,8 +284,8 @@ fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, repor
 /// Returns the agent's id of a message when `id` was generated for it. Notes are external input: one that does not
 /// match the id is ignored.
 fn original_id(members: &Members<'_>, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
-    let noted = carried_id(get(members, Field::Metadata)?, Field::Id)?;
-    is_renamed_from(id, &noted, sort).then_some(noted)
+    let original = carried_id(get(members, Field::Metadata)?, Field::Id)?;
+    is_renamed_from(id, &original, sort).then_some(original)
 }
 
 fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
@@ -350,7 +350,7 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };
     let Some(id) = get(message, Field::Id).cloned() else { return false };
-    let mut home = None;
+    let mut agent_id = None;
     let mut restored: Vec<Json<'_>> = Vec::with_capacity(elements.len());
     for element in &elements {
         let members = json::parse_members(element);
@@ -365,15 +365,15 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
                     None => drop(remove(&mut call, Field::Metadata)),
                 }
                 restored.push(json::to_object(&call));
-                home = Some(own);
+                agent_id = Some(own);
             }
             _ => restored.push(element.as_borrowed()),
         }
     }
-    let Some(home) = home else { return false };
+    let Some(agent_id) = agent_id else { return false };
     let calls = json::to_array(&restored);
     set(message, MemberKey::Known(Field::ToolCalls), calls);
-    set(message, MemberKey::Known(Field::Id), home);
+    set(message, MemberKey::Known(Field::Id), agent_id);
     true
 }
 

@@ -38,8 +38,8 @@ fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
                 elements.iter().all(|element| check_value(element, *inner) != ClientVerdict::Rejected)
             }),
         (ValueSchema::NonEmpty(inner), JsonType::Array) => json::parse_elements(value).is_some_and(|elements| {
-            let fates: Vec<ClientVerdict> = elements.iter().map(|element| check_value(element, *inner)).collect();
-            fates.contains(&ClientVerdict::Accepted) && !fates.contains(&ClientVerdict::Rejected)
+            let verdicts: Vec<ClientVerdict> = elements.iter().map(|element| check_value(element, *inner)).collect();
+            verdicts.contains(&ClientVerdict::Accepted) && !verdicts.contains(&ClientVerdict::Rejected)
         }),
         (ValueSchema::Object(record), JsonType::Object) => {
             return json::parse_members(value)
@@ -59,21 +59,21 @@ fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
 }
 
 fn check_object(members: &Members<'_>, record: &ObjectSchema) -> ClientVerdict {
-    let mut fate = ClientVerdict::Accepted;
+    let mut verdict = ClientVerdict::Accepted;
     for member in record.members {
         match find_member(members, member.name).map(|value| check_member(value, member)) {
             Some(ClientVerdict::Rejected) => return ClientVerdict::Rejected,
-            None if member.presence == MemberPresence::Required => fate = ClientVerdict::Rejected,
+            None if member.presence == MemberPresence::Required => verdict = ClientVerdict::Rejected,
             // "In a required position the whole containing object is unrecognisable."
             Some(ClientVerdict::Removed)
-                if member.presence == MemberPresence::Required && fate == ClientVerdict::Accepted =>
+                if member.presence == MemberPresence::Required && verdict == ClientVerdict::Accepted =>
             {
-                fate = ClientVerdict::Removed;
+                verdict = ClientVerdict::Removed;
             }
             _ => {}
         }
     }
-    fate
+    verdict
 }
 
 fn check_member(value: &Json<'_>, member: &MemberSchema) -> ClientVerdict {

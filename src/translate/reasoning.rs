@@ -56,9 +56,9 @@ impl ReasoningIds {
     /// Returns the id of a thinking event, or else the one it implies.
     fn resolve_id(&mut self, parts: &IncomingEvent<'_>) -> Json<'static> {
         let kind = parts.event.kind;
-        let said = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
-        let id = match (said.cloned().map(Json::into_owned), kind) {
-            (Some(said), _) => said,
+        let named = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
+        let id = match (named.cloned().map(Json::into_owned), kind) {
+            (Some(named), _) => named,
             (None, EventType::ReasoningStart) => self.next_id(),
             (None, EventType::ReasoningEnd) => self.span_id.clone().unwrap_or_else(|| self.next_id()),
             (None, EventType::ReasoningMessageStart) => match (&self.span_id, &self.message_id) {
@@ -89,9 +89,9 @@ impl ReasoningIds {
             parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
         }
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
-        let noted = carry::take(&mut event.members, SPAN_NOTE).map(Json::into_owned);
+        let note = carry::take(&mut event.members, SPAN_NOTE).map(Json::into_owned);
         let id = message_id(&event.members);
-        let span = |kind| match noted.as_ref().and_then(json::parse_message) {
+        let span = |kind| match note.as_ref().and_then(json::parse_message) {
             Some(members) => Event { kind, members: crate::event::into_owned_members(members), source: None },
             None => Event::new(kind).with(Field::MessageId, id.clone()),
         };

@@ -200,8 +200,8 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
         None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
         Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
         Some((_, role)) => {
-            let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
-            return refuse(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));
+            let found = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
+            return refuse(place(Field::Role), format!("is {found}; it must be one of {}", roles.join(", ")));
         }
     }
     for field in [Field::Id, Field::ToolCallId] {
@@ -284,33 +284,33 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     if agent.dialect.input == RunInputFormat::Current {
         top.push((MemberKey::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
     }
-    let mut said = Vec::new();
+    let mut rest = Vec::new();
     for (field, default) in defaults {
         if field == Field::Messages {
-            said.push((MemberKey::Known(field), Json::NULL));
+            rest.push((MemberKey::Known(field), Json::NULL));
             continue;
         }
         let value = remove(&mut members, field).unwrap_or_else(|| Json::from_trusted(default));
-        said.push((MemberKey::Known(field), value));
+        rest.push((MemberKey::Known(field), value));
     }
     match (agent.dialect.input, members.is_empty()) {
         (_, true) => {}
-        (RunInputFormat::Current, false) => said.extend(members),
+        (RunInputFormat::Current, false) => rest.extend(members),
         // Interrupts came with 0.0.57, and their answers with them.
         (RunInputFormat::SevenMembers, false) => {
             if agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
-                said.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
+                rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
             if !members.is_empty() && carries.try_carry() {
-                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut said);
+                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut rest);
             }
         }
     }
-    if let Some((_, place)) = said.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
+    if let Some((_, place)) = rest.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
         *place = message::to_array(&messages, snake);
     }
-    top.extend(said);
+    top.extend(rest);
     aliases::write_field_names(agent.dialect.field_aliases, &mut top);
     let body = json::build_object(|object| top.iter().for_each(|member| object.copy_member(member, snake)));
     (body.as_str().to_owned(), carries.lost_count())

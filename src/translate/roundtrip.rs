@@ -126,14 +126,14 @@ impl RoundTrip {
     fn compare_events(self) -> RoundTripOutcome {
         let mut outcome = RoundTripOutcome::default();
         let mut matched = 0;
-        for (event, said) in self.sent.iter().enumerate() {
-            outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
+        for (event, sent) in self.sent.iter().enumerate() {
+            outcome.losses.extend(sent.losses.iter().map(|loss| (event, *loss)));
             // A placeholder may vanish.
-            if is_placeholder(self.dialect.carry_location, &said.data) {
+            if is_placeholder(self.dialect.carry_location, &sent.data) {
                 continue;
             }
             // Stripping removes members, not the event.
-            if said.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
+            if sent.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
                 continue;
             }
             let note = |(path, before, after)| RoundTripDifference {
@@ -141,11 +141,11 @@ impl RoundTrip {
                 path,
                 before,
                 after,
-                repairs: said.repairs.clone(),
+                repairs: sent.repairs.clone(),
             };
             let rest: Vec<&str> = self.returned[matched..].iter().take(LOOKAHEAD).map(String::as_str).collect();
-            let own = said.returned_count.saturating_sub(matched);
-            match self.find_match(&said.data, &rest) {
+            let own = sent.returned_count.saturating_sub(matched);
+            match self.find_match(&sent.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
                     outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
@@ -154,7 +154,7 @@ impl RoundTrip {
                 // Another event came back in its place.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
-                    outcome.differences.push(note((String::new(), frame_json(&said.data), instead)));
+                    outcome.differences.push(note((String::new(), frame_json(&sent.data), instead)));
                     matched += own;
                 }
             }
@@ -214,9 +214,9 @@ pub(crate) fn roundtrip_request(
     let changes = compare_json(before.trim(), &back.body, from.dialect.carry_location).into_iter();
     let note = |(path, before, after)| RoundTripDifference { event: 0, path, before, after, repairs: Vec::new() };
     // "Whole nulls say nothing; the real client drops them too before it sends."
-    let said = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
+    let shown = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
     Ok(RoundTripOutcome {
-        differences: said.map(note).take(DIFFERENCES_LIMIT).collect(),
+        differences: shown.map(note).take(DIFFERENCES_LIMIT).collect(),
         ..RoundTripOutcome::default()
     })
 }
@@ -270,10 +270,10 @@ fn compare_object(
     location: CarryLocation,
     out: &mut Vec<ValueChange>,
 ) {
-    let (Some(said), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
+    let (Some(sent), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
         return compare_value(path, before, Some(after), ExtraMembers::Forbidden, out);
     };
-    for (key, old) in &said {
+    for (key, old) in &sent {
         let new = returned.iter().find(|(own, _)| own == key).map(|(_, value)| value);
         at_step(path, key.name(), |path| match key {
             // Declared by each writer.

@@ -296,20 +296,20 @@ impl RunGuard {
         let mut carried = Members::new();
         let fields = [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)];
         for ((own, field), started) in fields.into_iter().zip(&mut self.started_ids) {
-            let said = event.get(field).filter(|said| !said.is_str(""));
+            let named = event.get(field).filter(|named| !named.is_str(""));
             // "both carry the same runId" [spec run-input]
-            let disagrees = said.is_some_and(|said| started.as_ref().is_some_and(|started| !started.is_same(said)));
+            let disagrees = named.is_some_and(|named| started.as_ref().is_some_and(|started| !started.is_same(named)));
             if event.kind == EventType::RunStarted {
-                *started = said.cloned().map(Json::into_owned);
+                *started = named.cloned().map(Json::into_owned);
             }
             if disagrees {
                 report.count_repair(EventRepair::IdsDisagree);
             }
-            if said == Some(own) {
+            if named == Some(own) {
                 continue;
             }
-            if let Some(said) = said {
-                carried.push((MemberKey::Known(field), said.clone().into_owned()));
+            if let Some(named) = named {
+                carried.push((MemberKey::Known(field), named.clone().into_owned()));
                 if !disagrees {
                     report.count_repair(EventRepair::IdsReplaced);
                 }
@@ -323,7 +323,7 @@ impl RunGuard {
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
-            if event.get(field).is_some_and(|said| said.is_str("")) {
+            if event.get(field).is_some_and(|named| named.is_str("")) {
                 event.set(field, own.clone());
             }
         }
@@ -458,9 +458,9 @@ const fn is_content(kind: EventType) -> bool {
 fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
     let mut opener = Event::new(item.opener());
     let (_, field) = item.closer();
-    for said in [field, Field::SubagentRunId] {
-        if let Some(value) = event.get(said) {
-            opener.set(said, value.clone().into_owned());
+    for field in [field, Field::SubagentRunId] {
+        if let Some(value) = event.get(field) {
+            opener.set(field, value.clone().into_owned());
         }
     }
     let word = match item {

@@ -117,9 +117,9 @@ impl StreamFollower {
             RunFilter::Undecided(run) | RunFilter::OtherRun(run) | RunFilter::OwnRun(run) => run,
         };
         let object = json::parse_object(data).ok();
-        let said = object.as_ref().and_then(|object| get(&object.members, Field::RunId));
-        let said = said.filter(|id| !id.is_null()).map(|id| id.text().unwrap_or(Cow::Borrowed(id.as_str())));
-        let ours = said.map(|id| *id == **run);
+        let named = object.as_ref().and_then(|object| get(&object.members, Field::RunId));
+        let named = named.filter(|id| !id.is_null()).map(|id| id.text().unwrap_or(Cow::Borrowed(id.as_str())));
+        let ours = named.map(|id| *id == **run);
         match (ours, &self.run_filter) {
             (Some(true), RunFilter::Undecided(run) | RunFilter::OtherRun(run)) => {
                 self.run_filter = RunFilter::OwnRun(run.clone());
