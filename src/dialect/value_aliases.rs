@@ -5,8 +5,7 @@
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
-use super::peer_dialect::PeerDialect;
-use super::table::ValueAlias;
+use super::table::{PeerDialect, ValueAlias};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};

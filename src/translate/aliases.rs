@@ -5,19 +5,17 @@
 
 use super::RunIds;
 use super::carry;
-use super::event_parts::IncomingEvent;
-use super::event_parts::OutgoingEvent;
-use super::event_repair::EventLoss;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
 use crate::codec::json;
 use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit};
 use crate::event::kind::MemberType;
-use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Notes: the timestamp as received, and members that were null.
+/// Note: the timestamp as received.
 const TIMESTAMP_NOTE: &str = "$timestamp";
-const NULLS_NOTE: &str = "$nulls";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
@@ -67,7 +65,6 @@ pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut Tr
     }
 }
 
-/// Renames members from the dialect's names to the canonical ones.
 pub(super) fn read_field_names(names: &[(Field, &str)], members: &mut Members<'_>) {
     for (field, name) in names {
         if get(members, *field).is_some() {
@@ -94,7 +91,7 @@ pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut M
     }
 }
 
-/// Returns whether null is a valid value: it is for `Any`, which a call may well have returned.
+/// Returns true if null is a valid value, which a call may have returned.
 const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
@@ -131,13 +128,6 @@ pub(super) fn write_nulls(row: &EventRow, outgoing: &mut OutgoingEvent<'_>) {
             set(&mut outgoing.members, MemberKey::Known(field), Json::NULL);
         }
     }
-}
-
-/// Returns whether the member to be supplied here was noted as null.
-pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
-    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
-    let names = note.and_then(json::parse_elements).unwrap_or_default();
-    names.iter().any(|name| name.is_str(field.camel()))
 }
 
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {

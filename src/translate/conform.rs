@@ -4,14 +4,13 @@
 //! obvious reading is converted, an optional one without is carried under `metadata.diglot`, and an event beyond repair
 //! is sent as RAW: no data is lost and the run goes through.
 
-use super::event_repair::EventRepair;
 use super::event_shapes::DEFAULT_ERROR_MESSAGE;
 use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// `source` of the RAW event that wraps an event beyond repair.
 const INVALID_SOURCE: &str = "diglot.invalid";
@@ -52,13 +51,11 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns whether the form alone does not determine validity. Lists of messages are excluded: they were repaired
-/// before.
+/// Returns true if more than the form determines validity. Lists of messages were repaired before.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
 
-/// Checks the first byte, and more only where the form is narrower.
 fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
     match (slot.member_type, value.json_type()) {
         (MemberType::Any, _) => true,

@@ -2,7 +2,6 @@
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{aliases, block_storage, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
@@ -11,7 +10,7 @@ use crate::dialect::{
 };
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Under `extra["ag-ui"]`: messages directly before or after this one whose role the dialect does not have.
@@ -177,7 +176,7 @@ impl CarryPolicy {
         }
     }
 
-    /// Returns whether material can be carried; counts it as lost otherwise.
+    /// Returns true if material can be carried; counts it as lost otherwise.
     pub(crate) fn try_carry(&self) -> bool {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
@@ -190,15 +189,14 @@ fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Returns whether a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
+/// Returns true if a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
     let newer = role == ACTIVITY || role == REASONING;
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// Returns whether a message for a side may have this member. A side that accepts unknown members gets those of any
-/// version.
+/// Returns true if a message may have this member. A side that accepts unknown members gets those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python has "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
@@ -321,7 +319,7 @@ fn write_message<'a>(
     written
 }
 
-/// Returns whether this is a list without parts, for a side that may not accept lists.
+/// Returns true for a list without parts, for a side that may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
@@ -386,7 +384,7 @@ pub(super) fn are_valid(list: &Json<'_>) -> bool {
     json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }
 
-/// Repairs one message; returns whether it changed.
+/// Returns true if the message changed.
 fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
     let before = message.len();
     message.retain(|(_, value)| !value.is_null());
@@ -439,7 +437,6 @@ fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     mended.filter(|_| changed).map(|all| json::to_array(&all))
 }
 
-/// Converts the arguments of calls to text; an object becomes its JSON text.
 fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
     let clean = strip_nulls(calls);
     let calls = clean.as_ref().unwrap_or(calls);

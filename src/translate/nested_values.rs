@@ -6,12 +6,11 @@
 //! of the nearest object that has metadata.
 
 use super::carry::GATEWAY_KEY;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
+use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
 const CONTENT: &str = "content";
@@ -26,7 +25,7 @@ enum ClientVerdict {
     Rejected,
 }
 
-/// Returns whether the client accepts `value` in this shape, possibly stripping unknown members.
+/// Returns true if the client accepts `value` in this shape, possibly stripping unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }
@@ -100,8 +99,7 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object of a union, such as a message; returns whether it changed. An object of unknown type is left
-/// alone.
+/// Repairs an object of a union, such as a message; returns true if it changed. An unknown type is left alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -115,8 +113,7 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for `value`, which is invalid in this shape, and adds lost data to `carried`. `None`: remove
-/// the value.
+/// Returns the replacement for an invalid value, and adds lost data to `carried`; `None` removes the value.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
@@ -231,7 +228,6 @@ fn repair_members(
     set(members, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Returns the replacement for a member's value; lost data is carried.
 fn repair_member(
     value: &Json<'_>,
     member: &MemberSchema,

@@ -60,9 +60,6 @@ pub fn translate_with_tools(
 }
 
 /// Translates a request of a run that a client may resume: keeps [`TranslatedRequest::messages`].
-///
-/// # Errors
-/// As [`translate_with_tools`].
 pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
@@ -107,10 +104,8 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
-/// Reads a request of a dialect into the canonical input.
-///
-/// # Errors
-/// Fails if it is not a JSON object, has no list of messages, or has a member that no rule can read.
+/// Reads a request of a dialect into the canonical input, unless it is not a JSON object, has no list of messages, or
+/// has an unreadable member.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -264,7 +259,8 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Writes the canonical input for a dialect; also returns how many members and messages the agent cannot accept.
+/// Writes the canonical input for a dialect; also returns the number of members and messages that the agent cannot
+/// accept.
 #[must_use]
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
@@ -316,8 +312,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// Carries members beyond the seven on the last message; without a message, on the request itself rather than dropping
-/// them.
+/// Carries further members on the last message; without a message, on the request itself.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

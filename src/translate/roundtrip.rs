@@ -4,7 +4,6 @@
 //! changed; the order of keys does not count, and every digit does. Events may be added where a dialect supplies them
 //! (a start, an opener, a closer, an error at the end). Deliberate losses are distinguished from missing data.
 
-use super::event_repair::{EventLoss, EventRepair};
 use super::report::TranslationReport;
 use super::request;
 use super::request_refusal::RequestRefusal;
@@ -13,14 +12,14 @@ use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// Maximum number of added events skipped in search of a match.
+/// events skipped at most in search of a match
 const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns whether an event exists for the dialect alone: reading it again yields no event.
+/// Returns true if the event exists for the dialect alone: reading it again yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -43,7 +42,7 @@ struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// number of events returned after it completed the round trip
+    /// number of events that it came back as
     returned_count: usize,
 }
 
@@ -199,9 +198,6 @@ impl RoundTrip {
 }
 
 /// Translates a request there and back.
-///
-/// # Errors
-/// Fails if it is not a valid request, or its translation is not.
 pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
@@ -247,7 +243,6 @@ fn event_type(data: &str) -> String {
 /// A path, the original value, and the new value.
 type ValueChange = (String, String, Option<String>);
 
-/// Policy for members that the original object lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
     /// metadata, and its content for a dialect

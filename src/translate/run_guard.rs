@@ -10,7 +10,6 @@ mod chunks;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
-use super::event_repair::{EventLoss, EventRepair};
 use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
@@ -20,12 +19,11 @@ use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Ids for a thread or run that neither the request nor the agent named (offline translation only).
+/// Ids for a run that neither the request nor the agent named (offline translation only).
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
-/// Name of the tool of a call without a start.
 const UNKNOWN_TOOL: &str = "unknown";
 
 /// `outcome` of a run that was stopped on purpose (specs §1.2).
@@ -71,7 +69,6 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    /// Collects the state from the messages of a request, with the client's ids.
     pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
@@ -135,7 +132,7 @@ impl RunGuard {
         self.violation.as_ref()
     }
 
-    /// Checks a processed frame. `false` when the run must end.
+    /// Returns false if the run must end after this frame.
     pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
         if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
             self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
@@ -181,9 +178,9 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Items
-    /// closed here were not left open by a fault, so nothing is counted. Sends nothing if the client received
-    /// rule-breaking events: then this state does not match the client's.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). It
+    /// counts no repairs, since the agent made no fault. Sends nothing if the client received rule-breaking events,
+    /// because this state differs from the client's then.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,
@@ -204,7 +201,6 @@ impl RunGuard {
         self.ending = Some(RunEnding::Cancelled);
     }
 
-    /// Records the gateway's own error, which ends the run in every mode.
     pub(crate) fn record_gateway_error(&mut self) {
         self.ending = Some(RunEnding::Failed);
     }

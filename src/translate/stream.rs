@@ -2,7 +2,6 @@
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
-use super::event_repair::EventLoss;
 use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
 use super::report::TranslationReport;
@@ -15,7 +14,7 @@ use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::RunEnding;
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventLoss, EventType, Field, Json};
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.
@@ -124,15 +123,14 @@ impl Stream {
         self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads from an agent's stream that outlives the run; call before the first byte. Events naming another run than
-    /// `run_id` are left out, along with those naming none between them and the first that names this run. Without an
-    /// id all are read.
+    /// Reads from an agent's stream that outlives the run; call before the first byte. Events of other runs are left
+    /// out, as are those that name no run before this run begins. `None` reads all.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame of a [followed](Stream::follow_run) stream, from which the agent can resume.
-    /// `None` where that frame had none: the events since the last id would be repeated.
+    /// Returns the `id` from which the agent can resume a [followed](Stream::follow_run) stream: that of its last
+    /// frame, if it had one.
     #[must_use]
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
@@ -143,8 +141,7 @@ impl Stream {
         self.frame_reader.retry()
     }
 
-    /// Begins another body, requested from [`Stream::last_id`] on. Unfinished data of the last body comes again, and
-    /// repeated frames are left out.
+    /// Begins another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -221,9 +218,8 @@ impl Stream {
         sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
     }
 
-    /// Ends a run that was stopped on purpose, unless it has ended: closes open items in order, and finishes it with
-    /// the outcome `cancelled`, as far as the client's dialect has one. Where it cannot be closed in order, because the
-    /// client received rule-breaking events or its budget is exhausted, it ends with RUN_ERROR.
+    /// Ends a run that was stopped on purpose, unless it has ended: with the outcome `cancelled` after closing all
+    /// items, or with RUN_ERROR where that is impossible (rules were broken, or the budget is exhausted).
     pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -327,7 +323,6 @@ impl StreamPipe<'_> {
         if guard.may_continue(frame.data, report) { Ok(()) } else { Err(StreamError::Violation) }
     }
 
-    /// Returns the limit exceeded by the data held for this run.
     fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
         let StreamStages { guard, writer, buffer_limit, .. } = &*self.stages;
         let held = [
@@ -338,7 +333,6 @@ impl StreamPipe<'_> {
         beyond.filter(|_| guard.ending().is_none())
     }
 
-    /// Closes open items and reports the run as stopped.
     fn cancel(&mut self) {
         let now_ms = self.now_ms;
         let StreamPipe { stages: StreamStages { guard, writer, report, client, .. }, out, .. } = self;

@@ -5,10 +5,9 @@
 //! runs; a client that reconnects with the id of the last frame gets the frames after it. An agent that ignores that id
 //! begins anew; frames received before are then left out.
 
-use super::event_repair::EventLoss;
 use super::frame_reader::AgentFrame;
 use crate::codec::json;
-use crate::event::{Field, get};
+use crate::event::{EventLoss, Field, get};
 use std::borrow::Cow;
 
 /// Longest id kept for resuming; real event ids are shorter.
@@ -42,7 +41,6 @@ enum RunFilter {
     OwnRun(Box<str>),
 }
 
-/// The position of the next frame in the stream.
 #[derive(Debug)]
 enum ReplayPosition {
     /// after the last one
@@ -54,13 +52,13 @@ enum ReplayPosition {
 }
 
 impl StreamFollower {
-    /// Follows a stream from its beginning, in which the agent calls the run `run_id`.
+    /// `run_id` is the agent's name of the run.
     pub(super) fn new(run_id: Option<&str>) -> Self {
         let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
         StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
     }
 
-    /// Returns the loss to count for a skipped frame; `None` when it is new and belongs to the run.
+    /// Returns the loss to count for a frame that is skipped.
     pub(super) fn skip_reason(&mut self, frame: &AgentFrame<'_>) -> Option<EventLoss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.is_repeated(id) {
@@ -75,12 +73,11 @@ impl StreamFollower {
         (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
-    /// Returns the id to resume from. `None` while the last frame had none: earlier frames would be repeated.
+    /// Returns the id to resume from, unless the last frame had none: earlier frames would be repeated.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// Begins another body, requested from [`StreamFollower::last_id`] on.
     pub(super) fn resume(&mut self) {
         self.position = ReplayPosition::Resumed;
     }

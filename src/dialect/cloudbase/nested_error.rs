@@ -3,8 +3,7 @@
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{DEFAULT_ERROR_MESSAGE, stringify_value, write_as_json};
-use crate::dialect::peer_dialect::PeerDialect;
-use crate::dialect::table::Dialect;
+use crate::dialect::table::{Dialect, PeerDialect};
 use crate::dialect::{carry, value_aliases};
 use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey, Members, get, into_owned_members, remove};
 
