@@ -9,9 +9,8 @@ use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
-use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, json_patch, message, placeholder, run_error, value_aliases};
+use super::{EventSink, json_patch, message, placeholder, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::input::ASSISTANT;
@@ -29,7 +28,6 @@ pub(super) struct EventReader {
     dialect: &'static Dialect,
     text_reader: BlockReader,
     collaborations: CollaborationState,
-    reasoning_ids: ReasoningIds,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
@@ -45,7 +43,6 @@ impl EventReader {
             dialect: peer.dialect,
             text_reader: BlockReader::default(),
             collaborations: CollaborationState::default(),
-            reasoning_ids: ReasoningIds::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::default(),
             last_row: None,
@@ -189,11 +186,6 @@ impl EventReader {
             EventShape::RunBoundary => self.read_boundary(&mut parts, sink),
             EventShape::MaybeNestedError => self.text_reader.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
-            _ if row.kind == EventType::Raw && self.dialect.is_versioned() => {
-                if let Some(event) = downgrade::unwrap_raw(&parts.event) {
-                    return sink.emit(event);
-                }
-            }
             _ => {}
         }
         self.read_shape(row.shape, &mut parts, sink);
@@ -206,7 +198,6 @@ impl EventReader {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
             EventShape::OptionalIds => supply_run_ids(parts),
-            EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
@@ -218,9 +209,6 @@ impl EventReader {
                 message::read_snapshot(&mut parts.event, self.peer);
             }
             _ => {}
-        }
-        if parts.event.kind == EventType::RunStarted {
-            self.reasoning_ids.start_run(&parts.event);
         }
     }
 
