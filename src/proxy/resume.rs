@@ -3,7 +3,7 @@
 //! ```text
 //!   POST path, Last-Event-ID, same ids ─────╮                        ╭─▶ after the event: missed events, then new ones
 //!   POST path, same ids, same body ─────────┼─▶ the run of the key ──┤
-//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a prelude, then new ones
+//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a recap, then new ones
 //!   POST path/runs/{runId}/stop ─────────────────────────────────────▶ it ends, `cancelled`
 //! ```
 //! A run is found by its route, its caller and its id. For other callers it does not exist.
@@ -44,7 +44,7 @@ pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Reject
 
 /// Returns the position for a client that may know the run.
 pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
-    cursor.map_or_else(|| ReadFrom::Prelude(now_millis()), ReadFrom::Cursor)
+    cursor.map_or_else(|| ReadFrom::Recap(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {

@@ -21,7 +21,7 @@ use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_keys::{RunKeys, new_token};
 use super::run_output::{LoggedOutput, RunOutput};
-use super::run_record::{RunRecord, RunRecordState};
+use super::run_record::RunRecord;
 use super::two_step::{ClientPermits, RunLabels};
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
@@ -347,7 +347,7 @@ impl Gateway {
             bytes_written: 0,
             reconnects: 0,
             reader_count: None,
-            state: RunRecordState::Pending(trace),
+            span: Some(trace),
         };
         let context = RunContext {
             cluster: Arc::clone(&route.cluster),

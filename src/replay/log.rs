@@ -8,7 +8,7 @@
 //! ```
 //! The run waits while every reader is far behind, so the fastest reader sets the pace. A reader that falls behind the oldest
 //! retained frame is cut off, and may reconnect. Without a reader the run is not slowed down. The oldest frames are trimmed
-//! and folded into a [`Recap`], from which later readers get their prelude. A recap above the size limit is discarded: the run
+//! and folded into a [`Recap`], which later readers get first. A recap above the size limit is discarded: the run
 //! continues for its current readers, and no other can join.
 //!
 //! ```text

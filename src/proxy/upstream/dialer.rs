@@ -110,7 +110,7 @@ impl AgentDialer {
                     break (session, false);
                 }
                 Ok(reused) => break reused,
-                Err(error) => return Err(pingora_errors::connect_rejection(&error)),
+                Err(error) => return Err(pingora_errors::connect_rejection(&error, &target.address)),
             }
         };
         let is_h2 = matches!(session, HttpSession::H2(_));

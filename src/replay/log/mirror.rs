@@ -63,11 +63,11 @@ impl LogMirror {
         drop(state);
         drop(base);
         recap.push(&frames);
-        let mut prelude = Vec::new();
+        let mut summary = Vec::new();
         // The reading replica folds these frames again, so the time 0 is not visible to clients.
-        recap.prelude(0, None, &mut prelude);
+        recap.write(0, None, &mut summary);
         // The recap of a run that failed before it began is empty.
-        MirrorSummary::Through(through, if prelude.is_empty() { frames } else { prelude })
+        MirrorSummary::Through(through, if summary.is_empty() { frames } else { summary })
     }
 
     /// Waits for the next event. Cancel safe.

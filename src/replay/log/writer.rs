@@ -186,7 +186,7 @@ impl LogWriter {
         let mut state = self.log.state();
         let head = state.end_offset;
         let mut wakers = Vec::new();
-        for slot in state.readers.iter_mut().filter(|slot| slot.offset == head && slot.prelude.is_empty()) {
+        for slot in state.readers.iter_mut().filter(|slot| slot.offset == head && slot.recap.is_empty()) {
             slot.comment_due = true;
             wakers.push(slot.waker.take());
         }

@@ -126,7 +126,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     let other = enter(&store, 3);
     push_event(&other, 25_000);
     assert!(store.used.load(Ordering::Relaxed) <= 40_000);
-    assert!(other.log().join(ReadFrom::Prelude(0), false, ()).is_err());
+    assert!(other.log().join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
     assert!(live.log().join(ReadFrom::Cursor(cursor), false, ()).is_ok());
     live.finish();
