@@ -29,7 +29,6 @@ pub(crate) struct ProcessHandle {
 
 impl ProcessHandle {
     /// Creates the handle, and the receiver of its reloads.
-    #[must_use]
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)

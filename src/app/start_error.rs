@@ -1,4 +1,4 @@
-//! Why a process does not start.
+//! The causes for which a process does not start.
 
 use std::io;
 use std::path::PathBuf;

@@ -94,7 +94,6 @@ pub(crate) struct ExplainedRequest {
 
 impl Gateway {
     /// Explains a request with this head and, if known, this body.
-    #[must_use]
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let method = head.method.to_string();
         let path = head.uri.path().to_owned();
@@ -223,7 +222,7 @@ impl Gateway {
         let request = preview.translation.as_ref().map(|rewritten| &rewritten.request);
         let body = Bytes::from(request.map(|request| request.body.clone()).unwrap_or_default());
         let bytes = request.map(|_| body.len());
-        let template = route.cluster.events_template();
+        let template = route.cluster.settings.events.as_ref();
         let first = if template.is_some() { AgentOperation::Start(body) } else { AgentOperation::Run(body) };
         let mut steps = vec![self.explain_request(route, matched, head, first, bytes)];
         if let Some(template) = template {
@@ -252,7 +251,7 @@ impl Gateway {
         let path = if let AgentOperation::Events { path, .. } = &request.operation { Some(*path) } else { None };
         let mut explained = Vec::new();
         let mut method = String::new();
-        if let Some(upstream) = route.cluster.upstreams().first()
+        if let Some(upstream) = route.cluster.settings.upstreams.first()
             && let Ok(sent) = upstream::request_head(upstream, &request, &request.start_span(upstream, ""))
         {
             method = sent.method.to_string();
@@ -267,7 +266,7 @@ impl Gateway {
         }
         explained.sort();
         explained.dedup();
-        let urls = route.cluster.upstreams().iter().map(|upstream| request_url(upstream, path)).collect();
+        let urls = route.cluster.settings.upstreams.iter().map(|upstream| request_url(upstream, path)).collect();
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 

@@ -86,13 +86,11 @@ impl Gateway {
         })
     }
 
-    #[must_use]
     pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
     /// Returns the shared runs, which must be watched.
-    #[must_use]
     pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
         self.replication.clone()
     }

@@ -149,29 +149,24 @@ impl RunLog {
     }
 
     /// Returns the prefix of the run's event ids.
-    #[must_use]
     pub(crate) fn token(&self) -> RunToken {
         self.token
     }
 
     /// Returns whether the run is still going.
-    #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state().phase, LogPhase::Open | LogPhase::Stopping)
     }
 
-    #[must_use]
     pub(crate) fn retained_bytes(&self) -> usize {
         self.state().retained_bytes()
     }
 
-    #[must_use]
     pub(crate) fn has_readers(&self) -> bool {
         !self.state().readers.is_empty()
     }
 
     /// Returns the number of readers so far.
-    #[must_use]
     pub(crate) fn readers_total(&self) -> u64 {
         self.state().readers_total
     }
@@ -183,7 +178,6 @@ impl RunLog {
     }
 
     /// Returns the number of the last event that is only in the recap.
-    #[must_use]
     pub(crate) fn recap_through(&self) -> u64 {
         self.state().first_number() - 1
     }

@@ -141,7 +141,6 @@ pub(crate) struct RunQuery {
 
 impl ReplicatedRuns {
     /// Shares the runs of `store`. Connects in [`ReplicatedRuns::keep_running`], not here.
-    #[must_use]
     pub(crate) fn new(
         store: Arc<RunStore>,
         redis: &RedisClient,

@@ -99,7 +99,6 @@ pub(crate) enum InsertOutcome {
 impl RunStore {
     /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads nothing for
     /// `stall_timeout` is removed.
-    #[must_use]
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
@@ -124,13 +123,11 @@ impl RunStore {
         *self.bounds.lock()
     }
 
-    #[must_use]
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
         self.lock_runs().by_key.get(run).cloned()
     }
 
     /// The last run of a thread.
-    #[must_use]
     pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
         let runs = self.lock_runs();
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()

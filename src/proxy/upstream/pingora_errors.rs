@@ -57,6 +57,11 @@ pub(super) fn is_unprocessed(error: &BError) -> bool {
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
+/// Returns the cause for the log.
+pub(super) fn cause_text(rejection: &Rejection) -> &str {
+    rejection.cause.as_deref().unwrap_or_else(|| rejection.message())
+}
+
 /// Returns the counted outcome of a failure before the response.
 pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
     match rejection.kind {

@@ -39,13 +39,11 @@ pub(crate) enum MirrorSummary {
 
 impl LogMirror {
     /// Creates a mirror that begins with the oldest retained frame.
-    #[must_use]
     pub(crate) fn new(log: &Arc<RunLog>) -> LogMirror {
         LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
     /// Summarises the trimmed frames. The mirror's next frames follow the summary or overlap with it.
-    #[must_use]
     pub(crate) fn summarize(&self) -> MirrorSummary {
         let base = self.log.base();
         let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };

@@ -46,7 +46,6 @@ pub(crate) struct ReaderCutOff;
 
 impl RunLog {
     /// Returns whether the log ever had a reader.
-    #[must_use]
     pub(crate) fn had_readers(&self) -> bool {
         self.state().readers_total > 0
     }

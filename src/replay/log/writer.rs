@@ -46,7 +46,6 @@ impl LogWriter {
         LogWriter { log, slot }
     }
 
-    #[must_use]
     pub(crate) fn log(&self) -> &Arc<RunLog> {
         &self.log
     }
