@@ -15,14 +15,14 @@ use super::log_body::LogBody;
 use super::negotiation;
 use super::responses::{self, ResponseBody, full_body};
 use super::routes::RouteEntry;
-use super::run_keys::{RunKeys, run_key, thread_key};
+use super::run_keys::{run_key, thread_key};
 use crate::codec::Framing;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
 use crate::replay::{
-    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, StoredRun,
+    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunKeys, RunLookupError, RunQuery, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
 use futures_util::FutureExt;
@@ -66,9 +66,9 @@ impl Gateway {
             Err(rejection) => return Err(rejection),
         };
         match (kept, cursor) {
-            (Some(kept), Some(_)) if kept.thread == keys.thread => Ok(Some(kept)),
+            (Some(kept), Some(_)) if kept.keys.thread == keys.thread => Ok(Some(kept)),
             (_, Some(_)) => Err(RejectionKind::RunNotFound.into()),
-            (Some(kept), None) if kept.body == keys.body => Ok(Some(kept)),
+            (Some(kept), None) if kept.keys.body == keys.body => Ok(Some(kept)),
             (Some(kept), None) if kept.log.is_open() => Err(RejectionKind::RunIdTaken.into()),
             (_, None) => Ok(None),
         }

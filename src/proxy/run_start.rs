@@ -19,7 +19,7 @@ use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_keys::{RunKeys, new_token};
+use super::run_keys::{new_token, run_keys};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
 use super::two_step::{ClientPermits, RunLabels};
@@ -31,8 +31,8 @@ use crate::error::{Rejection, RejectionKind};
 use crate::guard::{CallerContext, StreamPermit};
 use crate::net::digest;
 use crate::replay::{
-    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunToken,
-    StoredRun,
+    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
+    RunToken, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
@@ -111,7 +111,7 @@ impl Gateway {
         let body_key = resumable.map(|_| digest::sha256(&body));
         let rewritten = head.rewrite(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
-        let keys = body_key.map(|body| RunKeys::new(&route.name, &head.caller, ids, body));
+        let keys = body_key.map(|body| run_keys(&route.name, &head.caller, ids, body));
         if let Some(keys) = &keys {
             let cursor = resume::parse_cursor(&head.parts.headers)?;
             if let Some(kept) = self.find_joinable(route, rewritten.client, keys, cursor).await? {
@@ -173,10 +173,8 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
         let location = route.two_step.as_ref().map(|events| events.events_path(&ids)).transpose()?;
-        let RunKeys { run, thread, body } = keys;
-        let token = new_token();
         let messages = rewritten.request.messages.take();
-        let descriptor = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let descriptor = RunDescriptor { keys, token: new_token(), side: rewritten.client, ids: ids.clone() };
         let claim = self.claim_run(&descriptor, messages.as_deref()).await;
         match claim {
             ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
@@ -189,11 +187,7 @@ impl Gateway {
             ClaimResult::Conflict => return Err(RejectionKind::RunIdTaken.into()),
         }
         let inserted = self.replay.insert(NewRun {
-            run,
-            thread,
-            body,
-            ids: ids.clone(),
-            token,
+            descriptor: descriptor.clone(),
             recap: Recap::new(rewritten.client, &ids, messages),
             abandon_after: resumable.abandon_after,
             remote_through: None,

@@ -45,9 +45,9 @@ impl LogMirror {
 
     /// Summarises the trimmed frames. The mirror's next frames follow the summary or overlap with it.
     pub(crate) fn summarize(&self) -> MirrorSummary {
-        let base = self.log.base();
+        let base = self.log.base.lock();
         let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };
-        let state = self.log.state();
+        let state = self.log.state.lock();
         if state.last_number == 0 {
             return MirrorSummary::Empty;
         }
@@ -83,7 +83,7 @@ impl LogMirror {
 }
 
 fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
-    let state = log.state();
+    let state = log.state.lock();
     if state.phase == LogPhase::Cut {
         return Some(MirrorEvent::Cut);
     }

@@ -47,7 +47,7 @@ pub(crate) struct ReaderCutOff;
 impl RunLog {
     /// Returns whether the log ever had a reader.
     pub(crate) fn had_readers(&self) -> bool {
-        self.state().readers_total > 0
+        self.state.lock().readers_total > 0
     }
 
     /// Joins the log. `watched` readers are removed by the log when they stall; `resource` is dropped when the reader leaves.
@@ -62,9 +62,9 @@ impl RunLog {
         watched: bool,
         resource: impl ReaderResource + 'static,
     ) -> Result<LogReader, JoinError> {
-        let base = self.base();
+        let base = self.base.lock();
         let LogBase::Recap(recap) = &*base else { return Err(JoinError::Discarded) };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.readers.len() >= MAX_READERS {
             return Err(JoinError::Full);
         }
@@ -90,7 +90,7 @@ impl RunLog {
         if let Some(source) = recap_source {
             // Folded outside the locks: the run continues, and the reader's position is after the folded frames.
             let frames = source.into_frames(self.token, now);
-            if let Some(slot) = self.state().reader(number) {
+            if let Some(slot) = self.state.lock().reader(number) {
                 slot.recap = frames.into();
             }
         }
@@ -148,7 +148,7 @@ impl LogState {
 impl LogReader {
     /// Returns the next bytes; `None` at the end.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         let end = state.phase;
         if end == LogPhase::Cut || state.reader(self.number).is_none() {
             return Poll::Ready(Some(Err(ReaderCutOff)));
@@ -180,7 +180,7 @@ impl LogReader {
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         let removed = state.remove_readers(|slot| slot.number == self.number);
         // The fastest reader may have left, or the last one.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::replay::ReplayStoreKind;
-use crate::dialect::{AG_UI, PeerDialect};
+use crate::dialect::AG_UI;
 use crate::replay::{Cursor, ReadFrom};
 use crate::telemetry::Metrics;
 use std::num::NonZeroUsize;
@@ -18,18 +18,12 @@ fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<RunStore>, Metrics
 }
 
 fn fresh_run(run: u8, body: u8) -> NewRun {
-    let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), None);
-    let alone = Duration::from_secs(60);
-    NewRun {
-        run: [run; 32],
-        thread: [9; 32],
-        body: [body; 32],
-        ids: RunIds::new("t", "r"),
-        token: RunToken::new(run.into()),
-        recap,
-        abandon_after: alone,
-        remote_through: None,
-    }
+    let side = PeerDialect::new(&AG_UI);
+    let ids = RunIds::new("t", "r");
+    let recap = Recap::new(side, &ids, None);
+    let keys = RunKeys { run: [run; 32], thread: [9; 32], body: [body; 32] };
+    let descriptor = RunDescriptor { keys, token: RunToken::new(run.into()), side, ids };
+    NewRun { descriptor, recap, abandon_after: Duration::from_secs(60), remote_through: None }
 }
 
 fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
@@ -44,7 +38,8 @@ fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
 async fn stores_ids_shortened_as_in_the_log() {
     let (store, _metrics) = store(1, 1 << 20, 1 << 20);
     let long = "\u{e9}".repeat(100_000);
-    let named = NewRun { ids: RunIds::new(&long, "r"), ..fresh_run(1, 0) };
+    let mut named = fresh_run(1, 0);
+    named.descriptor.ids = RunIds::new(&long, "r");
     let InsertOutcome::New(_writer) = store.insert(named) else { panic!("it is the first") };
     let kept = store.find(&[1; 32]).expect("it was entered");
     assert_eq!(kept.ids, RunIds::new(&"\u{e9}".repeat(MAX_TEXT_CHARS), "r"));
