@@ -19,7 +19,6 @@ pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("config", 51),
     ("dialect", 7),
     ("guard", 70),
-    ("proxy", 13),
     ("telemetry", 2),
     ("translate", 208),
 ];
