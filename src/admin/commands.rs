@@ -62,8 +62,8 @@ impl ProcessHandle {
     /// Lists every problem.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
-        let gone = |_| "the process is ending".to_owned();
-        self.reloads.send(request).await.map_err(|_| gone(()))?;
-        result.await.map_err(|_| gone(()))?
+        // Fails if the process is ending, and then so does the wait for the result.
+        let _ = self.reloads.send(request).await;
+        result.await.unwrap_or_else(|_| Err("the process is ending".to_owned()))
     }
 }

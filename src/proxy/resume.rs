@@ -13,11 +13,11 @@ use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
-use super::responses::{self, ResponseBody, full_body};
+use super::responses::{self, ResponseBody};
 use super::routes::RouteEntry;
 use super::run_keys::{run_key, thread_key};
 use crate::codec::Framing;
-use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
+use crate::config::header_names::LAST_EVENT_ID;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
@@ -94,7 +94,7 @@ impl Gateway {
         let mut lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.wait_cut().await }.boxed();
         replication.find(RunQuery { run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
-            RunLookupError::Unavailable => unavailable_rejection(ReplicationUnavailable),
+            RunLookupError::Unavailable => ReplicationUnavailable.into(),
             RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),
         })
     }
@@ -132,7 +132,7 @@ impl Gateway {
         let thread = thread_id.map(|id| thread_key(&route.name, caller_of(request), id));
         let mut kept = thread.and_then(|thread| self.replay.last_of_thread(&thread));
         if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
-            && let Some(run) = shared.last_of_thread(&thread).await.map_err(unavailable_rejection)?
+            && let Some(run) = shared.last_of_thread(&thread).await?
         {
             kept = self.find_kept(route, route.client, &run, cursor).await?;
         }
@@ -165,10 +165,10 @@ impl Gateway {
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
         }
-        let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(join_rejection)?;
+        let reader = kept.log.join(from, version == Version::HTTP_2, permit)?;
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token();
-        let run = RunInfo { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
+        let run = RunInfo { route: &route.name, request_id: responses::request_id(headers), ids: &kept.ids };
         internal_event::ReaderJoined { run, token: token.as_str(), after_number }.emit();
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
@@ -187,26 +187,35 @@ impl Gateway {
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
             let replication = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
-            let known = replication.stop(&run).await.map_err(unavailable_rejection)?;
-            return if known {
-                Ok(responses::run_stopped().map(full_body))
-            } else {
-                Err(RejectionKind::RunNotFound.into())
-            };
+            let exists = replication.stop(&run).await?;
+            return if exists { Ok(responses::run_stopped()) } else { Err(RejectionKind::RunNotFound.into()) };
         };
         let log = &kept.log;
         if log.is_open() {
-            let run = RunInfo { route: &route.name, request_id: request_id(request.headers()), ids: &kept.ids };
+            let run =
+                RunInfo { route: &route.name, request_id: responses::request_id(request.headers()), ids: &kept.ids };
             internal_event::RunStopRequested { run, token: log.token().as_str() }.emit();
             log.stop();
         }
-        Ok(responses::run_stopped().map(full_body))
+        Ok(responses::run_stopped())
     }
 }
 
-/// The run may be another replica's.
-pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
-    RejectionKind::ReplayUnavailable.into()
+impl From<ReplicationUnavailable> for Rejection {
+    fn from(ReplicationUnavailable: ReplicationUnavailable) -> Self {
+        RejectionKind::ReplayUnavailable.into()
+    }
+}
+
+impl From<JoinError> for Rejection {
+    fn from(error: JoinError) -> Self {
+        let kind = match error {
+            JoinError::Cursor => RejectionKind::CursorGone,
+            JoinError::Full => RejectionKind::TooManyReaders,
+            JoinError::Discarded => RejectionKind::RunNotKept,
+        };
+        kind.into()
+    }
 }
 
 /// Returns the cursor of a GET of events.
@@ -235,17 +244,4 @@ pub(super) fn check_stop_request(method: &Method) -> Result<(), Rejection> {
 fn caller_of(request: &Request<Incoming>) -> &CallerContext {
     static ANONYMOUS: std::sync::LazyLock<CallerContext> = std::sync::LazyLock::new(CallerContext::default);
     request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
-}
-
-fn request_id(headers: &HeaderMap) -> &str {
-    headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
-}
-
-pub(super) fn join_rejection(error: JoinError) -> Rejection {
-    match error {
-        JoinError::Cursor => RejectionKind::CursorGone,
-        JoinError::Full => RejectionKind::TooManyReaders,
-        JoinError::Discarded => RejectionKind::RunNotKept,
-    }
-    .into()
 }

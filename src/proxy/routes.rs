@@ -23,27 +23,22 @@ pub(super) struct ResumeRoutes {
     pub(crate) stop_match: Arc<RouteMatch>,
 }
 
-impl ResumeRoutes {
-    pub(super) fn new(
-        path: &str,
-        abandon_after: Duration,
-        join_match: Arc<RouteMatch>,
-        stop_match: Arc<RouteMatch>,
-    ) -> Self {
-        let [events, stop] = PathTemplate::for_runs(path);
-        ResumeRoutes { events, stop, abandon_after, join_match, stop_match }
-    }
+pub(super) struct PathMatch<'g> {
+    pub(super) route: &'g RouteEntry,
+    pub(super) route_match: &'g Arc<RouteMatch>,
+    pub(super) target: PathTarget,
 }
 
-pub(super) enum PathMatch<'g> {
+/// What a path names; a missing id is no valid one.
+pub(super) enum PathTarget {
     /// a POST starts a run
-    Run(&'g RouteEntry),
-    /// a GET reads the run of this thread; `None` if the segment is no id
-    Events(&'g RouteEntry, Option<String>),
-    /// a GET resumes this run; `None` if the segment is no id
-    Join(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+    Run,
+    /// a GET reads the run of this thread
+    Events(Option<String>),
+    /// a GET resumes this run
+    Join(Option<String>),
     /// a POST stops it
-    Stop(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+    Stop(Option<String>),
 }
 
 #[derive(Debug)]
@@ -100,12 +95,17 @@ impl RouteEntry {
             read_match: route_match(RequestKind::Read),
             resumable: match route.on_disconnect {
                 OnDisconnect::Abort => None,
-                OnDisconnect::Continue(abandon_after) => Some(ResumeRoutes::new(
-                    &route.path,
-                    abandon_after,
-                    route_match(RequestKind::Join),
-                    route_match(RequestKind::Stop),
-                )),
+                OnDisconnect::Continue(abandon_after) => {
+                    let [events, stop] = PathTemplate::for_runs(&route.path);
+                    let join_match = route_match(RequestKind::Join);
+                    Some(ResumeRoutes {
+                        events,
+                        stop,
+                        abandon_after,
+                        join_match,
+                        stop_match: route_match(RequestKind::Stop),
+                    })
+                }
             },
             two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
@@ -132,26 +132,6 @@ impl RouteEntry {
         match self.detected_dialect.get() {
             Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
             None => self.agent,
-        }
-    }
-}
-
-impl<'g> PathMatch<'g> {
-    pub(super) fn route(&self) -> &'g RouteEntry {
-        match self {
-            PathMatch::Run(route)
-            | PathMatch::Events(route, _)
-            | PathMatch::Join(route, ..)
-            | PathMatch::Stop(route, ..) => route,
-        }
-    }
-
-    pub(super) fn route_match(&self) -> &Arc<RouteMatch> {
-        match self {
-            PathMatch::Run(route) => &route.start_match,
-            PathMatch::Events(route, _) => &route.read_match,
-            PathMatch::Join(_, resumable, _) => &resumable.join_match,
-            PathMatch::Stop(_, resumable, _) => &resumable.stop_match,
         }
     }
 }
