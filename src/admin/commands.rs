@@ -57,9 +57,6 @@ impl ProcessHandle {
     }
 
     /// Reloads the configuration.
-    ///
-    /// # Errors
-    /// Lists every problem.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
         // Fails if the process is ending, and then so does the wait for the result.

@@ -79,9 +79,6 @@ impl fmt::Display for ProbeTarget {
 }
 
 /// Requests a path in the first of these ways that answers, within `timeout` for all of them; returns that way too.
-///
-/// # Errors
-/// Lists the cause for each way.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,

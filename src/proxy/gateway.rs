@@ -32,9 +32,6 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// Builds the gateway; hosts are not resolved yet, see [`Gateway::clusters`].
-    ///
-    /// # Errors
-    /// A file that the configuration names for agents cannot be used.
     pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
@@ -66,9 +63,6 @@ impl Gateway {
 
     /// Builds the gateway for another configuration. Unchanged routes are reused, and unchanged agents keep their
     /// addresses and connections.
-    ///
-    /// # Errors
-    /// As [`Gateway::new`].
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);

@@ -32,9 +32,6 @@ use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Returns the event after which the client resumes.
-///
-/// # Errors
-/// The cursor was not issued by this gateway.
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
@@ -49,9 +46,6 @@ pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
 
 impl Gateway {
     /// Returns the run that a POST joins, if any.
-    ///
-    /// # Errors
-    /// The cursor is for a run that does not exist, or the request would start another run under the id of an open one.
     pub(super) async fn find_joinable(
         &self,
         route: &RouteEntry,
@@ -75,9 +69,6 @@ impl Gateway {
     }
 
     /// Finds a run of this replica or of another one.
-    ///
-    /// # Errors
-    /// The run may exist on another replica.
     async fn find_kept(
         &self,
         route: &RouteEntry,
@@ -100,9 +91,6 @@ impl Gateway {
     }
 
     /// Serves a GET of a run by its id.
-    ///
-    /// # Errors
-    /// The method is not GET, the caller has no such run, or it cannot be read from the cursor.
     pub(super) async fn join_run(
         &self,
         route: &RouteEntry,
@@ -116,9 +104,6 @@ impl Gateway {
     }
 
     /// Serves a GET of a thread's last run, on a two-step route. Returns `None` if no run of the thread is kept.
-    ///
-    /// # Errors
-    /// As [`Gateway::join_run`].
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -149,9 +134,6 @@ impl Gateway {
     }
 
     /// Adds a reader to a run.
-    ///
-    /// # Errors
-    /// The run cannot be read from that position or has reached its reader limit, or the process is shutting down.
     pub(super) fn join(
         &self,
         route: &RouteEntry,
@@ -174,9 +156,6 @@ impl Gateway {
     }
 
     /// Stops a run; one that has ended stays as it is.
-    ///
-    /// # Errors
-    /// The method is not POST, or the caller has no such run.
     pub(super) async fn stop_run(
         &self,
         route: &RouteEntry,

@@ -29,7 +29,7 @@ pub(super) struct PathMatch<'g> {
     pub(super) target: PathTarget,
 }
 
-/// What a path names; a missing id is no valid one.
+/// The purpose of a path; a missing id means that the segment is no valid one.
 pub(super) enum PathTarget {
     /// a POST starts a run
     Run,
@@ -66,9 +66,6 @@ pub(super) struct RouteEntry {
 
 impl RouteEntry {
     /// Builds a route; unchanged parts of `before`, the route of that name so far, are reused.
-    ///
-    /// # Errors
-    /// A file that the route names for its agents cannot be used.
     fn new(
         route: &config::RouteConfig,
         registry: &Metrics,
@@ -137,9 +134,6 @@ impl RouteEntry {
 }
 
 /// Builds the routes of a configuration by path; unchanged ones are reused.
-///
-/// # Errors
-/// A file that the configuration names for agents cannot be used.
 pub(super) fn build_routes(
     config: &Config,
     metrics: &Metrics,

@@ -53,7 +53,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long a two-step client waits for a refusal before its run is reported as started. Most refusals come at once,
+/// Longest wait of a two-step client for a refusal before its run is reported as started. Most refusals come at once,
 /// and are more useful here than as RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
 
@@ -94,9 +94,6 @@ struct SpawnedRun {
 
 impl Gateway {
     /// Starts a run and waits for the start of its response, at most one keep-alive interval.
-    ///
-    /// # Errors
-    /// The run was refused by the gateway or by its agent.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
@@ -283,9 +280,6 @@ impl Gateway {
     }
 
     /// Translates a request without starting, counting or sending anything.
-    ///
-    /// # Errors
-    /// The request would be refused.
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,

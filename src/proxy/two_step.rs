@@ -43,9 +43,6 @@ impl TwoStepEvents {
     }
 
     /// Returns the path of a run's events.
-    ///
-    /// # Errors
-    /// The thread's id does not fit into the path.
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run whose events could not be requested is not started.
@@ -81,9 +78,6 @@ pub(super) fn check_events_request(
 }
 
 /// Serves the second step: the stream of a waiting run.
-///
-/// # Errors
-/// The method is not GET, the framing is not available, or no run waits.
 pub(super) fn serve_events(
     events: Option<&TwoStepEvents>,
     client: PeerDialect,

@@ -158,9 +158,6 @@ impl ReplicatedRuns {
     }
 
     /// Finds a run of this replica, or follows one of another. `cut` resolves when this process exits, and ends the following.
-    ///
-    /// # Errors
-    /// See [`RunLookupError`].
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -181,18 +178,12 @@ impl ReplicatedRuns {
     }
 
     /// Returns the last run of a thread.
-    ///
-    /// # Errors
-    /// Redis did not answer.
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let reply = self.in_time(self.send_command::<Option<String>>(Cmd::get(self.keys.last(thread)))).await?;
         Ok(reply.as_deref().and_then(redis_protocol::parse_key))
     }
 
     /// Requests the end of another replica's run. Returns `false` if there is none.
-    ///
-    /// # Errors
-    /// Redis did not answer, or lost its data: the run may exist.
     pub(crate) async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
         let mut call = redis_protocol::STOP.prepare_invoke();
         call.key(self.keys.run(run));

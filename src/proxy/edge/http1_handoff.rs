@@ -42,9 +42,6 @@ const READ_SIZE: usize = 2 << 10;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Serves HTTP/1 on `io` until the connection is closed; shutdown closes it gracefully.
-///
-/// # Errors
-/// The peer does not speak HTTP; hyper has answered it.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: ReadAheadStream<I>,

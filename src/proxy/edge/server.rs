@@ -107,9 +107,6 @@ impl<S> EdgeServer<S> {
 
 impl<S: HttpService> EdgeServer<S> {
     /// Serves HTTP on `stream` until it closes; shutdown closes it gracefully.
-    ///
-    /// # Errors
-    /// The version could not be detected, or the peer does not speak HTTP/1.
     pub(super) async fn serve_connection<T>(
         &self,
         stream: T,

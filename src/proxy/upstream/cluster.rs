@@ -80,9 +80,6 @@ impl std::fmt::Debug for Cluster {
 
 impl Cluster {
     /// Creates the cluster, unresolved. Health checks use `connector`.
-    ///
-    /// # Errors
-    /// A file of `upstream_tls` cannot be used.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
         let upstream_set = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 /// `first_byte` ends it as well; this limit is for operators who set that very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an HTTP/2 agent that stopped reading a request may take to respond with the reason.
+/// Longest time for an HTTP/2 agent that stopped reading a request to respond with the reason.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -76,7 +76,7 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
 }
 
-/// Why there is no response.
+/// The cause for a missing response.
 pub(super) struct ExchangeError {
     pub(super) rejection: Rejection,
     /// no run can have begun: the request is incomplete, or the agent reported that it did not process it

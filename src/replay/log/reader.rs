@@ -53,9 +53,6 @@ impl RunLog {
     /// Joins the log. `watched` readers are removed by the log when they stall; `resource` is dropped when the reader leaves.
     ///
     /// Writing a recap takes some milliseconds per retained MiB.
-    ///
-    /// # Errors
-    /// See [`JoinError`].
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,

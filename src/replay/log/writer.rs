@@ -51,9 +51,6 @@ impl LogWriter {
     }
 
     /// Appends `frames`, the last of which has number `last`, and empties it. Waits while every reader is far behind.
-    ///
-    /// # Errors
-    /// The run was abandoned or stopped; `frames` is unchanged.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }

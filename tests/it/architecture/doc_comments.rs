@@ -9,7 +9,6 @@ const NOUN_CLAUSES: &[&str] = &["What", "Who", "Whose", "Whom", "Whether", "Whic
 #[rustfmt::skip]
 pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("config", 1),
-    ("proxy", 3),
 ];
 
 /// The largest number of identifiers with a banned word (`names.rs`) for each module, locals included. Lower the numbers as
