@@ -1,4 +1,4 @@
-//! API keys, what a route wants of its callers, and whose a thread is.
+//! API keys, requirements of routes, and thread ownership.
 
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, post, send_request};

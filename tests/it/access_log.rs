@@ -1,4 +1,4 @@
-//! The lines that runs and refusals leave: complete, one each, and nobody else's.
+//! The log lines of runs and refusals: each is complete, and there is exactly one.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, send_request};

@@ -1,6 +1,6 @@
-//! Whatever an agent says, what leaves is accepted: wild streams through the run guard, judged by the verifier.
+//! The run guard makes any agent stream acceptable: random streams, judged by the verifier.
 //!
-//! The verifier shares no state machine with the guard. A failure names the seed of its stream, which is the reproduction.
+//! The verifier shares no state machine with the guard. A failure prints the seed of its stream, which reproduces it.
 
 use super::laws::dice::Dice;
 use diglot::codec::sse::SseLimits;

@@ -1,4 +1,4 @@
-//! Routes that say `auto`: the dialect is told by what is said, on both sides.
+//! Routes with `auto`: the dialects of both sides are detected.
 
 use crate::golden::{side, translate_stream};
 use crate::support::agent::Agent;

@@ -1,4 +1,5 @@
-//! How much a run may have the gateway hold, whatever an agent sends: behind that it ends, and what waited is said.
+//! Limits on the data that an agent can make the gateway buffer; a run that exceeds them ends, and buffered content is
+//! sent.
 
 use super::golden::side;
 use super::support::agent::{Agent, Step, write};

@@ -1,5 +1,5 @@
-//! `diglot check`: all that is wrong with a configuration, at once and where it stands, as people and machines read it. What
-//! it says of each mistake is held by the tests of `config`.
+//! `diglot check` reports all problems of a configuration at once, with their positions, as text, JSON and annotations.
+//! The unit tests of `config` cover the text of each problem.
 
 use super::support::gateway::{TempFile, diglot};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the commands say to a person: mistakes named by what has to be changed, and nothing left out in silence.
+//! Output and exit codes of the commands: a mistake names the argument to change, and nothing is skipped silently.
 
 use super::support::gateway::{Process, TempFile, diglot};
 use std::fs::OpenOptions;

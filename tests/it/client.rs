@@ -1,4 +1,4 @@
-//! What a client can do to its run: leave, reset, stop reading. The agent must feel it, and the gateway must not.
+//! Clients that leave, reset or stop reading: the agent notices it, and the gateway stays unaffected.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post};

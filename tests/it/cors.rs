@@ -1,4 +1,4 @@
-//! Pages of other origins: who may call, what they may read, and that nobody else reaches the agent.
+//! Pages of other origins: allowed requests, readable responses, and refusals before the agent is called.
 
 use super::support::agent::Agent;
 use super::support::client::{Answer, INPUT, post, send_request};

@@ -1,4 +1,5 @@
-//! What the corpus cannot name: words and errors of an operator's own, and how much of a request an older agent is not told.
+//! Translations that the corpus cannot name: words and errors of custom dialects, and members that older agents do not
+//! receive.
 
 use super::golden::{side, translate_stream};
 use diglot::dialect::{DialectOverrides, PeerDialect, ValueAlias};

@@ -1,4 +1,4 @@
-//! What becomes of connections and runs while the process ends, step by step.
+//! Connections and runs in each step of a drain.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, post_run};

@@ -1,6 +1,6 @@
-//! JSON compared exactly: the order of keys aside, every digit counts and no key stands twice.
+//! Exact comparison of JSON: the order of keys does not count, every digit does, and no key occurs twice.
 //!
-//! `serde_json::Value` would forgive both `1.10` for `1.1` and a repeated key, and the gateway promises neither happens.
+//! `serde_json::Value` would accept `1.10` for `1.1` and a repeated key; the gateway promises that neither happens.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;

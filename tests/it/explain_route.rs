@@ -1,4 +1,4 @@
-//! What `diglot explain-route` says of a request, held against what the gateway does with it.
+//! `diglot explain-route` reports what the gateway does with the same request.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, send_request};

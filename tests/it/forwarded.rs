@@ -1,4 +1,4 @@
-//! What the agent hears about its caller, and whom the gateway takes for it: nothing that a client can forge.
+//! The client's address and the caller's identity as the agent receives them; clients cannot forge either.
 
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, post, send_request};

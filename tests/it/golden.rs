@@ -1,14 +1,14 @@
-//! The golden corpus: every folder under `tests/golden/` is a case, and adding a case is adding files.
+//! The golden corpus: every folder under `tests/golden/` is a case, and a new case needs only files.
 //!
 //! ```text
-//! stream/<agent>-to-<client>/<case>/input.sse      what the agent says
-//!                                  /expected.sse   what the client hears; then what was mended and left out, as comments
+//! stream/<agent>-to-<client>/<case>/input.sse      sent by the agent
+//!                                  /expected.sse   received by the client; then repairs and losses, as comments
 //! request/<client>-to-<agent>/<case>/input.json, expected.json
 //! ```
-//! A side is a dialect and its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1` and run
-//! `r1`, the clock stands at [`NOW`], and a stream that ends without a terminal event is failed as the data plane would.
-//! A `note.md` says what a case is about where its name does not. `UPDATE=1` rewrites what is expected; the difference is
-//! then for a reviewer to judge against `translation.md` and the dialect's document.
+//! A side is a dialect with its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1`
+//! and run `r1`, the clock is fixed at [`NOW`], and a stream that ends without a terminal event fails as in the data
+//! plane. `note.md` explains a case if its name does not. `UPDATE=1` rewrites the expectations; a reviewer compares the
+//! difference with `translation.md` and the dialect's document.
 
 use super::exact_json::canonical;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};

@@ -1,7 +1,8 @@
-//! The run guard, a row per rule: what an agent says between RUN_STARTED and RUN_FINISHED, what leaves, and what is counted.
+//! The run guard, one row per rule: events between RUN_STARTED and RUN_FINISHED, the output, and the counters.
 //!
-//! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; `tests/interop/guard.test.mjs` asks it)
-//! and §3.3 (which it does not enforce yet). An event is written here as its members without the braces.
+//! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; see
+//! `tests/interop/guard.test.mjs`) and §3.3 (which it does not enforce yet). An event is written here as its members
+//! without the braces.
 
 use super::exact_json::{canonical, members};
 use diglot::codec::sse::SseLimits;

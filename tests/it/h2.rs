@@ -1,4 +1,4 @@
-//! HTTP/2 with frames that no library would write, and requests that are two things at once.
+//! HTTP/2 with frames that no library would send, and ambiguous requests.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::INPUT;

@@ -1,6 +1,6 @@
-//! The manifests and the chart in `deploy/`: what Helm and Kubernetes' own schemas say of them (`bundle`, through
-//! `kubernetes/render.py`), what has to agree with what (`laws`, `restricted`, `copies`), and the real gateway, started as each pod starts
-//! it (`pod`, `serving`). No test here repeats what a template says.
+//! The manifests and the chart in `deploy/`: validation with Helm and the Kubernetes schemas (`bundle`, through
+//! `kubernetes/render.py`), values that must agree (`laws`, `pod_security`, `generated_files`), and the real gateway
+//! with the command and files of each pod (`pod`, `live_pods`). No test repeats the text of a template.
 
 mod bundle;
 mod documentation;

@@ -1,10 +1,11 @@
 //! The laws of losslessness (`translation.md` §2), over generated streams.
 //!
-//! - **L1** canonical → D → canonical is the same stream. What may differ: a text message without a role is one of the
-//!   assistant, and `protocolVersion` is said by whoever writes.
-//! - **L2** D → canonical → D is the same stream in D's normal form: members may be added, none may go or change.
+//! - **L1** canonical → D → canonical gives the same stream. Two differences are accepted: a text message without a
+//!   role gets the role of the assistant, and `protocolVersion` is that of the writer.
+//! - **L2** D → canonical → D gives the same stream in D's normal form: members may be added, none may be removed or
+//!   changed.
 //!
-//! A failure names the seed of its stream; the generator is deterministic, so the seed is the reproduction.
+//! A failure prints the seed of its stream; the generator is deterministic, so the seed reproduces it.
 
 mod ag_ui;
 mod ag_ui_0;

@@ -1,4 +1,4 @@
-//! How the process begins and ends: signals, draining, exit codes, and what is said when it cannot start.
+//! Start and end of the process: signals, draining, exit codes, and messages if it cannot start.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, End, INPUT, post};

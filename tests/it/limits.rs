@@ -1,8 +1,8 @@
-//! How often callers may call and how much at once.
+//! Rate limits and limits on concurrent runs.
 //!
-//! - `rates`: quotas that the gateway counts by itself.
-//! - `shared`: quotas of several gateways over one real Redis, which is killed, stopped and brought back.
-//! - `streams`: runs that are open at once.
+//! - `rates`: quotas that one gateway counts.
+//! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
+//! - `streams`: concurrent runs.
 
 mod rates;
 mod shared;

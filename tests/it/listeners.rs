@@ -1,5 +1,5 @@
-//! What a connection meets before there is a request on it: TLS and its certificates, Unix sockets, the PROXY protocol,
-//! limits on connections, and the clocks of those who say nothing.
+//! Connections before their first request: TLS and its certificates, Unix sockets, the PROXY protocol, limits on
+//! connections, and timeouts of silent clients.
 
 mod limits;
 mod proxy_protocol;

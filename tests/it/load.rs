@@ -1,4 +1,4 @@
-//! Much at once: one long run, many runs. The agents are the demo's own, `diglot mock-agent`, in a process of theirs.
+//! One long run, and many runs at once. The agents are `diglot mock-agent`, in a process of their own.
 
 use super::support::client::{Answer, Client, End, post, send_request};
 use super::support::gateway::{Gateway, Process, Setup, diglot};

@@ -1,12 +1,12 @@
-//! What networks do between each two of client, gateway, agent and Redis, by a proxy that does it.
+//! Network faults between client, gateway, agent and Redis, made by a proxy.
 //!
-//! - `agent`: between gateway and agent: every client hears one end.
-//! - `both`: on both sides of the gateway at once, under load.
-//! - `client`: between client and gateway: no client takes half a run for a whole one, and no run is left behind.
-//! - `killed`: a gateway that is killed, and one with little memory.
-//! - `redis`: between gateway and Redis: requests are answered, whatever becomes of the quota.
-//! - `rejoin`: a client of a run that is kept, whose connection breaks, comes back.
-//! - `slow`: clients that read slowly, of agents that flood.
+//! - `agent`: between gateway and agent: every client receives one end.
+//! - `both_sides`: on both sides of the gateway at once, under load.
+//! - `client`: between client and gateway: no client takes a truncated run for a complete one, and no run is left open.
+//! - `killed_gateway`: a gateway that is killed, and one with little memory.
+//! - `redis`: between gateway and Redis: requests are answered, whatever the quota.
+//! - `rejoin`: a client of a kept run, whose connection breaks, comes back.
+//! - `slow_clients`: clients that read slowly, with agents that send fast.
 
 mod agent;
 mod both_sides;

@@ -1,5 +1,5 @@
-//! Diglot where it is installed: what asks a gateway how it is, the image, compose, the unit of systemd, and what a shell and
-//! a service manager are told.
+//! Diglot as installed: health checks, the image, compose, the systemd unit, shell completions, and notifications to a
+//! service manager.
 
 mod compose;
 mod healthcheck;

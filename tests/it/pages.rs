@@ -1,5 +1,5 @@
-//! Pages that are made from the code: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them;
-//! otherwise they must be as they would be written.
+//! Generated pages: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them; otherwise they
+//! must be up to date.
 
 mod errors;
 mod metrics;

@@ -1,6 +1,6 @@
-//! What a route lets a run do: its tools, its size and time, and what becomes of it when its caller's credential expires.
+//! Policies of a route during a run: allowed tools, and credentials that expire.
 //!
-//! - `expiry`: credentials that expire while their run goes on.
+//! - `expiry`: credentials that expire during their run.
 //! - `tools`: every form in which a tool is offered or called.
 
 mod expiry;

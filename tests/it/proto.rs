@@ -1,4 +1,4 @@
-//! The protobuf transport through the gateway: who is answered in it, what an agent may answer, how such a run ends.
+//! The protobuf transport through the gateway: negotiation, responses of agents, and the end of such a run.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, End, INPUT, post, post_run, send_request};

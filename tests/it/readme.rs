@@ -1,5 +1,5 @@
-//! The pages for people: links lead somewhere, the README stays short, and its Chinese twin says the same. Their blocks are
-//! run by `tests/interop/docs.test.mjs`, with the real packages.
+//! Hand-written pages: links resolve, the README stays short, and its Chinese version has the same blocks.
+//! `tests/interop/docs.test.mjs` runs the blocks, with the real packages.
 
 mod markdown;
 

@@ -1,4 +1,4 @@
-//! Routes whose clients hear of refusals in events (`errors: run_error`), and what stays HTTP there.
+//! Routes with `errors: run_error`: refusals as events, and refusals that stay HTTP.
 
 use super::support::agent::{Agent, refusing_address};
 use super::support::client::{INPUT, post, send_request};

@@ -1,4 +1,5 @@
-//! Another configuration while the gateway serves: taken whole or not at all, and nobody notices but who should.
+//! A changed configuration while the gateway serves: it applies as a whole or not at all, and unaffected requests
+//! continue.
 
 mod mounted;
 

@@ -1,4 +1,4 @@
-//! What the gateway makes of a request: what it refuses and how, what it answers with, and what reaches the agent.
+//! Requests: refusals and their form, responses, and the request that the agent receives.
 
 use super::support::agent::{Agent, Request, Step, refusing_address, write};
 use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};

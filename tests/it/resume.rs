@@ -1,12 +1,12 @@
 //! Runs that outlive their clients.
 //!
 //! - `h2`: over HTTP/2.
-//! - `join`: coming back, behind any event and without one, by POST and by GET; what is no way back.
-//! - `kept`: how long a run goes on alone, how much is kept, and the end of the process.
-//! - `owner`: whose a run is.
+//! - `join`: coming back after any event and without one, by POST and by GET; invalid attempts.
+//! - `ownership`: runs belong to the caller that started them.
+//! - `retention`: how long a run continues alone, limits on kept runs, and the end of the process.
 //! - `shared`: coming back to another replica, over a real Redis.
-//! - `steps`: clients of two steps.
 //! - `stop`: ending a run.
+//! - `two_steps`: two-step clients.
 
 mod h2;
 mod join;

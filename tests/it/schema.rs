@@ -1,5 +1,5 @@
-//! The JSON Schema of the configuration against a validator that is not ours, and against `diglot check`: what the schema takes
-//! on structure the check takes, and what the schema refuses the check refuses.
+//! The JSON Schema of the configuration, compared with an independent validator and with `diglot check`: both accept
+//! and refuse the same structures.
 
 use diglot::config::schema::{config_schema, key_file_schema};
 use diglot::config::{ConfigProblems, effective};

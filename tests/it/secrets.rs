@@ -1,5 +1,5 @@
-//! Nothing that is secret gets out: one secret is planted in each place that has one, whatever can go wrong with it goes
-//! wrong, and then logs (also at `debug`), metrics, readiness, answers and what the commands say about the file are searched.
+//! Secrets do not leak: one secret is planted in each place that may have one, every error that involves it is
+//! provoked, and then logs (also at `debug`), metrics, readiness, responses and the output of commands are searched.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, post, send_request};

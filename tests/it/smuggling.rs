@@ -1,7 +1,7 @@
-//! Requests that are meant to be one thing to us and another to somebody else: at most one of them is heard, and a
-//! connection whose end is in doubt is closed.
+//! Requests that two HTTP implementations would read differently: at most one of them is served, and a connection whose
+//! end is ambiguous is closed.
 //!
-//! Time-outs are a second here, so each conversation ends by itself and everything that was said in it can be counted.
+//! Timeouts are one second here, so each conversation ends by itself, and all responses can be counted.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, post, send_request};

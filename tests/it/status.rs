@@ -1,4 +1,4 @@
-//! The status plane: what it says, and that nobody else says it.
+//! The status plane: its endpoints, and that no other listener serves them.
 
 use super::support::agent::{Agent, refusing_address};
 use super::support::client::{INPUT, post, post_run, send_request};

@@ -1,4 +1,4 @@
-//! Traces: what the agent and the log hear of them, and what a collector is told.
+//! Traces: trace context for the agent and the log, and spans for a collector.
 
 use super::support::agent::{Agent, Request, Step, refusing_address, write};
 use super::support::client::{Client, INPUT, post, post_run, send_request};

@@ -1,13 +1,13 @@
-//! Agents that stop: after every byte of the golden corpus, in every way in which a stream can stop.
+//! Agents whose stream stops after every byte of the golden corpus, in every way in which a stream can stop.
 //!
-//! - `core`: every stream is cut behind every byte, once as a body that ended and once as one that broke, in SSE and where
-//!   there is one in protobuf. In process, because that is 150,000 bytes twice: what a cut makes of a stream is decided in
-//!   [`Stream`] alone, which is told "the body ended" or "the body broke" and nothing else.
-//! - `wire`: how the gateway comes to say the one or the other is decided by HTTP, so real agents stop over real sockets,
-//!   in seven ways: each event of each stream is cut before its last byte, behind it, and behind the first of the next, and
-//!   the ways take turns. What the client hears is held against what `core` has shown to be right. With
-//!   `DIGLOT_CUTS=all` every byte of every stream is cut so (some minutes).
-//! - `twice`: agents of two steps, which are asked to go on.
+//! - `core`: every stream is cut after every byte, once as a body that ended and once as one that broke, in SSE and, if
+//!   there is one, in protobuf. It runs in process, because that is 150,000 bytes twice: the result depends only on
+//!   [`Stream`] and on which of the two it gets.
+//! - `wire`: HTTP decides between the two, so real agents stop over real sockets, in seven ways: each event of each
+//!   stream is cut before its last byte, after it, and after the first byte of the next, with the ways in turn. The
+//!   output is compared with the results of `core`. With `DIGLOT_CUTS=all` every byte of every stream is cut this way
+//!   (some minutes).
+//! - `two_steps`: two-step agents, whose stream the gateway resumes.
 //! - `agent`: the agent of the last two.
 //!
 //! [`Stream`]: diglot::translate::Stream

@@ -1,7 +1,7 @@
-//! Runs in two steps (`seeds/004`, §1 and §2): POST starts one, GET reads its events.
+//! Two-step runs (`seeds/004`, §1 and §2): POST starts one, GET reads its events.
 //!
-//! - `agent`: agents that want to be asked so, and what they can do wrong at each step.
-//! - `client`: clients that ask so, and what they can do wrong.
+//! - `agent`: two-step agents, and their faults at each step.
+//! - `client`: two-step clients, and their faults.
 
 mod agent;
 mod client;

@@ -1,4 +1,4 @@
-//! One process takes over from another: no connection is refused, no run is lost.
+//! One process takes over from another: no connection is refused, and open runs continue.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post, post_run};

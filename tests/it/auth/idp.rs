@@ -1,4 +1,4 @@
-//! An issuer: a key pair that signs, and a server that answers for its keys as a test says.
+//! An issuer: a key pair that signs, and a server for its public keys that follows a script.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};

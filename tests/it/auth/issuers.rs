@@ -1,4 +1,4 @@
-//! Issuers that rotate, lie, stall, flood and fall (`failures.md`, rows 39 to 43).
+//! Issuers that rotate keys, send wrong ones, stall, flood and fail (`failures.md`, rows 39 to 43).
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, INPUT, post, send_request};

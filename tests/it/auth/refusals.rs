@@ -1,4 +1,4 @@
-//! How a refusal is said: challenges, metadata, counters, and what never reaches a log.
+//! Responses to bad credentials: challenges, metadata, counters, and data that never appears in a log.
 
 use super::super::support::agent::Agent;
 use super::super::support::client::{INPUT, post, post_run, send_request};

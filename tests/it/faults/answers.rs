@@ -1,4 +1,4 @@
-//! Agents that do not answer with a stream: connections that fail, statuses, content types, codings.
+//! Agents that do not answer with a stream: failed connections, statuses, content types, codings.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, refusing_address, write};

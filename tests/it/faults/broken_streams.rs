@@ -1,4 +1,4 @@
-//! Streams that break, and streams that are whole but oddly written.
+//! Streams that break, and valid streams in unusual forms.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, write};

@@ -1,4 +1,4 @@
-//! Answers that are HTTP, more or less, and that few agents would give.
+//! Valid or nearly valid HTTP responses that few agents send.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, write};

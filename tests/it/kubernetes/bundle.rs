@@ -1,4 +1,4 @@
-//! Manifests that are applied together: files of `deploy/kubernetes`, and what Helm makes of the chart with each file of values
+//! Manifests that are applied together: files of `deploy/kubernetes`, and the chart rendered with each file of values
 //! in its folder `ci`.
 
 use super::pod::Pod;

@@ -1,4 +1,4 @@
-//! What `deploy/kubernetes.md` and the chart's own page tell people to write.
+//! Commands and values in `deploy/kubernetes.md` and the chart's README.
 
 use super::bundle::{CHART, render_with_each, root};
 use super::read;

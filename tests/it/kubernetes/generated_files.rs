@@ -1,5 +1,5 @@
-//! What stands in `deploy/helm` and `deploy/kubernetes` a second time, because a chart holds nothing from outside of its folder:
-//! `UPDATE=1` writes it; otherwise it must be as it would be written.
+//! Copies in `deploy/helm` and `deploy/kubernetes`, which exist because a chart cannot contain files from outside its
+//! folder. `UPDATE=1` writes them; otherwise they must be up to date.
 
 use super::bundle::{CHART, all_bundles, list_at, render_with_values, root, text_at};
 use super::pod::Pod;

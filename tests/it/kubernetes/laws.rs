@@ -1,5 +1,5 @@
-//! What has to agree with what: ports with the configuration, selectors with labels, times with times. Each law is held for
-//! every pod of every bundle.
+//! Values that must agree: ports with the configuration, selectors with labels, times with times. Each rule is checked
+//! for every pod of every bundle.
 
 use super::bundle::{Bundle, all_bundles, list_at, root, text_at};
 use super::pod::{Pod, PodFiles};

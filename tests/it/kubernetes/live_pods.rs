@@ -1,5 +1,5 @@
-//! Every pod for real: its command with its environment and its files, its probes, a run through it to the agent beside it, and
-//! its end by the hooks of the manifest.
+//! Every pod for real: its command with its environment and files, its probes, a run through it to the agent in the
+//! pod, and its end through the hooks of the manifest.
 
 use super::bundle::{all_bundles, list_at, text_at};
 use super::documentation::Credentials;

@@ -1,4 +1,4 @@
-//! A pod with the gateway in it, and its files: what Kubernetes would mount, in a folder of the test.
+//! A pod that contains the gateway, and its files: the mounts of Kubernetes, in a folder of the test.
 
 use super::bundle::{Bundle, Document, list_at, text_at};
 use super::documentation::Credentials;

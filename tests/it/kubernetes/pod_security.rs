@@ -1,5 +1,5 @@
-//! The Pod Security Standard `restricted`, with what it takes over from `baseline`, a row for each control, and what this
-//! gateway needs beside. <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
+//! The Pod Security Standard `restricted`, which includes `baseline`, one row per control, and the gateway's own
+//! requirements. <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
 
 use super::bundle::{all_bundles, list_at};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the chart does with values: those that it refuses, those that make new pods, and a chart that has it inside.
+//! Values of the chart: refused ones, those that replace pods, and a chart that includes this one.
 
 use super::bundle::{CHART, all_bundles, entries, render_chart, render_with_each, render_with_values, root, text_at};
 use super::read;

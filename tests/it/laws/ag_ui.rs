@@ -1,4 +1,4 @@
-//! Legal canonical streams: every kind of `event/kind.rs`, with any of its optional members.
+//! Legal canonical streams: every event type of `src/event`, with any of its optional members.
 
 use super::dice::Dice;
 use diglot::event::kind::{MemberType, Slot};

@@ -1,5 +1,5 @@
-//! Streams and requests as peers of AG-UI 0.x make them (seed 001; `specs/ag-ui-1.0.md` §1.3, §1.4): only what their version
-//! has, in its normal form.
+//! Streams and requests of AG-UI 0.x peers (seed 001; `specs/ag-ui-1.0.md` §1.3, §1.4): only events of their version,
+//! in its normal form.
 
 use super::dice::Dice;
 use diglot::dialect::PeerVersion;

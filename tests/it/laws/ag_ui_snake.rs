@@ -1,4 +1,4 @@
-//! Streams as platforms with snake_case ids make them: the events that seed 002 prints, with their variations.
+//! Streams of platforms with snake_case ids: the events that seed 002 prints, with their variations.
 
 use super::dice::Dice;
 use diglot::dialect::TimestampUnit;

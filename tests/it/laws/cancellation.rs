@@ -1,4 +1,4 @@
-//! A run that is stopped on purpose, wherever it stands, is a whole run to its client; and frames with ids are the same frames.
+//! A run that is stopped after any event is a complete run for its client; frames with ids have the same content.
 
 use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
 use crate::golden::side;

@@ -1,4 +1,4 @@
-//! A deterministic source of choices, and of JSON as odd as the gateway may meet it.
+//! A deterministic source of choices, and of unusual JSON.
 
 /// xorshift64*: small, fast, and the same everywhere.
 pub struct Dice(u64);

@@ -1,4 +1,4 @@
-//! What published clients before 1.0 reject, as rules (measured over nine versions; `specs/ag-ui-1.0.md` §3.6).
+//! Rules by which published clients before 1.0 reject events (measured over nine versions; `specs/ag-ui-1.0.md` §3.6).
 
 use crate::exact_json::members;
 use diglot::dialect::PeerVersion;

@@ -1,5 +1,5 @@
-//! The law of the recap: a client that joins a run late, at whichever frame, and whatever it has of the conversation already,
-//! ends with the messages and the state of one that heard the whole run; and what it hears is a legal stream.
+//! The law of the recap: a client that joins a run late, at any frame and with any part of the conversation, ends with
+//! the messages and the state of a client that received the whole run; and its stream is legal.
 
 use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};

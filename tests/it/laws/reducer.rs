@@ -1,8 +1,8 @@
-//! What a client has in the end: messages and state as the real client builds them of events (`specs/ag-ui-1.0.md` §3.4), in
-//! the words of each dialect, and everything else that it heard.
+//! The final messages and state of a client, built from events like the real client does (`specs/ag-ui-1.0.md` §3.4),
+//! in the words of each dialect, and all other events.
 //!
-//! Written to the specification, and not to the fold that it is held against: text is put together piece by piece, and a patch
-//! is kept as one more thing that was said.
+//! It follows the specification, not the code under test: text is concatenated piece by piece, and patches are kept as
+//! they are.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};

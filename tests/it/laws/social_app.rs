@@ -1,4 +1,4 @@
-//! Streams and requests as the agent of social-app says them (seed 004 §3), with the variations that its document leaves open.
+//! Streams and requests of a social-app agent (seed 004 §3), with the variations that its document permits.
 
 use super::dice::Dice;
 

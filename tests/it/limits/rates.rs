@@ -1,4 +1,4 @@
-//! Quotas that the gateway counts by itself.
+//! Quotas that one gateway counts.
 
 use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::eventually;

@@ -1,4 +1,4 @@
-//! Quotas of several gateways over one real Redis, which is killed, stopped and brought back.
+//! Quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::redis::Redis;

@@ -1,4 +1,4 @@
-//! Runs that are open at once.
+//! Limits on concurrent runs.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, Client, INPUT, post, send_request};

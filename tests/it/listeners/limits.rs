@@ -1,4 +1,4 @@
-//! How many connections there may be.
+//! Limits on the number of connections.
 
 use super::super::support::client::{Client, post_run};
 use super::super::support::eventually;

@@ -1,4 +1,4 @@
-//! Connections on which nothing happens, and those whose client has left behind what it sent.
+//! Connections without any data, and connections whose client has left unread data behind.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::Client;

@@ -1,4 +1,4 @@
-//! TLS on listeners: real handshakes, certificates that change, certificates of clients.
+//! TLS on listeners: real handshakes, certificates that change, client certificates.
 
 use super::super::support::client::{Client, INPUT};
 use super::super::support::gateway::{Gateway, TempFile, diglot};

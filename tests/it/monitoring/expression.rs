@@ -1,7 +1,7 @@
-//! Which metrics and labels an expression of PromQL names, and whether there are such.
+//! Finds the metrics and labels that a PromQL expression names, and reports unknown ones.
 //!
-//! Prometheus takes an expression about a metric that nobody has for a fine one: its result is empty, and an alert on it never
-//! fires. Whether the text is PromQL at all is left to Prometheus.
+//! Prometheus accepts an expression with an unknown metric: its result is empty, and an alert on it never fires. The
+//! syntax is left to Prometheus.
 
 use diglot::telemetry::metric::{CATALOGUE, LabelSpec, MetricKind, MetricSpec};
 

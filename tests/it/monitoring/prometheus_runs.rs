@@ -1,4 +1,4 @@
-//! All expressions over a gateway that serves, and the alerts of one that gets into trouble: by a real Prometheus.
+//! All expressions for a gateway that serves, and the alerts of one that fails, in a real Prometheus.
 
 use super::super::support::agent::{Agent, Step, refusing_address, write};
 use super::super::support::client::{Client, INPUT, post, post_run, send_request};

@@ -1,4 +1,4 @@
-//! Between the gateway and its agent.
+//! Faults between the gateway and its agent.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, End, post_run};

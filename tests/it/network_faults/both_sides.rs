@@ -1,4 +1,4 @@
-//! On both sides of the gateway at once: many clients and agents whose connections fail in every way, in no order.
+//! Faults on both sides of the gateway at once: many clients and agents, in random order.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{End, INPUT, post, try_request};

@@ -1,4 +1,4 @@
-//! Between a client and the gateway.
+//! Faults between a client and the gateway.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{End, INPUT, post, try_request};

@@ -1,4 +1,4 @@
-//! Between the gateway and its Redis, which counts a quota here.
+//! Faults between the gateway and its Redis, which counts a quota here.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::post_run;

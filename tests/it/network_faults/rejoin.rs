@@ -1,4 +1,4 @@
-//! Between the gateway and a client that comes back: whatever it missed it gets, once.
+//! Faults between the gateway and a client that comes back: it receives all missed events, once.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, End, INPUT, post, send_request, try_request};

@@ -1,4 +1,4 @@
-//! Clients that read slowly, of agents that flood: what waits is bounded, in each stream and in all.
+//! Clients that read slowly, with agents that send fast: buffered data is bounded, per stream and in total.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post};

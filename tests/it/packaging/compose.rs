@@ -1,4 +1,4 @@
-//! `deploy/compose`: held against the Compose Specification's own schema, and against the files and programs that it names.
+//! `deploy/compose`: valid by the Compose Specification's own schema; its files and programs exist.
 
 use super::{repository_path, run_command, tool};
 use crate::support::client::{End, INPUT, post, send_request};

@@ -1,4 +1,4 @@
-//! `diglot healthcheck`: what it asks, in what, and what it makes of the answer.
+//! `diglot healthcheck`: its request, over each transport, and its exit code.
 
 use super::run_command;
 use crate::support::agent::{Agent, Step, write};

@@ -1,6 +1,6 @@
-//! The image, as far as it shows without Docker: what hadolint says of `deploy/Dockerfile`, and the gateway in a root folder of
-//! exactly what the image has, by the same script, as its user and with its environment. The base image and the layers of the
-//! build are what this does not see.
+//! The image without Docker: hadolint checks `deploy/Dockerfile`, and the gateway runs in a root folder with exactly
+//! the contents of the image, made by the same script, as its user and with its environment. The base image and the
+//! build layers are not covered.
 
 use super::{read_text, repository_path, run_command, tool};
 use crate::support::agent::Agent;

@@ -1,5 +1,5 @@
-//! The unit of systemd, and what the process tells it. `systemd-analyze` reads the unit; `tests/it/packaging/boot` is how a
-//! real systemd was made to run it.
+//! The systemd unit, and the process's notifications. `systemd-analyze` checks the unit; `tests/it/packaging/boot` is
+//! the script with which a real systemd ran it.
 
 use super::{read_text, repository_path, run_command};
 use crate::support::agent::Agent;

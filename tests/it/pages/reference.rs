@@ -1,5 +1,5 @@
-//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`: made from the types that the file is read into, their
-//! docs and their defaults. `UPDATE=1` writes them.
+//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`, generated from the types of the
+//! configuration file, their docs and their defaults. `UPDATE=1` writes them.
 
 use super::write_line;
 use diglot::config::keys::keys_by_mapping;

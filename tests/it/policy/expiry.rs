@@ -1,4 +1,4 @@
-//! A credential that expires while its run goes on: `on_token_expiry`.
+//! Credentials that expire during their run: `on_token_expiry`.
 
 use super::super::auth::idp::{AUDIENCE, Signer, claims, jwks};
 use super::super::support::agent::{Agent, Step, write};

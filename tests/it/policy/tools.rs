@@ -1,4 +1,4 @@
-//! Which tools a request may offer and an agent may call: a row per form, over the engine.
+//! Tools that a request may offer and an agent may call: one row per form, through the engine.
 
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{self, AG_UI, Dialect, HAI, PeerDialect};

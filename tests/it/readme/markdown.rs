@@ -1,4 +1,4 @@
-//! As much of Markdown as the pages of this repository are made of: fenced blocks, headings, links.
+//! Reads the Markdown that the pages of this repository use: fenced blocks, headings, links.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Configurations and secrets as Kubernetes mounts them (certificates: `edges/tls.rs`), and files that are written, broken or taken away under the gateway.
+//! Configurations and secrets as Kubernetes mounts them (certificates: `listeners/tls.rs`), and files that are written,
+//! broken or removed while the gateway runs.
 
 use super::super::support::client::{Client, INPUT, post, post_run, send_request};
 use super::super::support::sse::{COMPLETE_RUN, assert_succeeded};

@@ -1,4 +1,4 @@
-//! Coming back over HTTP/2, and readers there that take nothing.
+//! Coming back over HTTP/2, and readers there that do not read.
 
 use super::super::support::within_deadline;
 use super::*;

@@ -1,4 +1,4 @@
-//! Coming back to a run: what was missed comes once, and the agent is asked once.
+//! Coming back to a run: missed events arrive once, and the agent is called once.
 
 use super::*;
 use futures_util::future::join_all;

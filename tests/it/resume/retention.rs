@@ -1,4 +1,4 @@
-//! How long a run goes on alone, how much is kept of it, and the end of the process.
+//! Runs without a client, limits on kept runs, and the end of the process.
 
 use super::*;
 

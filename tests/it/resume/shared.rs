@@ -1,4 +1,4 @@
-//! Coming back to another replica: two gateways over one real Redis, which is killed, stopped and brought back.
+//! Coming back to another replica: two gateways and a real Redis, which is killed, stopped and restarted.
 
 use super::super::support::eventually;
 use super::super::support::redis::Redis;

@@ -1,4 +1,4 @@
-//! An agent that follows a script, on a bare TCP socket: whatever can go wrong on a wire can be written down as steps.
+//! A scripted agent on a bare TCP socket: every fault of a connection is a sequence of steps.
 
 use super::within_deadline;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! A client on a bare TCP socket. It knows the difference between a body that ended and a connection that was cut, which
-//! the usual ones hide.
+//! A client on a bare TCP socket. It distinguishes a body that ended from a connection that was cut, which common
+//! clients hide.
 
 use super::{WHOLE_BODY, within, within_deadline};
 use socket2::SockRef;

@@ -1,4 +1,4 @@
-//! A collector of traces: a small HTTP server that takes OTLP in protobuf, as the real ones do, and hands out the spans.
+//! A trace collector: a small HTTP server that accepts OTLP as protobuf and returns the spans.
 
 use super::within_deadline;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;

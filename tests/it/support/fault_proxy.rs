@@ -1,10 +1,10 @@
-//! A TCP proxy that does to a connection what networks do: it is late, it trickles, it stops, it breaks.
+//! A TCP proxy with network faults: it delays, trickles, stalls and breaks connections.
 //!
 //! ```text
 //!   client ── towards ──▶ FaultProxy ── towards ──▶ server
 //!          ◀─── back ────            ◀─── back ────
 //! ```
-//! Each direction has a fault of its own; a connection keeps what was set when it was opened.
+//! Each direction has its own fault; a connection keeps the faults that were set when it was opened.
 
 use super::eventually;
 use socket2::SockRef;

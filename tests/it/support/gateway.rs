@@ -1,4 +1,4 @@
-//! The real binary, `diglot serve` with a configuration of the test's own, on ports that the system chose.
+//! The real binary: `diglot serve` with a configuration of the test, on ports that the system chose.
 
 use super::client::{self, Answer};
 use super::{eventually, within_deadline};

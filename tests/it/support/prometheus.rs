@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes what a test gives it, and `promtool`, which comes with it.
+//! A real Prometheus that scrapes targets of a test, and its tool `promtool`.
 
 use super::client;
 use super::eventually;

@@ -1,4 +1,4 @@
-//! A real `redis-server`, which a test may kill, stop and bring back.
+//! A real `redis-server`, which a test can kill, stop and restart.
 
 use super::gateway::Process;
 use socket2::{Domain, Socket, Type};

@@ -1,4 +1,4 @@
-//! Event streams: what agents of the tests say, and what a client reads out of a body.
+//! Event streams: bodies for test agents, and events read from a body.
 
 use super::client::{Answer, End};
 use serde_json::Value;

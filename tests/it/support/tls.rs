@@ -1,4 +1,4 @@
-//! An authority made by `openssl`, its certificates, and clients that speak TLS.
+//! An authority made by `openssl`, its certificates, and TLS clients.
 
 use super::within_deadline;
 use std::io;

@@ -1,4 +1,4 @@
-//! Agents of two steps that stop, and are asked to go on: the client hears nothing of it.
+//! Two-step agents that stop and resume: the client notices nothing.
 
 use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::gateway::{Gateway, Setup};

@@ -1,4 +1,4 @@
-//! Agents that stop on real sockets, before the real gateway.
+//! Agents that stop on real sockets, with the real gateway.
 
 use super::super::golden::{Case, cases};
 use super::super::network_faults::connect_h2;

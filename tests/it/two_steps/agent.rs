@@ -1,4 +1,4 @@
-//! An agent of two steps behind the gateway: what it is asked, what can go wrong at each step, and how it goes on.
+//! A two-step agent behind the gateway: its requests, faults at each step, and resumption.
 
 use super::super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
 use super::super::support::sse::{HEAD, assert_failed, assert_refused, assert_succeeded, events};

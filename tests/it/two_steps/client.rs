@@ -1,4 +1,4 @@
-//! A client of two steps before the gateway: what it is answered, and what becomes of a run that nobody reads.
+//! A two-step client: its responses, and runs that are never read.
 
 use super::super::support::agent::Request;
 use super::super::support::client::{End, INPUT, post, post_run};

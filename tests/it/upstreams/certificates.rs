@@ -1,4 +1,4 @@
-//! An authority of the test's own, and certificates of it, made by `openssl`.
+//! An authority made by `openssl`, and its certificates.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Agents that fail: who is asked instead, who is left out, and what is never sent twice.
+//! Agents that fail: fail-over, exclusion, and requests that are never sent twice.
 
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AnswerMode, TestAgent};

@@ -1,4 +1,4 @@
-//! Agents of HTTP/2: many runs on one connection, and what the protocol says that HTTP/1.1 cannot.
+//! HTTP/2 agents: many runs on one connection, and signals that HTTP/1.1 does not have.
 
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AgentConfig, AnswerMode, TestAgent};

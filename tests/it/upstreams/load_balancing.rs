@@ -1,4 +1,4 @@
-//! Which agent is asked, and over which connection.
+//! The choice of an endpoint and of a connection.
 
 use super::certificates::Folder;
 use super::test_agent::{AgentConfig, AnswerMode, TestAgent};

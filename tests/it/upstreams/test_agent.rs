@@ -1,5 +1,5 @@
-//! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. What it answers can be changed
-//! while it serves, and it can be killed and started again at the same place.
+//! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. Its response can change
+//! while it serves, and it can be killed and restarted at the same address.
 
 use crate::support::sse::{CLOSED, FINISHED, run_beginning};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Agents over TLS: whose certificates are believed, the gateway's own, and files that change while it runs.
+//! Agents over TLS: trusted certificates, the gateway's own, and files that change while it runs.
 
 use super::certificates::{Authority, CertifiedKey, Folder};
 use super::load_balancing::wait_until_idle;
