@@ -131,7 +131,7 @@ fn stream(seed: u64) -> Vec<String> {
     events
 }
 
-/// What is wrong with what leaves, and what left.
+/// Returns the violations of the output, and the output.
 fn verify_output(events: &[String]) -> (Vec<String>, String) {
     let mut stream = Stream::new(PeerDialect::new(&AG_UI), PeerDialect::new(&AG_UI), None, SseLimits::default());
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();

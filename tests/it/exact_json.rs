@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The text with its keys sorted, its strings escaped in one way and its numbers as they stood; an explanation in place of
-/// what is no JSON or says a key twice.
+/// Returns the JSON with sorted keys, normalised escapes and unchanged numbers, or an explanation if it is invalid or
+/// has a duplicate key.
 pub fn canonical(text: &str) -> String {
     let text = text.trim();
     let parsed = match text.as_bytes().first() {

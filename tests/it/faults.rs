@@ -15,13 +15,13 @@ use super::support::agent::{Agent, Step};
 use super::support::client::{Answer, post_run};
 use super::support::gateway::Gateway;
 
-/// What a client hears when the agent reads the request and answers `response`.
+/// Returns the client's response when the agent reads the request and answers `response`.
 async fn answer_to_response(response: impl AsRef<[u8]>) -> Answer {
     let agent = Agent::with_response(response);
     post_run(Gateway::start_for(&agent).await.data, "/run").await
 }
 
-/// What a client hears when the agent plays `steps`.
+/// Returns the client's response when the agent follows `steps`.
 async fn answer_to_steps(steps: Vec<Step>) -> Answer {
     let agent = Agent::with_script(steps);
     post_run(Gateway::start_for(&agent).await.data, "/run").await

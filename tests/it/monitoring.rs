@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The rules, from the root of the repository.
 const RULES: &str = "deploy/prometheus/rules.yaml";
 
-/// When the alerts fire.
+/// Test cases of the alerts.
 const CASES: [&str; 3] = [
     "deploy/prometheus/rules.test.yaml",
     "deploy/prometheus/rules.hours.test.yaml",

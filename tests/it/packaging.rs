@@ -33,7 +33,7 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// What a command says: exit code, stdout, stderr.
+/// Runs a command; returns exit code, stdout and stderr.
 fn run_command(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

@@ -102,7 +102,7 @@ impl Dice {
         format!(r#"[{{"type":"text","text":{text}}},{image}]"#)
     }
 
-    /// A timestamp in ms since the epoch, or a counter that somebody takes for one.
+    /// A timestamp in ms since the epoch, or a counter that looks like one.
     pub fn time(&mut self) -> String {
         if self.one_in(6) {
             return self.below(1000).to_string();

@@ -25,7 +25,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// Longest time for a whole body. Each piece of it may be in time for ever, as keep-alives are.
 pub const WHOLE_BODY: Duration = Duration::from_secs(60);
 
-/// How often a condition is asked for.
+/// Interval at which a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The result of `future`, which has to come before the deadline.
