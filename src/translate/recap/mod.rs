@@ -1,9 +1,9 @@
 //! The recap of a run: the frames that a late client needs before the run's next frames.
 //!
 //! ```text
-//!   frames 1 … n as the client got them ─▶ fold ─▶ prelude ─▶ frames n+1 … as they are
+//!   frames 1 … n as the client got them ─▶ fold ─▶ written ─▶ frames n+1 … as they are
 //!
-//!   prelude   RUN_STARTED  verbatim
+//!   written   RUN_STARTED  verbatim
 //!             MESSAGES_SNAPSHOT  the messages of the input, and the finished ones of the run          (`messages`)
 //!             STATE_SNAPSHOT  with the changes since                                                  (`state`)
 //!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, again in their order       (`verbatim`)
@@ -51,7 +51,7 @@ use recap_state::RecapState;
 /// let mut recap = Recap::new(client, &RunIds::new("t", "r"), Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into()));
 /// recap.push(b"id: k-1\ndata: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
 /// let mut out = Vec::new();
-/// recap.prelude(0, Some("k-1"), &mut out);
+/// recap.write(0, Some("k-1"), &mut out);
 /// assert!(String::from_utf8_lossy(&out).contains(r#""messages":[{"id":"u","role":"user","content":"hi"}]"#));
 /// ```
 #[derive(Clone, Debug)]
@@ -114,8 +114,8 @@ impl Recap {
     /// Writes the frames after which a client continues with the run's next ones, at `now` ms since the epoch; nothing
     /// before the run has begun. Only the last frame has the `id`: a client disconnected before it requests all of this
     /// again.
-    pub fn prelude(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
-        let mut writer = PreludeWriter { side: self.client, out, last_start: None };
+    pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
+        let mut writer = RecapWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
@@ -140,7 +140,7 @@ impl Recap {
         }
     }
 
-    fn write_snapshot(&self, now: i64, writer: &mut PreludeWriter<'_>) {
+    fn write_snapshot(&self, now: i64, writer: &mut RecapWriter<'_>) {
         let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
         else {
             return;
@@ -293,13 +293,13 @@ fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
 }
 
 /// Writes frames and records the start of the last one.
-struct PreludeWriter<'o> {
+struct RecapWriter<'o> {
     side: PeerDialect,
     out: &'o mut Vec<u8>,
     last_start: Option<usize>,
 }
 
-impl PreludeWriter<'_> {
+impl RecapWriter<'_> {
     fn write(&mut self, kept: &RecapFrame) {
         self.last_start = Some(self.out.len());
         let data = kept.data();
