@@ -3,7 +3,6 @@
 use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
 use super::{carry, content_parts};
 use crate::codec::json;
-use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
@@ -21,21 +20,6 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
         restore_absent(&mut event);
     }
     event
-}
-
-/// Adds the message id and role that the dialect requires on a run boundary: the run's id and "assistant" by default.
-pub(crate) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
-    let has = |field: Field| outgoing.extensions.iter().any(|(key, _)| *key == MemberKey::Known(field));
-    let (has_id, has_role) = (has(Field::MessageId), has(Field::Role));
-    if has_id {
-        return;
-    }
-    if let Some(run_id) = get(&outgoing.members, Field::RunId).cloned() {
-        outgoing.extensions.push((MemberKey::Known(Field::MessageId), run_id.into_owned()));
-    }
-    if !has_role {
-        outgoing.extensions.push((MemberKey::Known(Field::Role), Json::string(ASSISTANT)));
-    }
 }
 
 /// Turns a text that was a JSON value in the dialect back into one.

@@ -75,6 +75,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     has_event_line: false,
     option_names: &["pin"],
     adapter: None,
+    message_adapter: None,
 };
 
 static ROWS: &[EventRow] = &[

@@ -1,4 +1,4 @@
-//! Interrupts, for a dialect in which an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
+//! Interrupts: in HAI, an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
 //!
 //! ```text
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
@@ -8,10 +8,9 @@
 //! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
 //! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
-use super::carry;
 use crate::codec::json;
-use crate::event::input::ASSISTANT;
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::dialect::carry;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
 /// Prefix of the ids of calls that represent an interrupt.
@@ -46,15 +45,15 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     let mut events = Vec::new();
     for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
         let Some(members) = json::parse_members(&interrupt) else { continue };
-        let said = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-        let Some(id) = said(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
+        let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+        let Some(id) = member(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
         let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
         let arguments = json::build_object(|object| {
-            if let Some(action) = said(CALL_ARGUMENTS[1]).or(said(CALL_ARGUMENTS[0])) {
+            if let Some(action) = member(CALL_ARGUMENTS[1]).or(member(CALL_ARGUMENTS[0])) {
                 object.member(ACTION, action.as_str());
             }
             for name in CALL_ARGUMENTS {
-                said(name).into_iter().for_each(|value| object.member(name, value.as_str()));
+                member(name).into_iter().for_each(|value| object.member(name, value.as_str()));
             }
         });
         let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());
