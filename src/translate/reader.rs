@@ -9,7 +9,7 @@ use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, message, run_error};
+use super::{EventSink, downgrade, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
@@ -191,7 +191,6 @@ impl EventReader {
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
-            EventShape::NestedError => run_error::read_nested(parts, self.peer),
             EventShape::OptionalIds => supply_run_ids(parts),
             EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
@@ -264,7 +263,7 @@ impl EventReader {
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
-            aliases::read_aliases(self.peer, parts);
+            value_aliases::read_aliases(self.peer, parts);
             if self.dialect.option_names.contains(&"timestamp") && get(canonical, Field::Timestamp).is_none() {
                 aliases::read_time(self.peer, parts);
             }

@@ -21,7 +21,7 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Returns whether the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
+/// Returns true if the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
 #[must_use]
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
