@@ -59,6 +59,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Completes an outgoing event of an own shape.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
 
+    /// Adjusts an outgoing event of a shared shape.
+    fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
+
     fn held_bytes(&self) -> usize {
         0
     }

@@ -1,8 +1,10 @@
 //! Reading and writing of shapes that map one event to one event but write members differently.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
+use super::peer_version::PeerVersion;
 use super::{carry, content_parts};
 use crate::codec::json;
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
@@ -23,6 +25,18 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
         restore_absent(&mut event);
     }
     event
+}
+
+/// Adds the role to a start; the oldest peers know only one role. A chunk without a role continues with its first.
+pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+    let role = get(&outgoing.members, Field::Role).cloned();
+    let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
+    if newer || (role.is_none() && kind == EventType::TextMessageStart) {
+        crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
+    }
+    if newer {
+        outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
+    }
 }
 
 /// Turns a text that was a JSON value in the dialect back into one.

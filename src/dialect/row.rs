@@ -54,12 +54,6 @@ pub enum EventShape {
     OptionalIds,
     /// a start that always has its role
     ExplicitRole,
-    /// a text delta that must not be empty
-    NonEmptyDelta,
-    /// the outcome of a run, as far as the peer's version has it
-    VersionedOutcome,
-    /// thinking whose messages have no ids
-    ThinkingWithoutIds,
     /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }

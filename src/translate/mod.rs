@@ -14,7 +14,6 @@
 
 mod budget;
 mod chunk;
-mod downgrade;
 pub(crate) mod explain_trace;
 pub(crate) mod report;
 mod nested_values;
@@ -26,14 +25,12 @@ mod aliases;
 mod message;
 mod message_ids;
 mod call_tracker;
-mod reasoning;
 pub mod recap;
 mod run_error;
 mod conform;
 mod reader;
 mod run_guard;
 pub mod request;
-mod sequencer;
 mod stream_error;
 mod frame_reader;
 mod stream_follower;

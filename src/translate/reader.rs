@@ -7,9 +7,8 @@ use super::carry::{self, CarriedMembers};
 use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
-use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, message, run_error, value_aliases};
+use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
@@ -24,7 +23,6 @@ const MALFORMED_SOURCE: &str = "diglot.malformed";
 pub(super) struct EventReader {
     peer: PeerDialect,
     dialect: &'static Dialect,
-    reasoning_ids: ReasoningIds,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
@@ -38,7 +36,6 @@ impl EventReader {
         EventReader {
             peer,
             dialect: peer.dialect,
-            reasoning_ids: ReasoningIds::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::default(),
             last_row: None,
@@ -175,11 +172,6 @@ impl EventReader {
             }
             _ if row.kind == EventType::RunError => self.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
-            _ if row.kind == EventType::Raw && self.dialect.is_versioned() => {
-                if let Some(event) = downgrade::unwrap_raw(&parts.event) {
-                    return sink.emit(event);
-                }
-            }
             _ => {}
         }
         self.read_shape(row.shape, &mut parts, sink);
@@ -192,7 +184,6 @@ impl EventReader {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
             EventShape::OptionalIds => supply_run_ids(parts),
-            EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
@@ -203,9 +194,6 @@ impl EventReader {
                 message::read_snapshot(&mut parts.event, self.peer);
             }
             _ => {}
-        }
-        if parts.event.kind == EventType::RunStarted {
-            self.reasoning_ids.start_run(&parts.event);
         }
     }
 

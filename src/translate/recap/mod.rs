@@ -208,10 +208,8 @@ impl Recap {
 
     /// Returns true if a snapshot of messages can express an event of this row.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
-        let nameless = row.shape == EventShape::ThinkingWithoutIds;
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
-            && !nameless
             && !matches!(
                 row.kind,
                 EventType::Raw

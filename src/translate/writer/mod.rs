@@ -9,14 +9,11 @@ mod buffering;
 mod frames;
 mod rows;
 
-use self::buffering::BufferingMode;
 use super::RunIds;
 use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
-use super::reasoning::SpanWrapper;
 use super::report::TranslationReport;
-use super::sequencer::EventSequencer;
 use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
@@ -27,12 +24,9 @@ pub(super) struct EventWriter {
     /// label of the row that writes each kind, by the kind's number, looked up once; small, because there are many
     /// streams
     labels: Box<[Option<u16>]>,
-    buffering: BufferingMode,
     chunk_unfolder: ChunkUnfolder,
-    span_wrapper: SpanWrapper,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
-    sequencer: EventSequencer,
     scratch: String,
     /// framing of canonical events; every other dialect has SSE alone
     pub(crate) framing: Framing,
@@ -71,12 +65,9 @@ impl EventWriter {
         EventWriter {
             peer,
             labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
-            buffering: BufferingMode::for_peer(peer),
             chunk_unfolder: ChunkUnfolder::default(),
-            span_wrapper: SpanWrapper::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
-            sequencer: EventSequencer::default(),
             scratch: String::new(),
             framing: Framing::Sse,
             is_full: false,
@@ -87,7 +78,7 @@ impl EventWriter {
 
     /// Returns the size of pending events and of the state kept for calls without a result, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.sequencer.buffered_bytes()
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {

@@ -6,10 +6,10 @@ use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
-    EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, was_null,
-    write_as_json,
+    EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_empty_id, was_null, write_as_json,
+    write_explicit_role,
 };
-use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, message, reasoning_ids, run_error, value_aliases};
+use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids, run_error, value_aliases};
 
 /// Notes without a meaning for some peers of their dialect.
 const NOTES_TO_KEEP: &[&str] =
@@ -28,35 +28,11 @@ impl EventWriter {
     ) {
         match self.row_of(event.kind) {
             Some((label, row)) => {
-                if downgrade::is_unsupported(self.peer, row.shape, &event) {
-                    return self.write_unsupported(event, canonical_type, to);
-                }
                 let outgoing = self.peer.dialect.split_members(row, event, canonical_type);
                 self.write_row(label, row, outgoing, to);
             }
             None => self.write_as_custom(event, to),
         }
-    }
-
-    /// Writes an event unsupported by the peer. An event without a canonical counterpart is skipped.
-    pub(super) fn write_unsupported(
-        &mut self,
-        event: Event<'_>,
-        canonical_type: Option<&'static str>,
-        to: &mut OutputContext<'_>,
-    ) {
-        match canonical_type {
-            Some("") => {}
-            None if downgrade::is_empty_content(&event) => self.write_as_raw(&event, to),
-            _ => self.write_as_custom(restore_chunk(event, canonical_type), to),
-        }
-    }
-
-    /// Writes RAW with the whole event; the source names its type.
-    fn write_as_raw(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
-        let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
-        let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(event)).with(Field::Source, source);
-        self.write_by_row(raw, None, to);
     }
 
     /// Unwraps CUSTOM `<dialect>.<TYPE>`, which contains an event of this very dialect.
@@ -103,9 +79,7 @@ impl EventWriter {
         match row.shape {
             EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
-            EventShape::ExplicitRole => downgrade::write_role(self.peer.peer_version, row.kind, &mut outgoing),
-            EventShape::VersionedOutcome => downgrade::downgrade_outcome(&mut outgoing),
-            EventShape::ThinkingWithoutIds => reasoning_ids::remove_generated_ids(&mut outgoing),
+            EventShape::ExplicitRole => write_explicit_role(self.peer.peer_version, row.kind, &mut outgoing),
             EventShape::Own(_) => {
                 if let Some(adapter) = &mut self.adapter {
                     adapter.write(row, &mut outgoing);
@@ -124,10 +98,11 @@ impl EventWriter {
                 }
             }
             EventShape::MessageList => message::write_snapshot(&mut outgoing, self.peer),
-            EventShape::Plain if row.kind == EventType::SubagentFinished && self.peer.dialect.is_versioned() => {
-                downgrade::downgrade_subagent(&mut outgoing);
+            _ => {
+                if let Some(adapter) = &mut self.adapter {
+                    adapter.write_shared(row, &mut outgoing);
+                }
             }
-            _ => {}
         }
         self.write_outgoing(label, row, outgoing, to);
     }
