@@ -33,7 +33,7 @@ mod open_items;
 use super::RunIds;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
-use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{EventRow, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json};
 use message_list::MessageList;
