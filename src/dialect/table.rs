@@ -243,13 +243,13 @@ impl Dialect {
             match &key {
                 MemberKey::Known(field) if row.has_field(*field) => outgoing.members.push((key, value)),
                 MemberKey::Known(Field::Metadata) => {
-                    let says = |key: &MemberKey<'_>| match key {
+                    let keeps = |key: &MemberKey<'_>| match key {
                         MemberKey::Known(Field::Metadata) => self.carry_location == CarryLocation::Metadata,
                         MemberKey::Known(field) if row.has_field(*field) => true,
                         // A carried member of this name would conflict with the alias of a row member.
                         key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
                     };
-                    let splices = |key: &MemberKey<'_>| !says(key);
+                    let splices = |key: &MemberKey<'_>| !keeps(key);
                     let (own, rest) = carry::unpack(value, self.name, splices);
                     outgoing.extensions.extend(own);
                     let rest = rest.map(|rest| (MemberKey::Known(Field::Metadata), rest));

@@ -242,7 +242,7 @@ impl CollaborationChange {
                     CollaborationStep::Start,
                     agents
                         .into_iter()
-                        .filter_map(|(name, who)| Some((carry::extension_key(name), who.clone()?)))
+                        .filter_map(|(name, agent)| Some((carry::extension_key(name), agent.clone()?)))
                         .collect(),
                 )
             }
