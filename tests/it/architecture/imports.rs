@@ -13,13 +13,8 @@ type ModulePath = Vec<String>;
 /// Files that are still part of a cycle. Add no rows; remove the row of a file that is no longer part of one.
 #[rustfmt::skip]
 pub(super) const STILL_CYCLIC: &[&str] = &[
-    "src/app.rs",
-    "src/app/drain.rs",
-    "src/app/upgrade.rs",
     "src/config/access.rs",
-    "src/config/admin_endpoints.rs",
     "src/config/check.rs",
-    "src/config/check/admin_endpoints.rs",
     "src/config/check/auth.rs",
     "src/config/check/rate_limits.rs",
     "src/config/check/value.rs",
@@ -29,7 +24,6 @@ pub(super) const STILL_CYCLIC: &[&str] = &[
     "src/config/file/replay.rs",
     "src/config/file/text.rs",
     "src/config/file/upstream.rs",
-    "src/config/load.rs",
     "src/config/mod.rs",
     "src/config/scalar/upstream.rs",
     "src/config/scalar/url.rs",

@@ -48,7 +48,7 @@ fn prelude(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<Str
     recap.push(b": keep-alive\n\n");
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
-    recap.prelude(NOW, Some(CURSOR), &mut out);
+    recap.write(NOW, Some(CURSOR), &mut out);
     let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
     let ids = said.iter().filter(|frame| frame.starts_with("id: ")).count();
     assert_eq!(ids, usize::from(!said.is_empty()), "{said:#?}");
@@ -66,7 +66,7 @@ fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], heard: 
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
-    recap.prelude(1_620_000_004_500, None, &mut out);
+    recap.write(1_620_000_004_500, None, &mut out);
     frames(&String::from_utf8(out).expect("UTF-8"))
 }
 
