@@ -15,14 +15,8 @@
 mod budget;
 mod chunk;
 pub(crate) mod explain_trace;
-mod interrupt;
-mod placeholder;
-mod collaboration;
 pub(crate) mod report;
-mod json_patch;
 mod nested_values;
-mod output_blocks;
-mod block_storage;
 pub mod detect;
 mod request_refusal;
 mod allowed_tools;
@@ -40,7 +34,6 @@ pub mod request;
 mod stream_error;
 mod frame_reader;
 mod stream_follower;
-mod subagent;
 pub mod verify;
 mod writer;
 pub(crate) mod stream;
@@ -57,5 +50,7 @@ pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_shapes::tool_result_id;
-use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits, reasoning_ids, value_aliases};
+use crate::dialect::{
+    content_parts, event_parts, event_shapes, json_patch, memory_limits, reasoning_ids, value_aliases,
+};
 use report::EventSink;

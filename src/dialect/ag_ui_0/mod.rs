@@ -84,6 +84,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     has_event_line: false,
     option_names: &["pin"],
     adapter: Some(AgUi0Adapter::boxed),
+    message_adapter: None,
 };
 
 static VERSIONED_OUTCOME: OwnShape = OwnShape::new("the outcome of a run, as far as the peer's version has it");

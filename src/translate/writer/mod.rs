@@ -2,11 +2,10 @@
 //!
 //! ```text
 //!   event ─▶ chunk unfolded ─▶ buffering ─▶ rows ─▶ frames
-//!                                            └─ fallback_events, where the dialect has no row
+//!                              └─ the dialect's adapter, which may replace the event
 //! ```
 
 mod buffering;
-mod fallback_events;
 mod frames;
 mod rows;
 
@@ -14,10 +13,7 @@ use super::RunIds;
 use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
-use super::collaboration::CollaborationState;
-use super::output_blocks::BlockWriter;
 use super::report::TranslationReport;
-use super::subagent::SubagentNames;
 use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
@@ -28,11 +24,6 @@ pub(super) struct EventWriter {
     /// label of the row that writes each kind, by the kind's number, looked up once; small, because there are many
     /// streams
     labels: Box<[Option<u16>]>,
-    /// the row of content, where the dialect has output blocks
-    pub(super) content_row: Option<&'static EventRow>,
-    pub(super) text_writer: BlockWriter,
-    pub(super) collaborations: CollaborationState,
-    pub(super) subagent_names: SubagentNames,
     chunk_unfolder: ChunkUnfolder,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
@@ -71,14 +62,9 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 impl EventWriter {
     /// Creates a writer for `peer`, of a run whose ids may be known before its start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
-        let content = peer.dialect.row_for_kind(EventType::TextMessageContent, peer.peer_version).map(|(_, row)| row);
         EventWriter {
             peer,
             labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
-            content_row: content.filter(|row| row.shape == EventShape::OutputBlock),
-            text_writer: BlockWriter::default(),
-            collaborations: CollaborationState::default(),
-            subagent_names: SubagentNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
@@ -102,7 +88,6 @@ impl EventWriter {
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
             self.write_mapped(closer, mark, to);
         }
-        self.write_interrupt_calls(&event, to);
         if !self.must_unfold(event.kind) {
             return self.write_mapped(event, None, to);
         }
