@@ -123,8 +123,8 @@ impl Gate for ClientAddrGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         if let Some(client) = self.0.address_chain(head).first() {
             head.extensions.insert(ClientAddr(*client));
-            if let Some(who) = head.extensions.get::<CallerContext>() {
-                who.set_address(*client);
+            if let Some(context) = head.extensions.get::<CallerContext>() {
+                context.set_address(*client);
             }
         }
         Ok(())

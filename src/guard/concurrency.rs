@@ -140,13 +140,13 @@ impl StreamCap {
             StreamScope::Caller => RejectionKind::TooManyStreams,
             StreamScope::Route | StreamScope::All => RejectionKind::Overloaded,
         };
-        let whose = match self.scope {
+        let scope = match self.scope {
             StreamScope::Caller => "The caller",
             StreamScope::Route => "The route",
             StreamScope::All => "The gateway",
         };
         let detail =
-            format!("{whose} has reached the limit {} (at most {} at a time).", self.descriptor.name, self.max);
+            format!("{scope} has reached the limit {} (at most {} at a time).", self.descriptor.name, self.max);
         headers.add_to(Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name))
     }
 }

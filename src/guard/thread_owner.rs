@@ -76,13 +76,13 @@ impl ThreadOwnership {
         identity: Option<&Arc<Identity>>,
         thread_id: &Json<'_>,
     ) -> Result<(), Rejection> {
-        let (Some(owners), Some(who)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
+        let (Some(owners), Some(caller)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
         // An agent may decode different escapes of a lone surrogate to the same id, or replace the surrogate.
         let text = serde_json::from_str::<String>(thread_id.as_str());
         let text = text
             .map_err(|_| Rejection::from(RejectionKind::InvalidRequest).with_detail("/threadId: is no Unicode text"))?;
         let thread = thread_digest(&route.name, &text);
-        let owner = owner_digest(who);
+        let owner = owner_digest(caller);
         let remembered = owners.owner(&thread).unwrap_or(owner);
         let mine = match self.claim_shared(&thread, &owner, &remembered).await? {
             ClaimAnswer::Owned => {
@@ -93,7 +93,7 @@ impl ThreadOwnership {
             ClaimAnswer::UseMemory => owners.claim(thread, owner),
             ClaimAnswer::Unchecked => true,
         };
-        if mine { Ok(()) } else { Err(reject_claim(route, who)) }
+        if mine { Ok(()) } else { Err(reject_claim(route, caller)) }
     }
 
     /// Refuses a read of a run in another caller's thread. The rejection is the same as for a run, not "not found":
@@ -104,12 +104,16 @@ impl ThreadOwnership {
         identity: Option<&Arc<Identity>>,
         thread_id: Option<&str>,
     ) -> Result<(), Rejection> {
-        let (Some(owners), Some(who), Some(thread_id)) = (self.routes.get(&*route.name), identity, thread_id) else {
+        let (Some(owners), Some(caller), Some(thread_id)) = (self.routes.get(&*route.name), identity, thread_id) else {
             return Ok(());
         };
         // Redis is not needed: the run is in the process that started it, which remembers the owner.
         let remembered = owners.owner(&thread_digest(&route.name, thread_id));
-        if remembered.is_none_or(|owner| owner == owner_digest(who)) { Ok(()) } else { Err(reject_claim(route, who)) }
+        if remembered.is_none_or(|owner| owner == owner_digest(caller)) {
+            Ok(())
+        } else {
+            Err(reject_claim(route, caller))
+        }
     }
 
     async fn claim_shared(

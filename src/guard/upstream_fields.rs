@@ -161,14 +161,14 @@ pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
 
 fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     let scopes: Vec<_> = identity.scopes.iter().map(|scope| percent_encode(scope)).collect();
-    let said = [
+    let values = [
         (SUBJECT, Some(percent_encode(&identity.subject))),
         (TENANT, identity.tenant.as_deref().map(percent_encode)),
         (SCOPES, (!scopes.is_empty()).then(|| scopes.join(" "))),
         (METHOD, Some(identity.method.label().to_owned())),
         (TIER, identity.tier.as_deref().map(percent_encode)),
     ];
-    for (name, value) in said {
+    for (name, value) in values {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
             fields.insert(name, value);
         }

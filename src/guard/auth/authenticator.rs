@@ -136,8 +136,8 @@ impl Authenticator {
     ) -> Result<Identity, AuthReason> {
         let token = UnverifiedToken::parse(token)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
-        let believed = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
-        issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
+        let is_accepted = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
     /// Looks an API key up in the route's lists that accept it in this field.
@@ -154,7 +154,7 @@ impl Authenticator {
                 Ok(identity) => return Ok(identity),
                 // A list that has the key gives the better reason.
                 Err(AuthReason::UnknownApiKey) => {}
-                Err(telling) => reason = telling,
+                Err(specific) => reason = specific,
             }
         }
         Err((AuthMethod::ApiKey, reason))

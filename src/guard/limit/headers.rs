@@ -85,10 +85,10 @@ impl RateLimitHeaders {
         let policies: Vec<&str> = self.statuses.iter().map(|one| &*one.descriptor.policy).collect();
         field(RATE_LIMIT_POLICY, policies.join(", "));
         let known = || self.statuses.iter().filter_map(|one| Some((one, one.remaining?)));
-        let standing = |(one, remaining): (&LimitStatus, u32)| {
+        let item = |(one, remaining): (&LimitStatus, u32)| {
             format!("{};r={remaining};t={}", one.descriptor.item, ceil_seconds(one.reset))
         };
-        field(RATE_LIMIT, known().map(standing).collect::<Vec<_>>().join(", "));
+        field(RATE_LIMIT, known().map(item).collect::<Vec<_>>().join(", "));
         // These fields have room for one limit: the one with the fewest requests remaining.
         let nearest = known().min_by_key(|(one, remaining)| (*remaining, std::cmp::Reverse(one.reset)));
         if let Some((one, remaining)) = nearest.filter(|_| self.x_ratelimit) {

@@ -29,21 +29,21 @@ impl RequestQuotaKey {
             (RateLimitKey::Route, _) => RequestQuotaKey::from_parts(true, &[b"route", route.name.as_bytes()]),
             (RateLimitKey::Header(field), _) => RequestQuotaKey::from_header(field, head),
             (RateLimitKey::Address, _) | (_, None) => RequestQuotaKey::from_address(head),
-            (RateLimitKey::Caller, Some(who)) => RequestQuotaKey::from_caller(who),
+            (RateLimitKey::Caller, Some(caller)) => RequestQuotaKey::from_caller(caller),
             // Callers without the tenant or claim are counted one by one.
-            (RateLimitKey::Tenant, Some(who)) => match &who.tenant {
+            (RateLimitKey::Tenant, Some(caller)) => match &caller.tenant {
                 Some(tenant) => {
-                    RequestQuotaKey::from_parts(true, &[b"tenant", who.source.as_bytes(), tenant.as_bytes()])
+                    RequestQuotaKey::from_parts(true, &[b"tenant", caller.source.as_bytes(), tenant.as_bytes()])
                 }
-                None => RequestQuotaKey::from_caller(who),
+                None => RequestQuotaKey::from_caller(caller),
             },
-            (RateLimitKey::Claim(path), Some(who)) => {
-                let value = match who.claim(path) {
+            (RateLimitKey::Claim(path), Some(caller)) => {
+                let value = match caller.claim(path) {
                     Some(Value::String(text)) => text.clone(),
                     Some(value) => value.to_string(),
-                    None => return RequestQuotaKey::from_caller(who),
+                    None => return RequestQuotaKey::from_caller(caller),
                 };
-                RequestQuotaKey::from_parts(true, &[b"claim", who.source.as_bytes(), value.as_bytes()])
+                RequestQuotaKey::from_parts(true, &[b"claim", caller.source.as_bytes(), value.as_bytes()])
             }
         }
     }
@@ -75,9 +75,9 @@ impl RequestQuotaKey {
     }
 
     /// A subject is unique within its source and tenant only. An empty tenant name differs from no tenant.
-    fn from_caller(who: &Identity) -> RequestQuotaKey {
-        let tenant = who.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
-        RequestQuotaKey::from_parts(true, &[b"caller", who.source.as_bytes(), tenant, who.subject.as_bytes()])
+    fn from_caller(caller: &Identity) -> RequestQuotaKey {
+        let tenant = caller.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
+        RequestQuotaKey::from_parts(true, &[b"caller", caller.source.as_bytes(), tenant, caller.subject.as_bytes()])
     }
 
     /// Returns the key in memory. The hash is seeded, so that clients cannot search for collisions.

@@ -208,7 +208,7 @@ impl LimitPolicy {
 
     fn check_for<'l>(&'l self, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaCheck<'l> {
         let key = RequestQuotaKey::new(&self.key, head, route);
-        let own = |who: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == who.tier.as_ref());
+        let own = |caller: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == caller.tier.as_ref());
         let tier = CallerContext::identity_from(head).and_then(own).unwrap_or(&self.default_tier);
         let redis_name = if self.shared {
             format!("limit:{}:{}:{}", self.name, tier.name, key.to_redis_key())

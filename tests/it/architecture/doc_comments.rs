@@ -16,7 +16,6 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 #[rustfmt::skip]
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("config", 51),
-    ("guard", 70),
     ("telemetry", 2),
     ("translate", 81),
 ];
