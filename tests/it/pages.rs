@@ -153,7 +153,7 @@ fn page() -> String {
         &mut out,
         "\n## What tells them apart\n\nFor `auto` and `diglot detect`, the first that fits an event:\n\n| dialect | sign |\n|---|---|",
     );
-    for sign in DETECTION_RULES {
+    for sign in DETECTION_RULES.iter() {
         write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
     }
     write_line(

@@ -11,7 +11,8 @@ use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
 
@@ -75,7 +76,12 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     has_event_line: false,
     option_names: &["pin"],
     adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] =
+    &[DialectSign::new(EventPattern::TypePrefix("THINKING_"), "THINKING_* exists only before AG-UI 1.0")];
 
 static ROWS: &[EventRow] = &[
     // An echoed input requires members that are optional in 1.0.
