@@ -1,6 +1,7 @@
 //! Decodes a message to the text of an event, by the table.
 
 use super::encode::exact_text;
+use super::json_buffer::JsonBuffer;
 use super::table::{
     self, AbsentField, BASE_ROWS, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema, UnionArm,
 };
@@ -8,7 +9,7 @@ use super::value::{join_pieces, next_depth, parse_utf8, read_struct, read_value}
 use super::wire::{FieldReader, WireValue};
 use super::{MessageError, PARTS_ROLES, allows_content};
 use crate::codec::json;
-use crate::event::{EventType, Field, Json};
+use crate::event::{EventType, Field};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedMessage {
@@ -20,59 +21,6 @@ pub(super) enum DecodedMessage {
     },
     /// an event of a later protocol
     Unknown,
-}
-
-/// JSON text that grows up to a limit.
-#[derive(Debug)]
-pub(super) struct JsonBuffer {
-    out: String,
-    limit: usize,
-    dropped: usize,
-}
-
-impl JsonBuffer {
-    pub(crate) fn new(limit: usize) -> Self {
-        JsonBuffer { out: String::new(), limit, dropped: 0 }
-    }
-
-    pub(crate) fn push(&mut self, piece: &str) -> Result<(), MessageError> {
-        if self.out.len() + piece.len() > self.limit {
-            return Err(MessageError::TooLarge);
-        }
-        self.out.push_str(piece);
-        Ok(())
-    }
-
-    pub(crate) fn string(&mut self, text: &str) -> Result<(), MessageError> {
-        if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-            self.push("\"")?;
-            self.push(text)?;
-            return self.push("\"");
-        }
-        self.push(Json::string(text).as_str())
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.out.len()
-    }
-
-    pub(crate) fn truncate(&mut self, length: usize) {
-        self.out.truncate(length);
-    }
-
-    pub(crate) fn into_string(self) -> String {
-        self.out
-    }
-
-    /// Writes the name of a member, after a comma unless it is the first.
-    fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
-        if !self.out.ends_with('{') {
-            self.push(",")?;
-        }
-        self.push("\"")?;
-        self.push(name)?;
-        self.push("\":")
-    }
 }
 
 /// Decodes one `ag_ui.Event`, whose JSON text may have up to `limit` bytes.
@@ -131,7 +79,7 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
     let found_base = gather_fields(BASE_ROWS, &base)?;
     let start = text.len();
     write_rows(&mut text, BASE_ROWS, &found_base, 1)?;
-    if let Some(exact) = restore_exact_text(kind, &text.out[start..], limit) {
+    if let Some(exact) = restore_exact_text(kind, &text.as_str()[start..], limit) {
         return Ok(DecodedMessage::Event { text: exact, dropped: 0 });
     }
     write_rows(&mut text, entry.rows, &found, 1)?;

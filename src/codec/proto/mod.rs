@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `table.rs` | every message of the schema, one row per field |
 //! | `wire.rs` | tags, varints, fields, lengths |
+//! | `json_buffer.rs` | JSON text with a limit |
 //! | `value.rs` | JSON values as `google.protobuf.Value` |
 //! | `encode.rs` | members to a message, by the table |
 //! | `decode.rs` | a message to the text of an event, by the table |
@@ -26,10 +27,11 @@
 
 mod table;
 mod wire;
+mod json_buffer;
+mod value;
 mod encode;
 mod decode;
 mod frames;
-mod value;
 #[cfg(test)]
 mod tests;
 

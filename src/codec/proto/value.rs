@@ -3,8 +3,9 @@
 //! Numbers are doubles on this wire. A number is exact if its double prints the same digits; every other one becomes
 //! the nearest double, and the result reports the loss.
 
+use super::MessageError;
+use super::json_buffer::JsonBuffer;
 use super::wire::{self, FieldReader, WireValue};
-use super::{MessageError, decode::JsonBuffer};
 use crate::codec::json::DEPTH_LIMIT;
 use std::borrow::Cow;
 

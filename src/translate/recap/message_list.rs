@@ -1,10 +1,9 @@
 //! The client's list of messages, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
 
-use super::message_metadata;
-use super::open_items::{RecapItem, RecapItemKind, RecapItems};
 use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
-use super::recap_message::{MessageContent, RecapCall, RecapMessage, to_json_string};
+use super::recap_item::{RecapItem, RecapItemKind};
+use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata, to_json_string};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, PeerDialect};
 use crate::event::input::ASSISTANT;
@@ -339,14 +338,12 @@ impl MessageList {
 
     /// Builds the list without open items. A message that consists of open items only is omitted, because their openers
     /// create it again, unless a closed message follows it.
-    pub(crate) fn snapshot(&self, side: PeerDialect, opens: &RecapItems) -> ListSnapshot {
+    pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
         let rest = &self.entries[settled..];
-        let in_chunks =
-            |entry: &RecapMessage| opens.has_chunks_of(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
-        let count = settled + rest[..started].iter().rposition(in_chunks).map_or(0, |at| at + 1);
+        let count = settled + rest[..started].iter().rposition(&in_chunks).map_or(0, |at| at + 1);
         let listed = &self.entries[..count];
         let messages: Vec<_> = listed.iter().map(|entry| entry.to_json(side)).collect();
         let shares_activities = !self.is_replaced && listed.iter().any(|entry| entry.role == ACTIVITY);

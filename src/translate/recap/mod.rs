@@ -26,18 +26,20 @@ mod patched_json;
 mod recap_frame;
 mod recap_message;
 mod recap_state;
+mod recap_item;
 mod message_list;
 mod open_items;
 
-use super::{RunIds, carry};
+use super::RunIds;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
-use crate::dialect::{CarryLocation, EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json};
 use message_list::MessageList;
-use open_items::{RecapItem, RecapItemKind, RecapItems};
+use open_items::RecapItems;
 use recap_frame::{RecapFrame, push_merged};
+use recap_item::{RecapItem, RecapItemKind};
 use recap_state::RecapState;
 
 /// The state of a run, folded from the frames sent to its client.
@@ -122,7 +124,7 @@ impl Recap {
                 self.open_items.iter().partition(|open| self.messages.contains(open));
             // A snapshot from the agent removed these while they were open: open them, and let the snapshot remove them
             // again.
-            lost.iter().for_each(|open| writer.write(open.opener()));
+            lost.iter().for_each(|open| writer.write(&open.opener));
             self.write_snapshot(now, &mut writer);
             self.state.frames(self.client).for_each(|kept| writer.write(&kept));
             self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
@@ -147,7 +149,7 @@ impl Recap {
             return;
         };
         let snake = self.client.member_case == crate::dialect::MemberCase::Snake;
-        let snapshot = self.messages.snapshot(self.client, &self.open_items);
+        let snapshot = self.messages.snapshot(self.client, |entry| self.open_items.has_chunks_of(entry));
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             self.common_members.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
@@ -315,22 +317,5 @@ impl PreludeWriter<'_> {
         {
             sse::write_frame(self.out, &data);
         }
-    }
-}
-
-/// Selects the metadata for a message from that of its event. The part carried for a dialect without versions belongs
-/// to the event, and would be read as the message's own.
-fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
-    let metadata = event.map(Json::into_owned)?;
-    match side.dialect.carry_location {
-        CarryLocation::Native => Some(metadata),
-        CarryLocation::Metadata if side.dialect.is_versioned() => Some(metadata),
-        CarryLocation::Metadata => {
-            let key = side.dialect.carry_location.carry_member().map_or("", |(_, key)| key);
-            let mut members = json::parse_members(&metadata)?;
-            members.retain(|(own, _)| !carry::is_named(own, key));
-            (!members.is_empty()).then(|| json::to_object(&members))
-        }
-        CarryLocation::Extra => None,
     }
 }

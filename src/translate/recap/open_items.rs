@@ -1,123 +1,18 @@
 //! The open items, with the frames that make them up.
-//!
-//! ```text
-//!   START ─▶ Open ── END ──▶ (folded into its message)
-//!              │               ▲
-//!              │ END of a call │ its result, or another start
-//!              └─▶ Ended ──────┘
-//!   chunk ─▶ Chunk ── its lane is closed ──▶ as after END
-//! ```
 
 use super::message_list::MessageList;
 use super::recap_frame::{RecapFrame, push_merged};
+use super::recap_item::{ItemStage, RecapItem, RecapItemKind};
+use super::recap_message::RecapMessage;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
-use crate::event::lane::{ChunkLanes, ChunkStreamKind};
+use crate::event::lane::ChunkLanes;
 use crate::event::{Event, EventType, Field, Json, Members, get, remove};
-
-/// The kinds of open items: messages, and spans around them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecapItemKind {
-    Text,
-    Reasoning,
-    /// the span around reasoning messages
-    Span,
-    Call,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct RecapItem {
-    pub(crate) kind: RecapItemKind,
-    pub(crate) id: Json<'static>,
-    /// the start, or the first chunk joined with all later ones
-    opener: RecapFrame,
-    content: Vec<RecapFrame>,
-    /// encrypted values, which accompany a message without being part of it
-    encrypted: Vec<RecapFrame>,
-    stage: ItemStage,
-}
-
-/// The progress of an item.
-#[derive(Clone, Debug)]
-enum ItemStage {
-    /// before its end; `answered` once a call's result has arrived
-    Open { answered: bool },
-    /// the end of a call without a result
-    Ended(RecapFrame),
-    /// chunks that may continue; `answered` once a call's result has arrived
-    Chunk { answered: bool },
-}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
     /// in opening order
     items: Vec<RecapItem>,
-}
-
-impl RecapItemKind {
-    /// Returns the kind that an event of type `kind` starts, continues or ends.
-    pub(crate) const fn from_event(kind: EventType) -> Option<RecapItemKind> {
-        Some(match kind {
-            EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
-                RecapItemKind::Text
-            }
-            EventType::ReasoningMessageStart | EventType::ReasoningMessageContent | EventType::ReasoningMessageEnd => {
-                RecapItemKind::Reasoning
-            }
-            EventType::ReasoningStart | EventType::ReasoningEnd => RecapItemKind::Span,
-            EventType::ToolCallStart | EventType::ToolCallArgs | EventType::ToolCallEnd => RecapItemKind::Call,
-            _ => return None,
-        })
-    }
-
-    /// Returns the kind that a chunk continues.
-    pub(crate) const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
-        match piece {
-            ChunkStreamKind::Text => RecapItemKind::Text,
-            ChunkStreamKind::Reasoning => RecapItemKind::Reasoning,
-            ChunkStreamKind::ToolCall => RecapItemKind::Call,
-        }
-    }
-
-    const fn chunk_kind(self) -> Option<ChunkStreamKind> {
-        match self {
-            RecapItemKind::Text => Some(ChunkStreamKind::Text),
-            RecapItemKind::Reasoning => Some(ChunkStreamKind::Reasoning),
-            RecapItemKind::Call => Some(ChunkStreamKind::ToolCall),
-            RecapItemKind::Span => None,
-        }
-    }
-
-    /// Returns the item's id in an event.
-    pub(crate) fn event_id(self, event: &Event<'_>) -> Json<'static> {
-        let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
-        event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
-    }
-}
-
-impl RecapItem {
-    pub(crate) fn opener(&self) -> &RecapFrame {
-        &self.opener
-    }
-
-    /// Returns true if the item consists of chunks.
-    pub(crate) fn is_chunk(&self) -> bool {
-        matches!(self.stage, ItemStage::Chunk { .. })
-    }
-
-    /// Returns all frames of the item.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
-        let end = match &self.stage {
-            ItemStage::Ended(end) => Some(end),
-            ItemStage::Open { .. } | ItemStage::Chunk { .. } => None,
-        };
-        std::iter::once(&self.opener).chain(&self.content).chain(&self.encrypted).chain(end)
-    }
-
-    /// Returns the frames with the item's own text.
-    pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
-        std::iter::once(&self.opener).chain(&self.content)
-    }
 }
 
 impl RecapItems {
@@ -218,11 +113,11 @@ impl RecapItems {
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
-    /// Returns true if chunks that may continue make up a message or one of its calls.
-    pub(crate) fn has_chunks_of<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
-        self.is_chunked(RecapItemKind::Text, id)
-            || self.is_chunked(RecapItemKind::Reasoning, id)
-            || calls.any(|call| self.is_chunked(RecapItemKind::Call, call))
+    /// Returns true if chunks that may continue make up this message or one of its calls.
+    pub(crate) fn has_chunks_of(&self, entry: &RecapMessage) -> bool {
+        self.is_chunked(RecapItemKind::Text, &entry.id)
+            || self.is_chunked(RecapItemKind::Reasoning, &entry.id)
+            || entry.calls.iter().flatten().any(|call| self.is_chunked(RecapItemKind::Call, &call.id))
     }
 
     /// Ends the chunks whose lanes are closed.

@@ -2,7 +2,7 @@
 
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inner};
 use crate::codec::json;
-use crate::dialect::{MemberCase, PeerDialect};
+use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, into_owned_members, remove};
 use crate::translate::{aliases, carry};
 
@@ -52,6 +52,23 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     match value.json_type() {
         JsonType::String => value.clone().into_owned(),
         _ => Json::string(value.as_str()),
+    }
+}
+
+/// Selects the metadata for a message from that of its event. The part carried for a dialect without versions belongs
+/// to the event, and would be read as the message's own.
+pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
+    let metadata = event.map(Json::into_owned)?;
+    match side.dialect.carry_location {
+        CarryLocation::Native => Some(metadata),
+        CarryLocation::Metadata if side.dialect.is_versioned() => Some(metadata),
+        CarryLocation::Metadata => {
+            let key = side.dialect.carry_location.carry_member().map_or("", |(_, key)| key);
+            let mut members = json::parse_members(&metadata)?;
+            members.retain(|(own, _)| !carry::is_named(own, key));
+            (!members.is_empty()).then(|| json::to_object(&members))
+        }
+        CarryLocation::Extra => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Checks each event through the stages of the client, and the stream as a whole.
 
+use super::finding::{self, Finding, VerifySummary};
 use super::frame::{self, ClientBlock, StandardSplitter};
+use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
-use super::{
-    Finding, Rule, RuleSeverity, VerifySummary, chunks, finding, is_canonical, is_event, order, producer_checks,
-};
+use super::{chunks, order, producer_checks};
 use crate::codec::json;
 use crate::dialect::{EventShape, PeerDialect};
 use crate::event::run::ItemAction;
@@ -67,14 +67,14 @@ impl EventChecks {
         let start = dialect.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
         let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
         EventChecks {
-            reader: (!is_canonical(dialect)).then(|| EventReader::new(side)),
+            reader: (!dialect.is_canonical()).then(|| EventReader::new(side)),
             reader_output: ReaderOutput {
                 events: Vec::new(),
                 report: TranslationReport { events_read: labels, ..TranslationReport::default() },
             },
             chunks: chunks::ChunkExpander::default(),
             order: order::OrderCheck::new(start == Some(EventShape::OptionalIds)),
-            producer: producer_checks::ProducerChecks::new(!is_canonical(dialect)),
+            producer: producer_checks::ProducerChecks::new(!dialect.is_canonical()),
             thinking: [None, None],
             minted_ids: 0,
             reported_line_endings: false,
@@ -291,6 +291,11 @@ fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
         lines.filter_map(|(at, line)| Some((line.strip_prefix("data:")?.trim().to_owned(), block.line + at as u64)));
     let data: Vec<_> = data.collect();
     if data.iter().all(|(text, _)| is_event(text)) { data } else { apart }
+}
+
+/// Returns true for an object with a `type`.
+pub(super) fn is_event(text: &str) -> bool {
+    json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }
 
 /// Finds the reason why a text is not an event.

@@ -20,6 +20,27 @@ pub struct Finding {
     pub(crate) found: String,
 }
 
+/// Counts the events and findings of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifySummary {
+    /// frames with data, or lines of NDJSON
+    pub(crate) events: u64,
+    /// findings that make the real client reject the run
+    pub(crate) violations: u64,
+    /// all other findings
+    pub(crate) warnings: u64,
+    /// line and rule of the first violation, after which the client ignores the stream
+    pub(crate) first_violation: Option<(u64, Rule)>,
+}
+
+impl VerifySummary {
+    /// Returns true if the real client accepts the stream.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.violations == 0
+    }
+}
+
 /// Limits the characters of external text in a finding.
 const MAX_TEXT_CHARS: usize = 60;
 

@@ -22,33 +22,12 @@ mod checks;
 mod tests;
 
 pub(crate) use finding::Finding;
+pub use finding::VerifySummary;
 pub use rule::{Rule, RuleSeverity};
 
-use crate::codec::json;
-use crate::dialect::{AG_UI, Dialect, PeerDialect};
-use checks::EventChecks;
+use crate::dialect::PeerDialect;
+use checks::{EventChecks, is_event};
 use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
-
-/// Counts the events and findings of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VerifySummary {
-    /// frames with data, or lines of NDJSON
-    pub(crate) events: u64,
-    /// findings that make the real client reject the run
-    pub(crate) violations: u64,
-    /// all other findings
-    pub(crate) warnings: u64,
-    /// line and rule of the first violation, after which the client ignores the stream
-    pub(crate) first_violation: Option<(u64, Rule)>,
-}
-
-impl VerifySummary {
-    /// Returns true if the real client accepts the stream.
-    #[must_use]
-    pub fn is_accepted(&self) -> bool {
-        self.violations == 0
-    }
-}
 
 /// Verifies one stream, piece by piece.
 ///
@@ -87,7 +66,7 @@ impl Verifier {
     /// Creates a verifier for a stream in this dialect, read with its options.
     #[must_use]
     pub fn new(side: PeerDialect) -> Self {
-        let splitter = if is_canonical(side.dialect) {
+        let splitter = if side.dialect.is_canonical() {
             InputSplitter::Client(BlockSplitter::default())
         } else {
             InputSplitter::Standard(Box::new(StandardSplitter::from_line(1)))
@@ -179,14 +158,4 @@ impl Verifier {
             InputSplitter::Lines { line } | InputSplitter::NotEvents { line } | InputSplitter::Failed { line } => *line,
         }
     }
-}
-
-/// Returns true if the real client itself reads the dialect.
-fn is_canonical(dialect: &'static Dialect) -> bool {
-    std::ptr::eq(dialect, &raw const AG_UI)
-}
-
-/// Returns true for an object with a `type`.
-fn is_event(text: &str) -> bool {
-    json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }

@@ -2,7 +2,7 @@
 //! compares them with the real client, over the conformance cases and over generated streams.
 
 use super::*;
-use crate::dialect::{self, HAI};
+use crate::dialect::{self, AG_UI, Dialect, HAI};
 
 const START: &str = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
 const FINISH: &str = r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#;

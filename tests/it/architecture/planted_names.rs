@@ -1,7 +1,7 @@
 //! Tests of the rules for names, imports and doc comments, on small trees with one planted fault each.
 
 use super::doc_comments::{ceiling_violations, noun_clause_lines};
-use super::imports::{circle_violations, order_violations};
+use super::imports::{cycle_violations, order_violations};
 use super::names::{count_banned_words, definitions, type_name_violations};
 use super::planted::{assert_no_violation, assert_violation};
 use super::source::Source;
@@ -98,12 +98,12 @@ fn finds_definitions_and_nothing_else() {
 }
 
 #[test]
-fn reports_circles_between_files() {
-    let report = |files: &[(&str, &str)]| circle_violations(&sources(files), &[]);
+fn reports_cycles_between_files() {
+    let report = |files: &[(&str, &str)]| cycle_violations(&sources(files), &[]);
     let (lib, root) =
         (("src/lib.rs", "mod proxy;"), ("src/proxy/mod.rs", "mod run;\nmod route;\npub(crate) use run::Run;"));
     let run = ("src/proxy/run.rs", "use super::route::Route;\nstruct Run;");
-    let circle = "src/proxy/route.rs src/proxy/run.rs";
+    let cycle = "src/proxy/route.rs src/proxy/run.rs";
     for import in [
         "use super::Run;",
         "use crate::proxy::{self, run::Run};",
@@ -111,7 +111,7 @@ fn reports_circles_between_files() {
         "use super::*;\nfn a(run: Run) {}",
     ] {
         let found = report(&[lib, root, run, ("src/proxy/route.rs", &format!("{import}\nstruct Route;"))]);
-        assert_one(&found, "src/proxy/route.rs:", circle);
+        assert_one(&found, "src/proxy/route.rs:", cycle);
     }
     let inner = ("src/proxy/mod.rs", "mod run;\nstruct Route;\nfn a() { run::Run; }");
     let found = report(&[lib, inner, ("src/proxy/run.rs", "use super::Route;\nstruct Run;")]);
@@ -123,7 +123,7 @@ fn reports_circles_between_files() {
 }
 
 #[test]
-fn requires_the_table_of_circles_to_be_current() {
+fn requires_the_table_of_cycles_to_be_current() {
     let files = [
         ("src/lib.rs", "mod proxy;"),
         ("src/proxy/mod.rs", "mod run;\nmod route;"),
@@ -131,9 +131,9 @@ fn requires_the_table_of_circles_to_be_current() {
         ("src/proxy/route.rs", "use super::run::Run;\nstruct Route;"),
     ];
     let listed = ["src/proxy/route.rs", "src/proxy/run.rs"];
-    assert_eq!(circle_violations(&sources(&files), &listed), [""; 0]);
-    assert_one(&circle_violations(&sources(&files), &listed[..1]), "src/proxy/run.rs:1", "part of a circle");
-    assert_one(&circle_violations(&sources(&files[..3]), &listed[1..]), "STILL_CIRCULAR", "src/proxy/run.rs");
+    assert_eq!(cycle_violations(&sources(&files), &listed), [""; 0]);
+    assert_one(&cycle_violations(&sources(&files), &listed[..1]), "src/proxy/run.rs:1", "part of a cycle");
+    assert_one(&cycle_violations(&sources(&files[..3]), &listed[1..]), "STILL_CYCLIC", "src/proxy/run.rs");
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! JSON text that grows up to a limit.
+
+use super::MessageError;
+use crate::event::Json;
+
+#[derive(Debug)]
+pub(super) struct JsonBuffer {
+    out: String,
+    limit: usize,
+    /// number of content parts left out
+    pub(crate) dropped: usize,
+}
+
+impl JsonBuffer {
+    pub(crate) fn new(limit: usize) -> Self {
+        JsonBuffer { out: String::new(), limit, dropped: 0 }
+    }
+
+    pub(crate) fn push(&mut self, piece: &str) -> Result<(), MessageError> {
+        if self.out.len() + piece.len() > self.limit {
+            return Err(MessageError::TooLarge);
+        }
+        self.out.push_str(piece);
+        Ok(())
+    }
+
+    pub(crate) fn string(&mut self, text: &str) -> Result<(), MessageError> {
+        if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.push("\"")?;
+            self.push(text)?;
+            return self.push("\"");
+        }
+        self.push(Json::string(text).as_str())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.out
+    }
+
+    pub(crate) fn into_string(self) -> String {
+        self.out
+    }
+
+    /// Writes the name of a member, after a comma unless it is the first.
+    pub(crate) fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
+        if !self.out.ends_with('{') {
+            self.push(",")?;
+        }
+        self.push("\"")?;
+        self.push(name)?;
+        self.push("\":")
+    }
+}
