@@ -4,14 +4,16 @@
 //! A value that cannot be read is `None` from there on, and its problem has been noted; the pieces come together with
 //! `?`, so that nothing is made up for it.
 
+use std::path::Path;
+
 use serde_saphyr::Location;
 
 use super::access::ApiKeyConfig;
 use super::file::{self, ApiKeyFile, ConfigFile};
 use super::listen::ListenerConfig;
-use super::load::SourceText;
-use super::problem::{ConfigProblem, SourcePosition};
+use super::problem::{ConfigProblem, ConfigProblems, SourcePosition};
 use super::scalar;
+use super::source::{LoadContext, SourceText, decode_utf8, parse_and_check};
 use super::{Config, LimitsConfig};
 use crate::dialect::Dialect;
 
@@ -54,10 +56,31 @@ pub(super) fn check(
 }
 
 /// Checks the API keys of `file`, which was read from `source`.
-pub(super) fn check_keys(source: &SourceText<'_>, file: &ApiKeyFile) -> Result<Vec<ApiKeyConfig>, Vec<ConfigProblem>> {
+fn check_keys(source: &SourceText<'_>, file: &ApiKeyFile) -> Result<Vec<ApiKeyConfig>, Vec<ConfigProblem>> {
     let mut check = ConfigChecker::new(source);
     let keys = check.check_key_list(&file.keys);
     check.finish(keys)
+}
+
+/// Checks the content of the file of API keys at `path`.
+///
+/// # Errors
+/// Returns every problem of the file.
+pub(super) fn load_key_file(
+    path: &Path,
+    content: &[u8],
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
+    let name = path.display().to_string();
+    let text = decode_utf8(&name, content)?;
+    let both = parse_and_check::<ApiKeyFile, _>(&name, text, LoadContext::for_path(path, lookup), check_keys);
+    both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
+        // The list alone, without `keys:`, is the most frequent mistake.
+        [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
+            whole.clone().with_hint("put `keys:` on its first line").into()
+        }
+        _ => problems,
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +139,7 @@ impl<'a> ConfigChecker<'a> {
         let rest = |lost: &String| {
             path.strip_prefix(lost.as_str()).map(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        self.source.skipped_paths.iter().any(|lost| rest(lost) == Some(true))
+        self.source.repairs.skipped_paths.iter().any(|lost| rest(lost) == Some(true))
     }
 }
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use super::Config;
 use super::access::RateLimitQuota;
 use super::file::{ConfigFile, Scalar, ScalarOrList, SocketListSpec, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
-use super::load::{self, KeyCheck, LoadContext, LoadedConfig, env_var};
+use super::load::{self, LoadedConfig};
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::schema::kind;
+use super::source::{KeyCheck, LoadContext, env_var};
 
 /// The file at `path`, checked, as YAML in the order of the complete file.
 ///

@@ -40,14 +40,15 @@ pub mod schema;
 mod problem;
 mod spanned_tree;
 pub mod keys;
-mod recovering_reader;
+mod tree_reader;
 mod yaml_hints;
 mod yaml_errors;
 mod recovery;
-pub mod effective;
-pub mod load;
+pub(crate) mod source;
 pub(crate) mod admin_endpoints;
 mod check;
+pub mod load;
+pub mod effective;
 #[cfg(test)]
 mod tests;
 

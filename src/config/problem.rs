@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-use super::schema::secrets::{is_secret_key, is_secret_path};
+use super::schema::secrets::{is_sensitive_key, is_sensitive_path};
 
 /// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
@@ -89,18 +89,21 @@ impl ConfigProblem {
         }
     }
 
-    /// Adds the place within the file, and the line from its text.
-    pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>, source: &str) -> ConfigProblem {
+    /// Adds the place within the file.
+    pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>) -> ConfigProblem {
         path.clone_into(&mut self.path);
-        if let Some(SourcePosition { line, column }) = position {
-            self.line = Some(line);
-            self.column = Some(column);
-            let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
-            let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            let is_secret = is_secret_path(path) || is_secret_line(source, before);
-            let harmless = |line: &&str| !may_hold_password(line) && !is_secret;
-            self.excerpt = line.filter(harmless).map(str::to_owned);
-        }
+        self.line = position.map(|position| position.line);
+        self.column = position.map(|position| position.column);
+        self
+    }
+
+    /// Adds the line of the source, unless it may contain a secret.
+    pub(super) fn with_excerpt(mut self, source: &str) -> ConfigProblem {
+        let Some(number) = self.line else { return self };
+        let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
+        let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));
+        let is_sensitive = is_sensitive_path(&self.path) || is_sensitive_line(source, above);
+        self.excerpt = line.filter(|_| !is_sensitive).map(str::to_owned);
         self
     }
 
@@ -108,11 +111,6 @@ impl ConfigProblem {
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ConfigProblem {
         self.hint = Some(hint.into());
         self
-    }
-
-    /// Says nothing of what stands in its line.
-    pub(super) fn without_excerpt(self) -> ConfigProblem {
-        ConfigProblem { excerpt: None, ..self }
     }
 
     fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,20 +269,16 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// Returns whether a line, or one that it is indented under, has a key whose value is a secret.
-fn is_secret_line(source: &str, line: usize) -> bool {
+/// Returns whether a line, or one that it is indented under, has a key whose value may be a secret.
+fn is_sensitive_line(source: &str, line: usize) -> bool {
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;
-    for line in above.into_iter().rev().filter(|line| !line.trim().is_empty()) {
+    above.into_iter().rev().filter(|line| !line.trim().is_empty()).any(|line| {
         let own = line.len() - line.trim_start().len();
-        if own < indent {
-            indent = own;
-            if keys_in_line(line).any(is_secret_key) {
-                return true;
-            }
-        }
-    }
-    false
+        let contains_line = own < indent;
+        indent = indent.min(own);
+        contains_line && keys_in_line(line).any(is_sensitive_key)
+    })
 }
 
 /// Returns the words of a line that a colon follows.
@@ -332,11 +326,8 @@ mod tests {
     #[test]
     fn puts_the_caret_under_the_faulty_character() {
         let source = "a: 1\n\t名字: \u{1b}[31m";
-        let problem = ConfigProblem::for_file("f", "m").with_location(
-            "名字",
-            Some(SourcePosition { line: 2, column: 6 }),
-            source,
-        );
+        let place = SourcePosition { line: 2, column: 6 };
+        let problem = ConfigProblem::for_file("f", "m").with_location("名字", Some(place)).with_excerpt(source);
         assert_eq!(problem.to_string(), "f:2:6: 名字: m\n  2 |  名字: \u{fffd}[31m\n    |        ^");
     }
 
@@ -344,7 +335,8 @@ mod tests {
     fn cuts_a_long_excerpt_around_the_mistake() {
         let source = format!("{}X{}", "a".repeat(500), "b".repeat(500));
         let shown = ConfigProblem::for_file("f", "m")
-            .with_location("", Some(SourcePosition { line: 1, column: 501 }), &source)
+            .with_location("", Some(SourcePosition { line: 1, column: 501 }))
+            .with_excerpt(&source)
             .to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[1].len(), "  1 | ".len() + MAX_EXCERPT);

@@ -53,7 +53,7 @@ const EXPECTED_PROBLEMS: &[(u64, u64, &str, &str)] = &[
     (3, 14, "drain_grace", "expected a single value, found a list"),
     (6, 5, "routes[0].path", "the key `path` is defined twice; first on line 5"),
     (7, 13, "routes[0].client", "`hia` is not a dialect"),
-    (10, 24, "routes[0].upstream_tls.ca", "`absent` cannot be read: No such file or directory (os error 2)"),
+    (10, 24, "routes[0].upstream_tls.ca", "the file cannot be read: No such file or directory (os error 2)"),
     (10, 32, "routes[0].upstream_tls.pem", "unknown key `pem`"),
 ];
 

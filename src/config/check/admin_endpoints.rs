@@ -3,8 +3,8 @@
 use super::{ConfigChecker, collect_values};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
 use crate::config::file;
-use crate::config::load::SourceText;
 use crate::config::problem::ConfigProblem;
+use crate::config::source::SourceText;
 
 /// Checks these keys of a file, which was read from `source`.
 pub(in crate::config) fn check_admin_endpoints(

@@ -7,9 +7,9 @@ use crate::config::access::{
     Algorithm, ApiKeyConfig, ApiKeyListConfig, AuthConfig, ClaimNames, IssuerConfig, IssuerKeysConfig, Secret,
 };
 use crate::config::file::{self, Scalar, ScalarOrList};
-use crate::config::load::{self, KeyMismatch};
 use crate::config::problem::{did_you_mean, nearest};
 use crate::config::schema::kind::{self, OpenKind};
+use crate::config::source::KeyMismatch;
 use crate::config::{scalar, yaml_hints};
 
 /// The value of a route's `auth` that allows calls without a credential.
@@ -340,7 +340,7 @@ impl ConfigChecker<'_> {
     ) -> Option<std::path::PathBuf> {
         let path = format!("{at}.file");
         let (file, content) = self.read_named_file(written, &path)?;
-        match load::load_key_file_with(&file, &content, self.source.context.lookup) {
+        match super::load_key_file(&file, &content, self.source.context.lookup) {
             Ok(keys) => {
                 let same = |one: &ApiKeyConfig, other: &ApiKeyConfig| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {
@@ -477,9 +477,9 @@ impl ConfigChecker<'_> {
             return None;
         }
         let what = match what {
-            ReferenceKind::Dialect => "dialect",
-            ReferenceKind::Method => "issuer or list of API keys",
-            ReferenceKind::RateLimit => "rate limit",
+            ReferenceKind::Dialect => "a dialect",
+            ReferenceKind::Method => "an issuer or a list of API keys",
+            ReferenceKind::RateLimit => "a rate limit",
         };
         let is_first = |line: &str| line.starts_with("auth:") || line.starts_with("\"auth\"");
         let hint = if let Some(straight) = yaml_hints::hint_for_quotes(written) {
@@ -488,12 +488,12 @@ impl ConfigChecker<'_> {
         {
             format!("this file has no `auth`: list issuers or API keys there, or write `auth: {NONE}` here")
         } else if known.is_empty() {
-            format!("this file defines no {what}")
+            format!("this file does not define {what}")
         } else {
             // The nearest name would tell what a variable holds.
             did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)
         };
-        self.report_error(path, place, format!("{} is no {what}", scalar.display), hint);
+        self.report_error(path, place, format!("{} is not the name of {what}", scalar.display), hint);
         None
     }
 }

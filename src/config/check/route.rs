@@ -9,7 +9,7 @@ impl ConfigChecker<'_> {
         &mut self,
         routes: &file::Spanned<Vec<file::Spanned<file::RouteSpec>>>,
     ) -> Option<Vec<RouteConfig>> {
-        if routes.value.is_empty() && !self.source.misplaced_keys.is_empty() {
+        if routes.value.is_empty() && !self.source.repairs.misplaced_keys.is_empty() {
             return None;
         }
         if routes.value.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{ConfigChecker, SourcePosition, position, quote_value};
+use super::{ConfigChecker, SourcePosition, position};
 use crate::config::file::{Scalar, Text};
 use crate::config::scalar::{self, ScalarError};
 use crate::config::schema::kind;
@@ -57,10 +57,10 @@ impl ConfigChecker<'_> {
         match read_regular_file(&file) {
             Ok(bytes) => Some((file, bytes)),
             Err(why) => {
-                let shown = quote_value(&text.value, text.value.contains("${"));
+                // The name is not quoted: it may be the secret itself, in place of the file that contains it.
                 const HINT: &str = "name a file that this user may read, of at most 1 MiB; a relative name starts at the \
                                     directory of the configuration";
-                self.report_error(path, position(text.defined), format!("{shown} {why}"), HINT);
+                self.report_error(path, position(text.defined), format!("the file {why}"), HINT);
                 None
             }
         }

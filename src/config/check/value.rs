@@ -7,8 +7,12 @@ use crate::config::file::{Scalar, ScalarOrList, Spanned};
 use crate::config::problem::{ConfigProblem, ProblemSeverity, may_hold_password};
 use crate::config::scalar::ScalarError;
 use crate::config::schema::kind::OpenKind;
+use crate::config::schema::secrets::is_sensitive_path;
 use crate::config::substitution::{ExpandedText, SubstitutionError, expand};
 use crate::config::yaml_hints;
+
+/// Stands for a value that may be a secret. A message that begins with it has no excerpt either.
+const HIDDEN_VALUE: &str = "the value";
 
 impl ConfigChecker<'_> {
     pub(super) fn read_value<T>(
@@ -82,7 +86,7 @@ impl ConfigChecker<'_> {
             Ok(value) => return Some(value),
             Err(fault) => fault,
         };
-        let suggestion = fault.suggestion.filter(|_| !scalar.substituted && !may_hold_password(&scalar.text));
+        let suggestion = fault.suggestion.filter(|_| !scalar.substituted && scalar.display != HIDDEN_VALUE);
         let hint = match (yaml_hints::hint_for_quotes(written), suggestion) {
             (Some(straight), _) => straight.to_owned(),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
@@ -101,8 +105,9 @@ impl ConfigChecker<'_> {
         let form = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
-                let shown = quote_value(written, substituted);
-                return Some(ExpandedScalar { text, display: shown, substituted });
+                let is_open = !is_sensitive_path(path) && !self.source.repairs.is_guessed(path);
+                let display = if is_open { quote_value(written, substituted) } else { HIDDEN_VALUE.to_owned() };
+                return Some(ExpandedScalar { text, display, substituted });
             }
             Ok(ExpandedText { substituted: false, .. }) => {
                 ("the value is empty".to_owned(), "write a value or remove the key".to_owned())
@@ -156,9 +161,8 @@ impl ConfigChecker<'_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> ConfigProblem {
-        ConfigProblem::for_file(self.source.name, message)
-            .with_location(path, position, self.source.text)
-            .with_hint(hint)
+        let problem = ConfigProblem::for_file(self.source.name, message).with_location(path, position).with_hint(hint);
+        if problem.message.starts_with(HIDDEN_VALUE) { problem } else { problem.with_excerpt(self.source.text) }
     }
 
     /// One of several words.
@@ -208,7 +212,7 @@ impl ConfigChecker<'_> {
         whole: Option<SourcePosition>,
     ) -> Option<&'w T> {
         let is_elsewhere =
-            at.starts_with("routes[") && self.source.misplaced_keys.iter().any(|misplaced| misplaced == key);
+            at.starts_with("routes[") && self.source.repairs.misplaced_keys.iter().any(|misplaced| misplaced == key);
         if value.is_none() && !is_elsewhere && !self.is_skipped(&format!("{at}.{key}")) {
             let slip = whole.and_then(|whole| yaml_hints::hint_for_comment(self.source.text, whole, key));
             let (place, hint) = match slip {
@@ -241,8 +245,9 @@ impl ConfigChecker<'_> {
 /// Quotes a value for a message: the text of the file, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
-    if may_hold_password(written) {
-        return "the value".to_owned();
+    // Text with `: ` is probably a header field with its value.
+    if may_hold_password(written) || written.contains(": ") {
+        return HIDDEN_VALUE.to_owned();
     }
     let cut: String = written.trim().chars().take(MAX_SHOWN).collect();
     let dots = if cut.len() < written.trim().len() { "…" } else { "" };

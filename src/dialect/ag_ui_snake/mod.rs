@@ -3,9 +3,14 @@
 //!
 //! Everything that the seed does not print is AG-UI's, in AG-UI's spelling, as most members of the seed are (a guess).
 
+mod span_folder;
+mod adapter;
+
+use adapter::AgUiSnakeAdapter;
+
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::row::{EventRow, EventShape, FieldSet};
+use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
@@ -40,7 +45,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
-    adapter: None,
+    adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
 };
@@ -55,15 +60,18 @@ static SIGNS: &[DialectSign] = &[
     ),
 ];
 
+static SPANLESS_THINKING: OwnShape =
+    OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking without a span around its messages") };
+
 static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, RUN_IDS),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::Plain, RUN_IDS),
     // `result` is the dialect's own member.
     row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[]),
     row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[]),
-    row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::ThinkingWithoutSpan, &[]),
-    row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::ThinkingWithoutSpan, &[]),
-    row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::ThinkingWithoutSpan, &[]),
+    row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::Own(&SPANLESS_THINKING), &[]),
+    row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::Own(&SPANLESS_THINKING), &[]),
+    row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::Own(&SPANLESS_THINKING), &[]),
     // "delta":{}, 参数块
     row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectDelta, &[]),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[(Field::MessageId, "message_id")]),
