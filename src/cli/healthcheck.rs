@@ -54,9 +54,7 @@ pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
             }
             print_error(result);
         }
-        Err(why) => print_error(format_args!(
-            "{why}; is the gateway running, and is this its status listener? --url names another one"
-        )),
+        Err(why) => print_error(format_args!("{why}; is the gateway running?")),
     }
     CliExit::Problems
 }

@@ -23,7 +23,7 @@ impl IoFailure {
             IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return closed,
             IoFailure::Output(error) => print_error(format_args!("stdout: {error}")),
             IoFailure::Input(error) => print_error(format_args!(
-                "{} cannot be read: {error}; name an existing file that this user may read, or `-` for stdin",
+                "{}: {error}; name a file that this user may read, or `-` for stdin",
                 file.display()
             )),
         }

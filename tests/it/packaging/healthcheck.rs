@@ -111,7 +111,7 @@ fn reports_unreachable_gateways_as_unhealthy() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address: SocketAddr = silent.local_addr().expect("an address");
     let (code, stdout, stderr) = run_command(diglot().args(["healthcheck", "--url", &format!("http://{address}")]));
-    let late = "diglot: no answer to /livez within 2s\n";
+    let late = "diglot: no answer to /livez within 2s; is the gateway running?\n";
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(1), "", late));
 
     let (code, _, stderr) = run_healthcheck("listeners: {status: []}\n", &[]);
