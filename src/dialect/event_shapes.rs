@@ -7,6 +7,9 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
+/// Message of a RUN_ERROR whose agent gave no reason.
+pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
+
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
         object.string_member(json::TYPE, event.kind.wire());

@@ -19,6 +19,7 @@ mod ag_ui;
 mod ag_ui_0;
 mod custom;
 mod peer_dialect;
+pub(crate) mod value_aliases;
 pub(crate) mod content_parts;
 pub(crate) mod event_shapes;
 pub(crate) mod reasoning_ids;

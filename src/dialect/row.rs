@@ -71,8 +71,6 @@ pub enum EventShape {
     VersionedOutcome,
     /// thinking whose messages have no ids
     ThinkingWithoutIds,
-    /// an error in an `error` member
-    NestedError,
     /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }

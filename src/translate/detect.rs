@@ -32,7 +32,7 @@ pub(super) struct DialectDetector {
 }
 
 impl DialectDetector {
-    /// Returns the sign that the next event shows, if it is the stream's first sign, with the kept events before it.
+    /// Returns the stream's first sign, if this event shows it, with the kept events before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
@@ -77,8 +77,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one. `events` are
-/// the data of its frames.
+/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
@@ -145,7 +144,7 @@ fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion 
     dialect.first_version_with(&wire).unwrap_or_default().max(by_role).max(by_parts)
 }
 
-/// Returns whether an event's text is a block or a string; thinking counts where our own writer made a block of it.
+/// Returns true if an event's text is a block; thinking counts where our own writer made a block of it.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
     let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
@@ -171,8 +170,8 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Detects the dialect of a client by its request. A guess without evidence: clients of AG-UI 1.0 declare it, older
-/// ones send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
+/// Detects the dialect of a client by its request. A guess: clients of AG-UI 1.0 declare it, older ones send all seven
+/// members, and the HAI document's request lacks `state` (§3.3.1).
 #[must_use]
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();

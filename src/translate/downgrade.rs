@@ -11,7 +11,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, remove, set};
 use std::borrow::Cow;
 
-/// Returns whether a peer cannot receive this event: its version lacks the type, or has a rule against it.
+/// Returns true if a peer cannot receive this event: its version lacks the type, or has a rule against it.
 pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
         (EventShape::Unsupported, _) => true,
@@ -43,8 +43,7 @@ pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     is_empty_content(&event).then_some(event)
 }
 
-/// Adds the role to a start, which always has one; the oldest peers know only one role. A chunk without a role
-/// continues with its first.
+/// Adds the role to a start; the oldest peers know only one role. A chunk without a role continues with its first.
 pub(super) fn write_role(pin: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| pin < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));

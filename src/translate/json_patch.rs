@@ -17,7 +17,7 @@ const OP: &str = "op";
 const FROM_MEMBER: &str = "from";
 const PATH_MEMBER: &str = "path";
 
-/// Removed members of a patch: position of the operation → the original value.
+/// removed members: position of the operation → the original value
 #[derive(Debug, Default)]
 struct PatchNotes {
     from: Vec<(usize, Json<'static>)>,
@@ -132,8 +132,8 @@ fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -
     Some(std::mem::replace(old, value).into_owned())
 }
 
-/// Returns whether the real client accepts this patch: every operation has the members that RFC 6902 demands, and
-/// pointers are valid. Operations are open objects; the client strips an unknown `op`, so it may pass.
+/// Returns true if the real client accepts this patch. Operations are open objects; the client strips an unknown `op`,
+/// so it may pass.
 pub(super) fn is_valid(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }

@@ -60,5 +60,5 @@ pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_shapes::tool_result_id;
-use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits, reasoning_ids};
+use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits, reasoning_ids, value_aliases};
 use report::EventSink;

@@ -11,7 +11,7 @@ use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
 use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
+use super::{EventSink, downgrade, json_patch, message, placeholder, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::input::ASSISTANT;
@@ -187,7 +187,7 @@ impl EventReader {
                 return sink.emit(self.wrap_frame(row.wire, data));
             }
             EventShape::RunBoundary => self.read_boundary(&mut parts, sink),
-            EventShape::MaybeNestedError | EventShape::NestedError => self.text_reader.finish(sink),
+            EventShape::MaybeNestedError => self.text_reader.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
             _ if row.kind == EventType::Raw && self.dialect.is_versioned() => {
                 if let Some(event) = downgrade::unwrap_raw(&parts.event) {
@@ -205,7 +205,6 @@ impl EventReader {
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
-            EventShape::NestedError => run_error::read_nested(parts, self.peer),
             EventShape::OptionalIds => supply_run_ids(parts),
             EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
@@ -279,7 +278,7 @@ impl EventReader {
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
-            aliases::read_aliases(self.peer, parts);
+            value_aliases::read_aliases(self.peer, parts);
             if self.dialect.option_names.contains(&"timestamp") && get(canonical, Field::Timestamp).is_none() {
                 aliases::read_time(self.peer, parts);
             }

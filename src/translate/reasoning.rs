@@ -6,8 +6,8 @@ use crate::dialect::reasoning_ids::NAMELESS_NOTE;
 use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
 use crate::event::{Event, EventType, Field, Json, Members, message_id};
 
-/// The writing side for peers whose thinking always has a span: adds one, without a canonical counterpart, around a
-/// message that has none.
+/// Adds a span around a message that has none, for peers whose thinking always has one. The span has no canonical
+/// counterpart.
 #[derive(Debug, Default)]
 pub(super) enum SpanWrapper {
     #[default]
@@ -19,8 +19,8 @@ pub(super) enum SpanWrapper {
 }
 
 impl SpanWrapper {
-    /// Returns whether the peer gets this event in a thinking type of its own, if it is one of reasoning. A peer of any
-    /// version gets it where the agent used those types: from the start of a span or message to its end.
+    /// Returns true if the peer gets this event in a thinking type of its own, or it is not reasoning. A peer of any
+    /// version gets it where the agent used those types.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
         if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)

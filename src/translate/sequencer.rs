@@ -14,7 +14,6 @@
 use super::{downgrade, memory_limits};
 use crate::event::{Event, EventType, Field, Json, MemberKey};
 
-/// Open and pending items at the peer.
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
@@ -59,7 +58,6 @@ const fn is_text(kind: EventType) -> bool {
 }
 
 impl EventSequencer {
-    /// Processes `event` and emits everything that is ready.
     pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
             self.flush_calls(out);
@@ -170,7 +168,6 @@ impl EventSequencer {
 }
 
 impl SequencedMessage {
-    /// Reopens the message under a new id.
     fn reopen(mut self) -> Self {
         self.start_count += 1;
         self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));

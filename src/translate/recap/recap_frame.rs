@@ -7,14 +7,13 @@ use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remo
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
-/// Overhead of a list entry in bytes, without its text.
+/// bytes
 pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 #[derive(Clone, Debug)]
 pub(super) enum RecapFrame {
     /// type and data
     Verbatim(Box<str>, Box<str>),
-    /// pieces of text, joined
     Text(Box<MergedText>),
 }
 
@@ -45,7 +44,6 @@ impl RecapFrame {
         RecapFrame::Verbatim(wire.into(), data.into())
     }
 
-    /// Creates the frame of an event.
     pub(crate) fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
         match MergedText::from_event(row, event, side) {
             Some(text) => RecapFrame::Text(Box::new(text)),
@@ -53,7 +51,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the value of `type`.
     pub(crate) fn wire(&self) -> &str {
         match self {
             RecapFrame::Verbatim(wire, _) => wire,
@@ -61,7 +58,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the JSON text.
     pub(crate) fn data(&self) -> Cow<'_, str> {
         match self {
             RecapFrame::Verbatim(_, data) => Cow::Borrowed(data),
@@ -69,7 +65,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         ENTRY_OVERHEAD
             + match self {
@@ -94,7 +89,7 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the frame's contribution to the text of its message, as the content of a JSON string, and its metadata.
+    /// Returns the part of its message's text in this frame, as the content of a JSON string, and its metadata.
     pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
@@ -136,7 +131,6 @@ pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     frames.extend(next);
 }
 
-/// Returns the content of a JSON string.
 pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     let text = string.as_str();
     if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }

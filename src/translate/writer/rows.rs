@@ -9,7 +9,9 @@ use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, was_null,
     write_as_json, write_boundary,
 };
-use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning_ids, run_error};
+use crate::translate::{
+    CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning_ids, run_error, value_aliases,
+};
 
 /// Notes without a meaning for some peers of their dialect.
 const NOTES_TO_KEEP: &[&str] =
@@ -107,7 +109,7 @@ impl EventWriter {
         to: &mut OutputContext<'_>,
     ) {
         match row.shape {
-            EventShape::MaybeNestedError | EventShape::NestedError => write_as_json(&mut outgoing, Field::Code),
+            EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
             EventShape::ExplicitRole => downgrade::write_role(self.peer.peer_version, row.kind, &mut outgoing),
             EventShape::VersionedOutcome => downgrade::downgrade_outcome(&mut outgoing),
@@ -189,10 +191,7 @@ impl EventWriter {
         {
             *row = custom;
         }
-        aliases::write_aliases(self.peer, row.kind, outgoing);
-        if row.shape == EventShape::NestedError {
-            run_error::write_nested(outgoing);
-        }
+        value_aliases::write_aliases(self.peer, row.kind, outgoing);
         if self.peer.dialect.option_names.contains(&"timestamp") {
             aliases::write_time(self.peer, outgoing);
         }
