@@ -38,6 +38,7 @@ pub static AG_UI: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: None,
+    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("an AG-UI agent", include_str!("demo_agent.txt")),
 };

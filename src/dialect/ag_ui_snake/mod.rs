@@ -46,6 +46,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
+    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
 };

@@ -55,6 +55,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: Some(CloudbaseAdapter::boxed),
+    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("a CloudBase agent", include_str!("demo_agent.txt")),
 };

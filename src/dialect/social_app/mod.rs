@@ -31,7 +31,7 @@ const fn row(
 }
 
 /// AG-UI as the backend of social-app streams it.
-pub(crate) static SOCIAL_APP: Dialect = Dialect {
+pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,
@@ -49,6 +49,7 @@ pub(crate) static SOCIAL_APP: Dialect = Dialect {
     has_event_line: true,
     option_names: &[],
     adapter: Some(SocialAppAdapter::boxed),
+    message_adapter: None,
     signs: SIGNS,
     // §2: an id in the format of Redis streams.
     demo_agent: DemoAgent {
