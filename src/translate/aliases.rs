@@ -96,8 +96,8 @@ const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes and notes optional members that are null as a whole. A required one may be a value (a call's result), or is
-/// a fault that the guard repairs; arguments that are values in the dialect count as absent when null.
+/// Removes and notes optional members that are null. A required one may be a value (a call's result), or is a fault
+/// that the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;

@@ -332,8 +332,8 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Brings the messages of a canonical snapshot into the form that the real client accepts: it rejects the run for one
-/// null or one message without an id.
+/// Repairs the messages of a canonical snapshot: the real client rejects the run for one null or one message without an
+/// id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;

@@ -163,8 +163,8 @@ impl RoundTrip {
         outcome
     }
 
-    /// Finds the event in `returned` that matches `sent`: the first that contains all of it, else the first of its
-    /// type, preceded only by events that a dialect supplies.
+    /// Finds the event that matches `sent`: the first that contains all of it, else the first of its type, after events
+    /// that a dialect supplies.
     fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
         let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
         let reach = &returned[..returned.len().min(open + 1)];

@@ -42,8 +42,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or use of a chunked item by another lane than its own, which would not make the client close
-    /// it, into one more chunk.
+    /// Converts a start or use of a chunked item into one more chunk if it names another lane, because the client would
+    /// not close the chunks.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
