@@ -145,8 +145,8 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     if !in_seconds {
         return;
     }
-    let (original, milliseconds) = (original.clone().into_owned(), to_milliseconds(original));
-    let Some(milliseconds) = milliseconds else { return };
+    let original = original.clone().into_owned();
+    let Some(milliseconds) = to_milliseconds(&original) else { return };
     parts.event.set(Field::Timestamp, Json::integer(milliseconds));
     if side.timestamp_unit == TimestampUnit::Auto || milliseconds % 1000 != 0 {
         parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), original));

@@ -86,7 +86,8 @@ impl RoundTrip {
 
     /// Translates the next event there and back.
     pub fn push_event(&mut self, data: &str) {
-        let (before, over) = (self.forward.report().clone(), self.forward.ending().is_some());
+        let before = self.forward.report().clone();
+        let over = self.forward.ending().is_some();
         let mut out = Vec::new();
         // Strict mode does not apply here.
         let _ = self.forward.push_event(data, 0, &mut out);
@@ -224,7 +225,9 @@ fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<
 }
 
 fn decode_frames(bytes: &[u8]) -> Vec<String> {
-    let (mut decoder, mut rest, mut found) = (SseDecoder::default(), bytes, Vec::new());
+    let mut decoder = SseDecoder::default();
+    let mut rest = bytes;
+    let mut found = Vec::new();
     while let SseStep::Frame(frame) = decoder.next(&mut rest) {
         found.push(frame.data.into_owned());
     }

@@ -16,7 +16,8 @@ impl RunGuard {
         if event.get(piece.id_field()).is_none() {
             let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
             let mut open = self.lanes.open_streams(piece).filter(|stream| owner.is_none() || stream.owner == owner);
-            let (latest, is_one) = (open.next_back().cloned(), open.next().is_none());
+            let latest = open.next_back().cloned();
+            let is_one = open.next().is_none();
             drop(open);
             match (latest, is_one) {
                 (Some(stream), true) => return self.continue_stream(event, stream, report),
