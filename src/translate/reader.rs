@@ -123,9 +123,9 @@ impl EventReader {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
         }
-        let says_start = matches!(first, Some(EventType::RunStarted | EventType::RunError));
+        let begins_run = matches!(first, Some(EventType::RunStarted | EventType::RunError));
         let start = self.dialect.row_for_wire(EventType::RunStarted.wire());
-        if !says_start && start.is_some_and(|(_, row)| row.shape == EventShape::OptionalIds) {
+        if !begins_run && start.is_some_and(|(_, row)| row.shape == EventShape::OptionalIds) {
             sink.report().count_allowed_repair(EventRepair::RunStartedSupplied);
             let start = Event::new(EventType::RunStarted).with(Field::ThreadId, Json::string(""));
             sink.emit(start.with(Field::RunId, Json::string("")));
@@ -149,9 +149,10 @@ impl EventReader {
     }
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
-        let (mut parts, noted) = self.split_members(row, members, sink.report());
-        let canonical_type = noted.as_ref().and_then(|noted| self.parse_canonical_type(noted, &parts.event));
-        if noted.is_some() && canonical_type.is_none() {
+        let (mut parts, carried_type) = self.split_members(row, members, sink.report());
+        let canonical_type =
+            carried_type.as_ref().and_then(|carried_type| self.parse_canonical_type(carried_type, &parts.event));
+        if carried_type.is_some() && canonical_type.is_none() {
             // An unusable note is ignored: the event is read by its own type.
             sink.report().count_repair(EventRepair::UnknownType);
         }
@@ -216,12 +217,14 @@ impl EventReader {
             self.normalize(&mut parts, &Members::new());
             return (parts, None);
         }
-        let home = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
+        let location = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
         let mut unwrapped = CarriedMembers::default();
         for (key, value) in members {
             match &key {
                 MemberKey::Known(field) if row.has_field(*field) => parts.event.members.push((key, value)),
-                _ if carry::is_named(&key, home) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
+                _ if carry::is_named(&key, location) => {
+                    unwrapped = carry::unwrap_canonical(&value, dialect.carry_location)
+                }
                 _ => parts.extensions.push((key, value)),
             }
         }
@@ -230,7 +233,7 @@ impl EventReader {
             match dialect.carry_location {
                 CarryLocation::Metadata => parts.event.set(Field::Metadata, rest),
                 CarryLocation::Extra | CarryLocation::Native => {
-                    parts.extensions.push((carry::extension_key(home), rest));
+                    parts.extensions.push((carry::extension_key(location), rest));
                 }
             }
         }

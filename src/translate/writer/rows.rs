@@ -115,15 +115,15 @@ impl EventWriter {
         to: &mut OutputContext<'_>,
     ) {
         let (before, kind) = (to.out.len(), row.kind);
-        let (snake, home) = (self.peer.member_case == MemberCase::Snake, self.peer.dialect.carry_location);
+        let (snake, location) = (self.peer.member_case == MemberCase::Snake, self.peer.dialect.carry_location);
         let mut row = row;
         carry::restore_number_ids(&mut outgoing.members, &mut outgoing.extensions);
-        if home == CarryLocation::Metadata {
+        if location == CarryLocation::Metadata {
             self.denormalize(&mut row, &mut outgoing);
         }
-        let place = home.carry_member().map_or("", |(member, _)| member);
+        let place = location.carry_member().map_or("", |(member, _)| member);
         let own = carry::take(&mut outgoing.extensions, place);
-        let carried = carry::wrap_canonical(home, own.as_ref(), &outgoing.canonical, outgoing.canonical_type);
+        let carried = carry::wrap_canonical(location, own.as_ref(), &outgoing.canonical, outgoing.canonical_type);
         self.write_frame(to.out, row.wire, |object| {
             for (key, value) in &outgoing.members {
                 match key {

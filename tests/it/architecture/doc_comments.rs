@@ -17,7 +17,6 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("config", 51),
     ("telemetry", 2),
-    ("translate", 14),
 ];
 
 /// Returns the lines on which a doc comment of shipped code begins with a noun clause.
