@@ -108,7 +108,7 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
         !is_level(level)
     });
     match stray {
-        Some(word) => Err(format!("`{word}` names no level; there are: off, error, warn, info, debug, trace")),
+        Some(word) => Err(format!("`{word}` is not a log level; use one of: off, error, warn, info, debug, trace")),
         None => EnvFilter::try_new(text).map_err(|error| error.to_string()),
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         }
         for bad in ["warning", "nonsense", "info,dbug", "diglot=", "diglot=dbug", "diglot"] {
             assert!(
-                parse_filter(bad).is_err_and(|mistake| mistake.contains("names no level; there are: off")),
+                parse_filter(bad).is_err_and(|mistake| mistake.contains("is not a log level; use one of: off")),
                 "{bad}"
             );
         }
