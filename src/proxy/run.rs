@@ -114,7 +114,7 @@ impl RunTask {
             Ok((session, source)) => {
                 // Fails if the client's response began earlier, while the agent was slow.
                 let _ = start_tx.send(Ok(()));
-                self.deadlines.restart_idle(self.context.cluster.idle_timeout());
+                self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                 self.context.record.upstream = Some(session.upstream_label());
                 RunState::Streaming { session, source }
             }
@@ -136,8 +136,8 @@ impl RunTask {
             spans,
             fields: Arc::new(fields),
         };
-        self.deadlines.restart_idle(cluster.first_byte_timeout());
-        let Some(template) = cluster.events_template().cloned() else {
+        self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
+        let Some(template) = cluster.settings.events.clone() else {
             let response = client.run_one_step(body, framings).boxed();
             let (session, framing) = self.await_response(response, Some(start_tx)).await?;
             self.stream.read_as(framing);
@@ -148,7 +148,7 @@ impl RunTask {
         let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
         // Each step may take the whole timeout.
-        self.deadlines.restart_idle(cluster.first_byte_timeout());
+        self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let source = Box::new(ReconnectSource { events: Arc::clone(&events), budget: ReconnectBudget::default() });
         let response = async move { events.open_stream(None).await }.boxed();
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
@@ -265,14 +265,14 @@ impl RunTask {
                 tokio::time::sleep(delay).await;
                 events.open_stream(Some(&id)).await
             };
-            self.deadlines.restart_idle(delay + self.context.cluster.first_byte_timeout());
+            self.deadlines.restart_idle(delay + self.context.cluster.settings.timeouts.first_byte);
             match self.await_response(response.boxed(), None).await {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.reconnects += 1;
                     self.stream.resume();
-                    self.deadlines.restart_idle(self.context.cluster.idle_timeout());
+                    self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                     return Ok(ReconnectOutcome::Resumed(session));
                 }
                 Err(RunEndReason::Failed(rejection)) => {

@@ -105,7 +105,7 @@ pub(super) fn start_trace(
 
 /// Adds the route's match and an empty caller to the extensions.
 fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
-    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match())) {
+    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match)) {
         request.extensions_mut().insert(matched);
     }
     request.extensions_mut().insert(CallerContext::default());

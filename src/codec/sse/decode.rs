@@ -75,7 +75,6 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// Creates a decoder for one body.
     pub(crate) fn new(limits: SseLimits) -> Self {
         Self {
             limits,
@@ -93,7 +92,6 @@ impl SseDecoder {
         self.step_from(read)
     }
 
-    /// Returns `None` when the input is used up.
     fn read_frame<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<SseFrame<'a>>, SseError> {
         let (lines, pending) = match &mut self.state {
             DecoderState::Reading { lines, pending } => (lines, pending),
@@ -165,12 +163,10 @@ impl SseDecoder {
         }
     }
 
-    /// Returns the last reconnection time that the stream requested.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Returns the heap memory of the decoder in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match &self.state {
@@ -197,7 +193,6 @@ fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseF
     Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event: None, id: None })
 }
 
-/// The fields of a frame before its blank line.
 #[derive(Debug, Default)]
 struct PendingFrame<'a> {
     /// The values of the `data` lines joined by LF; `None` before the first `data` line. (The standard's buffer holds
@@ -260,7 +255,6 @@ impl<'a> PendingFrame<'a> {
         })
     }
 
-    /// Copies what is borrowed from a push that has ended.
     fn into_owned(self) -> PendingFrame<'static> {
         let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
         PendingFrame { data: own(self.data), event: own(self.event), id: own(self.id) }

@@ -6,12 +6,10 @@
 use std::fmt;
 use std::io::Write as _;
 
-/// The reason why an id or an event name cannot be written. Nothing was written.
+/// The reason why an id or an event name was not written: it contains LF, CR or NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidSseField {
-    /// The id contains LF, CR or NUL.
     Id,
-    /// The event name contains LF, CR or NUL.
     Event,
 }
 
@@ -34,11 +32,8 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     out.push(b'\n');
 }
 
-/// Writes one frame with an id and an event name: `id: …`, `event: …`, `data: …`, a blank line.
-///
-/// # Errors
-/// Fails if the id or the name contains LF, CR or NUL. They are rejected rather than repaired, because the client
-/// echoes an id and it has to match.
+/// Writes one frame with an id and an event name. Rejects them if they contain LF, CR or NUL: the client echoes an id,
+/// which has to match.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -50,12 +45,8 @@ pub(crate) fn write_frame_with(
     Ok(())
 }
 
-/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows.
-///
-/// An empty id tells the client to clear its last one; an empty event name equals none.
-///
-/// # Errors
-/// Fails as [`write_frame_with`] does.
+/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows. An empty id tells the client to clear its
+/// last one.
 pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
@@ -105,7 +96,6 @@ fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     out.push(b'\n');
 }
 
-/// Returns true if the value survives as one field.
 fn is_single_line(value: &str) -> bool {
     memchr::memchr3(b'\n', b'\r', 0, value.as_bytes()).is_none()
 }

@@ -126,7 +126,6 @@ impl LineSplitter {
         }
     }
 
-    /// Returns the memory of an unfinished line in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match self {

@@ -2,6 +2,7 @@
 //!
 //! The seed claims full compatibility with AG-UI ("完全兼容 AG-UI 协议"): everything that it does not print is AG-UI's.
 
+mod nested_error;
 mod start_with_args;
 
 use start_with_args::CloudbaseAdapter;
@@ -53,6 +54,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: Some(CloudbaseAdapter::boxed),
+    message_adapter: None,
 };
 
 static START_WITH_ARGS: OwnShape = OwnShape {
@@ -60,11 +62,13 @@ static START_WITH_ARGS: OwnShape = OwnShape {
     ..OwnShape::new("the start of a call, with all arguments in it")
 };
 
+static NESTED_ERROR: OwnShape = OwnShape::new("an error in an `error` member");
+
 static ROWS: &[EventRow] = &[
     // 响应格式 begins without RUN_STARTED and ends with a bare {"type":"RUN_FINISHED"}; ids are optional in 请求参数说明 too.
     row("RUN_STARTED", EventType::RunStarted, EventShape::OptionalIds, "生命周期事件"),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::OptionalIds, "响应格式"),
-    row("RUN_ERROR", EventType::RunError, EventShape::NestedError, "错误事件"),
+    row("RUN_ERROR", EventType::RunError, EventShape::Own(&NESTED_ERROR), "错误事件"),
     row("TOOL_CALL_START", EventType::ToolCallStart, EventShape::Own(&START_WITH_ARGS), "用户输入"),
     row(
         "TOOL_CALL_ARGS",

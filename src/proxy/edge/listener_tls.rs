@@ -36,9 +36,6 @@ struct ListenerTlsMaterial {
 
 impl ListenerTls {
     /// Reads the files for the first time. An expired certificate is accepted here: there is no better one.
-    ///
-    /// # Errors
-    /// A file cannot be read or used.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
         let mut paths = vec![files.cert.clone(), files.key.clone()];
@@ -77,8 +74,6 @@ impl ListenerTls {
             .await;
     }
 
-    /// # Errors
-    /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(
         &self,
         stream: WriteTimeoutStream<RawStream>,

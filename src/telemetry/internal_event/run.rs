@@ -32,7 +32,7 @@ impl<'a> RunInfo<'a> {
     }
 }
 
-/// A request was refused before its stream began.
+/// A request was refused, or failed at the agent, before its stream began.
 pub(crate) struct RequestRejected<'a> {
     /// empty where no route matched
     pub(crate) route: &'a str,
@@ -53,24 +53,34 @@ impl RequestRejected<'_> {
         }
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.rejections.get(rejection.kind).inc();
-        tracing::info!(
-            route,
-            method = method.label(),
-            request_id,
-            trace_id = trace_id.map(tracing::field::display),
-            status = rejection.status(),
-            code = rejection.kind.code(),
-            policy = rejection.policy.as_deref().map(sanitize),
-            client = caller.address.map(tracing::field::display),
-            auth = caller.method.label(),
-            source = caller.source.map(sanitize),
-            subject = caller.subject.map(sanitize),
-            tenant = caller.tenant.map(sanitize),
-            key_id = caller.key_id.map(sanitize),
-            detail = sanitize(rejection.message()),
-            cause = rejection.cause.as_deref().map(sanitize),
-            "request refused"
-        );
+        macro_rules! line {
+            ($message:literal) => {
+                tracing::info!(
+                    route,
+                    method = method.label(),
+                    request_id,
+                    trace_id = trace_id.map(tracing::field::display),
+                    status = rejection.status(),
+                    code = rejection.kind.code(),
+                    policy = rejection.policy.as_deref().map(sanitize),
+                    client = caller.address.map(tracing::field::display),
+                    auth = caller.method.label(),
+                    source = caller.source.map(sanitize),
+                    subject = caller.subject.map(sanitize),
+                    tenant = caller.tenant.map(sanitize),
+                    key_id = caller.key_id.map(sanitize),
+                    detail = sanitize(rejection.message()),
+                    cause = rejection.cause.as_deref().map(sanitize),
+                    $message
+                )
+            };
+        }
+        // The gateway did not refuse a request that failed at the agent.
+        if rejection.kind.proxy_status().is_some() {
+            line!("request failed at the agent")
+        } else {
+            line!("request refused")
+        }
     }
 }
 
@@ -96,8 +106,9 @@ impl PreflightAnswered<'_> {
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
     pub(crate) caller: CallerInfo<'a>,
-    /// of client and agent, as configured or detected
-    pub(crate) dialects: (&'static str, &'static str),
+    /// as configured or detected
+    pub(crate) client_dialect: &'static str,
+    pub(crate) agent_dialect: &'static str,
     /// the one that answered, as in metrics
     pub(crate) upstream: Option<&'a str>,
     /// of the response to the client
@@ -109,8 +120,8 @@ pub(crate) struct RunEnded<'a> {
     pub(crate) first_event: Option<Duration>,
     /// from the request to the end
     pub(crate) duration: Duration,
-    /// read from the agent, and written to the client
-    pub(crate) bytes: (u64, u64),
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
     pub(crate) totals: RunTotals,
     /// number of times its agent's stream broke and was resumed
     pub(crate) resumed: u32,
@@ -149,8 +160,8 @@ impl RunEnded<'_> {
                     subject = self.caller.subject.map(sanitize),
                     tenant = self.caller.tenant.map(sanitize),
                     key_id = self.caller.key_id.map(sanitize),
-                    client_dialect = self.dialects.0,
-                    agent_dialect = self.dialects.1,
+                    client_dialect = self.client_dialect,
+                    agent_dialect = self.agent_dialect,
                     upstream = self.upstream,
                     status = self.status,
                     outcome = self.outcome.label(),
@@ -160,8 +171,8 @@ impl RunEnded<'_> {
                     duration_ms = millis(self.duration),
                     events_in = self.totals.events_in,
                     events_out = self.totals.events_out,
-                    bytes_in = self.bytes.0,
-                    bytes_out = self.bytes.1,
+                    bytes_in = self.bytes_read,
+                    bytes_out = self.bytes_written,
                     repairs = self.totals.repairs,
                     losses = self.totals.losses,
                     resumed = self.resumed,

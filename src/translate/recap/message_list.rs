@@ -11,7 +11,7 @@ use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{
     Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
-use crate::translate::{aliases, carry, message, tool_result_id};
+use crate::translate::{carry, message, tool_result_id, value_aliases};
 
 /// Role of a tool result.
 const TOOL: &str = "tool";
@@ -105,7 +105,7 @@ impl MessageList {
                 let role = if what == RecapItemKind::Reasoning {
                     REASONING
                 } else {
-                    aliases::canonical_role(side, &role_name)
+                    value_aliases::canonical_role(side, &role_name)
                 };
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());
@@ -219,7 +219,6 @@ impl MessageList {
         self.entries.insert(at, entry);
     }
 
-    /// Applies an activity snapshot.
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
@@ -251,7 +250,6 @@ impl MessageList {
         }
     }
 
-    /// Applies an activity delta.
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
@@ -281,7 +279,6 @@ impl MessageList {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
 
-    /// Adds an encrypted value to its message or call.
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
         let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());
@@ -337,7 +334,7 @@ impl MessageList {
     }
 
     /// Builds the list without open items. A message that consists of open items only is omitted, because their openers
-    /// create it again, unless a closed message follows it.
+    /// create it again, unless a closed message follows.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
@@ -350,7 +347,6 @@ impl MessageList {
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         self.entries.iter().map(RecapMessage::byte_size).sum()
     }
@@ -358,9 +354,7 @@ impl MessageList {
 
 /// The activities that a snapshot deletes by omitting them.
 enum ActivityOwnership {
-    /// the snapshot does not define it
     Unspecified,
-    /// all activities
     All,
     Types(Vec<Json<'static>>),
 }
@@ -387,13 +381,11 @@ fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
     }
 }
 
-/// Parses the messages of a JSON array.
 fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
     let elements = json::parse_elements(list).unwrap_or_default();
     elements.iter().filter_map(|element| json::parse_message(element).map(into_owned_members)).collect()
 }
 
-/// Copies these members of an event, if present.
 fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
     fields
         .iter()

@@ -11,12 +11,10 @@ use crate::event::{Event, EventType, Field, Json, Members, get, remove};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
-    /// in opening order
     items: Vec<RecapItem>,
 }
 
 impl RecapItems {
-    /// Iterates in opening order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RecapItem> {
         self.items.iter()
     }
@@ -26,7 +24,6 @@ impl RecapItems {
         self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
     }
 
-    /// Opens an item.
     pub(crate) fn open_item(
         &mut self,
         what: RecapItemKind,
@@ -49,7 +46,6 @@ impl RecapItems {
         self.items.push(RecapItem { kind: what, id, opener, content: Vec::new(), encrypted: Vec::new(), stage });
     }
 
-    /// Adds a piece of content.
     pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
         let open = RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)));
         if let Some(at) = open {
@@ -80,7 +76,6 @@ impl RecapItems {
         }
     }
 
-    /// Records that the result of a call has arrived.
     pub(crate) fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
         let Some(at) = id.and_then(|id| self.position(RecapItemKind::Call, id)) else { return };
         match &mut self.items[at].stage {
@@ -94,7 +89,6 @@ impl RecapItems {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
 
-    /// Adds a chunk, the first of its stream or a further one.
     pub(crate) fn add_chunk(
         &mut self,
         what: RecapItemKind,
@@ -113,7 +107,7 @@ impl RecapItems {
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
-    /// Returns true if chunks that may continue make up this message or one of its calls.
+    /// Returns true if chunks make up this message or one of its calls.
     pub(crate) fn has_chunks_of(&self, entry: &RecapMessage) -> bool {
         self.is_chunked(RecapItemKind::Text, &entry.id)
             || self.is_chunked(RecapItemKind::Reasoning, &entry.id)
@@ -146,7 +140,6 @@ impl RecapItems {
         }
     }
 
-    /// Adds an encrypted value to an open item.
     pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
@@ -158,8 +151,7 @@ impl RecapItems {
         }
     }
 
-    /// Applies a snapshot from the agent: it contains or drops the earlier content, except that of messages which it
-    /// does not cover.
+    /// Applies a snapshot from the agent, which replaces the content of all messages that it covers.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
         let stays =
@@ -178,7 +170,6 @@ impl RecapItems {
         list.close_item(&open, side);
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
         frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()

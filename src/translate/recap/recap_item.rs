@@ -34,7 +34,6 @@ pub(super) struct RecapItem {
     pub(super) stage: ItemStage,
 }
 
-/// The progress of an item.
 #[derive(Clone, Debug)]
 pub(super) enum ItemStage {
     /// before its end; `answered` once a call's result has arrived
@@ -61,7 +60,6 @@ impl RecapItemKind {
         })
     }
 
-    /// Returns the kind that a chunk continues.
     pub(crate) const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
         match piece {
             ChunkStreamKind::Text => RecapItemKind::Text,
@@ -79,7 +77,6 @@ impl RecapItemKind {
         }
     }
 
-    /// Returns the item's id in an event.
     pub(crate) fn event_id(self, event: &Event<'_>) -> Json<'static> {
         let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
         event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
@@ -87,12 +84,10 @@ impl RecapItemKind {
 }
 
 impl RecapItem {
-    /// Returns true if the item consists of chunks.
     pub(crate) fn is_chunk(&self) -> bool {
         matches!(self.stage, ItemStage::Chunk { .. })
     }
 
-    /// Returns all frames of the item.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
         let end = match &self.stage {
             ItemStage::Ended(end) => Some(end),

@@ -78,7 +78,7 @@ impl RunGuard {
         }
         for &field in stream.kind.fixed_fields() {
             let settled = stream.fixed_fields.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
-            if event.get(field).is_some_and(|said| Some(said) != settled) {
+            if event.get(field).is_some_and(|value| Some(value) != settled) {
                 carry_member(&mut event, field, report);
             }
         }
@@ -112,8 +112,8 @@ impl RunGuard {
             let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name.clone());
             supply_member(&mut event, Field::ToolCallName, name, report);
         }
-        let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
-        let settled = piece.fixed_fields().iter().filter_map(said).collect();
+        let value = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
+        let settled = piece.fixed_fields().iter().filter_map(value).collect();
         self.retained_bytes += memory_limits::retained_ids_cost(&event);
         let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
         self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });

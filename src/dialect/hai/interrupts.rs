@@ -1,4 +1,4 @@
-//! Interrupts, for a dialect in which an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
+//! Interrupts: in HAI, an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
 //!
 //! ```text
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
@@ -8,20 +8,17 @@
 //! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
 //! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
-use super::carry;
 use crate::codec::json;
-use crate::event::input::ASSISTANT;
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::dialect::carry;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
 /// Prefix of the ids of calls that represent an interrupt.
 const PREFIX: &str = "interrupt:";
 
-/// Members of an outcome and of an interrupt (`specs/ag-ui-1.0.md` §2).
 const INTERRUPTS: &str = "interrupts";
 const ID: &str = "id";
 
-/// Members of an interrupt included in the call's arguments.
 const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
 
 /// Further argument of the document's `confirmAction`: the action to confirm, as text.
@@ -36,7 +33,7 @@ const CANCELLED: &str = "cancelled";
 
 const TOOL: &str = "tool";
 
-/// Returns the calls for the interrupts of `finish`: start, arguments and end of each.
+/// Returns start, arguments and end of a call for each interrupt of `finish`.
 #[must_use]
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
@@ -46,15 +43,15 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     let mut events = Vec::new();
     for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
         let Some(members) = json::parse_members(&interrupt) else { continue };
-        let said = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-        let Some(id) = said(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
+        let find = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+        let Some(id) = find(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
         let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
         let arguments = json::build_object(|object| {
-            if let Some(action) = said(CALL_ARGUMENTS[1]).or(said(CALL_ARGUMENTS[0])) {
+            if let Some(action) = find(CALL_ARGUMENTS[1]).or(find(CALL_ARGUMENTS[0])) {
                 object.member(ACTION, action.as_str());
             }
             for name in CALL_ARGUMENTS {
-                said(name).into_iter().for_each(|value| object.member(name, value.as_str()));
+                find(name).into_iter().for_each(|value| object.member(name, value.as_str()));
             }
         });
         let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());
@@ -65,8 +62,7 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     events
 }
 
-/// Turns the answers in a conversation into `resume`, and removes the calls and messages that only represented
-/// interrupts.
+/// Turns the answers in a conversation into `resume`, and removes the calls and messages that represented interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
     let entries = collect_answers(messages);
     if !entries.is_empty() {
@@ -157,7 +153,7 @@ fn interrupt_of_entry(entry: &Json<'_>) -> Option<Json<'static>> {
     carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID).map(Json::into_owned)
 }
 
-/// Removes the calls that represent interrupts; returns whether there were any.
+/// Removes the calls that represent interrupts; returns true if there were any.
 fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;

@@ -6,9 +6,9 @@
 //! dialect   ──▶ the canonical event as noted; of the members next to the note only unknown ones are carried
 //! ```
 
-use super::carry;
-use super::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::{block, collaboration};
+use super::members::{block, collaboration};
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
 
 /// Members for display, which the note makes redundant.
@@ -21,7 +21,7 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Returns whether the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
+/// Returns true if the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
 #[must_use]
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
@@ -55,15 +55,15 @@ pub(super) fn write_placeholder<'a>(
     members: Members<'a>,
     display: Members<'static>,
 ) -> OutgoingEvent<'a> {
-    let mut said = OutgoingEvent {
+    let mut outgoing = OutgoingEvent {
         members,
         extensions: display,
         canonical: Members::new(),
         canonical_type: Some(event.kind.wire()),
     };
-    said.members.extend(take_timestamp(&mut event.members));
-    said.canonical = event.members;
-    said
+    outgoing.members.extend(take_timestamp(&mut event.members));
+    outgoing.canonical = event.members;
+    outgoing
 }
 
 /// Returns a display-only event: it has no canonical counterpart and is dropped when read back.
