@@ -241,7 +241,8 @@ fn edit_distance(left: &str, right: &str) -> usize {
     let letters = |word: &str| -> Vec<char> {
         word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
     };
-    let (left, right) = (letters(left), letters(right));
+    let left = letters(left);
+    let right = letters(right);
     let mut above: Vec<usize> = (0..=right.len()).collect();
     for (row, one) in left.iter().enumerate() {
         let mut current = vec![row + 1];

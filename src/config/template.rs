@@ -98,7 +98,8 @@ impl PathTemplate {
             return false;
         };
         let whole = |before: &str, after: &str| format!("{before}\0{after}");
-        let (one, two) = (whole(before, after), whole(other_before, other_after));
+        let one = whole(before, after);
+        let two = whole(other_before, other_after);
         let mut pairs = one.split('/').zip(two.split('/'));
         one.matches('/').count() == two.matches('/').count()
             && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
