@@ -118,7 +118,6 @@ pub static DETECTION_RULES: &[DetectionRule] = &[
 impl EventPattern {
     /// Returns true for a match with an event of type `wire`, the members that `has` accepts, and its position
     /// (`first`) in the stream.
-    #[must_use]
     pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
             EventPattern::TypePrefix(start) => wire.starts_with(start),
@@ -138,7 +137,6 @@ impl PeerDialect {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
     }
 
-    #[must_use]
     pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
         if self.is_auto { ALL.to_vec() } else { vec![self.dialect] }
     }

@@ -82,7 +82,7 @@ impl EventReader {
         }
     }
 
-    /// Emits what must precede an event that is not of an own shape.
+    /// Precedes an event that is not of an own shape.
     fn read_other(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(sink);
@@ -262,7 +262,6 @@ impl EventReader {
         parts.into_event(self.dialect.name)
     }
 
-    /// Passes an event that the engine read to the dialect's adapter.
     fn observe(&mut self, event: &Event<'_>) {
         if let Some(adapter) = &mut self.adapter {
             adapter.observe(event);
@@ -278,7 +277,7 @@ impl EventReader {
         sink: &mut impl EventSink,
     ) {
         let event = match &mut self.adapter {
-            Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts),
+            Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts, self.dialect.name),
             _ => parts.into_canonical_event(kind, self.dialect.name),
         };
         self.observe(&event);
@@ -325,7 +324,7 @@ impl EventReader {
     }
 }
 
-/// Discards events that were emitted before.
+/// Discards events, which were emitted before.
 struct DiscardingSink(TranslationReport);
 
 impl EventSink for DiscardingSink {

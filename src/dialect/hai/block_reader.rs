@@ -56,7 +56,6 @@ enum StartState {
 }
 
 impl BlockReader {
-    /// Reads a message start, such as BUSINESS_DATA_START.
     pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
@@ -98,10 +97,7 @@ impl BlockReader {
         self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
     }
 
-    /// Reads one piece of content.
-    ///
-    /// # Errors
-    /// Fails if it is neither text nor a block: the message is open then, and the piece has to be carried whole.
+    /// Reads text or a block; the message is open afterwards in any case.
     pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
@@ -113,7 +109,7 @@ impl BlockReader {
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
             self.open_messages[at].send_start(sink);
             if *self.uses_blocks.get_or_insert(false) {
-                own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
+                carry::add_note(&mut own, TEXT);
             }
             carry::pack(&mut event, dialect, own);
             sink.emit(event);
@@ -157,7 +153,6 @@ impl BlockReader {
         Ok(())
     }
 
-    /// Reads a message end, such as BUSINESS_DATA_END.
     pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open_messages.remove(at);
@@ -205,7 +200,6 @@ impl OpenMessage {
         }
     }
 
-    /// Reads the `data` of a thinking block.
     fn read_thinking(
         &mut self,
         event: Event<'_>,

@@ -75,14 +75,12 @@ pub(super) struct CollaborationActivity {
 }
 
 /// Returns the activity type of these messages.
-#[must_use]
 pub(super) fn activity_type(dialect: &str) -> Json<'static> {
     Json::string(&format!("{}.{}", dialect, words::NAME))
 }
 
 impl CollaborationState {
     /// Interprets an event with these members. `None` when it does not have this form.
-    #[must_use]
     pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
         let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
@@ -109,7 +107,8 @@ impl CollaborationState {
                         rest,
                     },
                     None => {
-                        let (id, value) = (self.next_id(&message), snapshot_content(None, None, &[task]));
+                        let id = self.next_id(&message);
+                        let value = snapshot_content(None, None, &[task]);
                         CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest }
                     }
                 })
@@ -284,7 +283,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
             let patch = json::parse_elements(event.get(Field::Patch)?)?;
             let [one] = &patch[..] else { return None };
             let mut members = json::parse_members(one)?;
-            let (op, path) = (carry::take(&mut members, "op")?, carry::take(&mut members, "path")?);
+            let op = carry::take(&mut members, "op")?;
+            let path = carry::take(&mut members, "path")?;
             let value = carry::take(&mut members, "value")?.into_owned();
             match (members.is_empty(), op.text()?.as_ref(), path.text()?.as_ref()) {
                 (true, "add", NEXT_TASK) => Some(CollaborationChange::Task(value)),
@@ -298,12 +298,7 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
 /// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
 /// named in `excluded` stay in the metadata: the event itself uses those names.
 pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
-    let mut outgoing = OutgoingEvent {
-        members: Members::new(),
-        extensions: Members::new(),
-        canonical: Members::new(),
-        canonical_type: None,
-    };
+    let mut outgoing = OutgoingEvent::default();
     let timed = event.get(Field::Timestamp).is_some();
     for (key, value) in event.members.iter().cloned() {
         match &key {
@@ -330,7 +325,6 @@ pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&
     outgoing
 }
 
-#[must_use]
 pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
     let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
     let own = carry::take(&mut metadata, dialect)?;
@@ -371,7 +365,7 @@ const fn value_field(kind: EventType) -> Field {
 }
 
 /// Normalises character escapes, so that equal ids compare equal.
-fn id_text(message: &Json<'_>) -> Box<str> {
+pub(super) fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }
 

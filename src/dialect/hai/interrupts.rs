@@ -34,7 +34,6 @@ const CANCELLED: &str = "cancelled";
 const TOOL: &str = "tool";
 
 /// Returns start, arguments and end of a call for each interrupt of `finish`.
-#[must_use]
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
         .get(Field::Outcome)
