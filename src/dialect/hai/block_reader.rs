@@ -12,8 +12,8 @@
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{
-    DeltaContent, OUTPUT, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text, has_text_member,
-    parse_delta,
+    DATA, DeltaContent, OUTPUT, START, TEXT, THINKING_MEMBERS, carry_delta, carry_members, check_thinking_text,
+    has_text_member, parse_delta,
 };
 use super::members::block;
 use crate::codec::json;
@@ -211,21 +211,7 @@ impl OpenMessage {
         let mut data = json::parse_members(data).unwrap_or_default();
         let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
         let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
-        carry_thinking_data(&mut own, &data);
-        self.send_thinking(event, own, text, dialect, sink);
-        if ends {
-            self.stop_thinking(sink);
-        }
-    }
-
-    fn send_thinking(
-        &mut self,
-        event: Event<'_>,
-        own: Members<'_>,
-        text: Json<'_>,
-        dialect: &str,
-        sink: &mut dyn CanonicalSink,
-    ) {
+        carry_members(&mut own, &THINKING_MEMBERS, &data, DATA);
         let id = match &self.span_id {
             Some(id) => id.clone(),
             None => self.start_thinking(&event, dialect, sink),
@@ -235,6 +221,9 @@ impl OpenMessage {
         content.set(Field::Delta, text.into_owned());
         carry::pack(&mut content, dialect, own);
         sink.emit(content);
+        if ends {
+            self.stop_thinking(sink);
+        }
     }
 
     fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) -> Json<'static> {

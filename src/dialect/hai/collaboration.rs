@@ -86,13 +86,9 @@ impl CollaborationState {
         let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
         match step {
             CollaborationStep::Start => {
-                let content = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
-                Some(CollaborationActivity {
-                    kind: EventType::ActivitySnapshot,
-                    id: self.next_id(&message),
-                    value: content,
-                    rest: None,
-                })
+                let id = self.next_id(&message);
+                let value = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
+                Some(CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest: None })
             }
             CollaborationStep::Content => {
                 let mut delta = json::parse_members(get(members, Field::Delta)?)?;
@@ -100,12 +96,10 @@ impl CollaborationState {
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
                 // The document's own agent uses another message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last()) {
-                    Some((_, id)) => CollaborationActivity {
-                        kind: EventType::ActivityDelta,
-                        id: id.clone(),
-                        value: add_task_patch(&task),
-                        rest,
-                    },
+                    Some((_, id)) => {
+                        let value = json::to_array(&[patch_operation("add", NEXT_TASK, &task)]);
+                        CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest }
+                    }
                     None => {
                         let id = self.next_id(&message);
                         let value = snapshot_content(None, None, &[task]);
@@ -377,10 +371,6 @@ fn snapshot_content(from: Option<&Json<'_>>, to: Option<&Json<'_>>, tasks: &[Jso
         object.member(words::TASKS, json::to_array(tasks).as_str());
         object.string_member(words::STATUS, words::RUNNING);
     })
-}
-
-fn add_task_patch(task: &Json<'_>) -> Json<'static> {
-    json::to_array(&[patch_operation("add", NEXT_TASK, task)])
 }
 
 fn patch_operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {
