@@ -23,15 +23,14 @@ pub(super) struct RecoveredFile<T> {
 /// The differences between a file and what was read of it.
 #[derive(Debug, Default)]
 pub(super) struct FileRepairs {
-    /// Paths whose values were left out. What is missing there is no mistake of its own.
+    /// Paths whose values were left out, so that nothing more is reported there.
     pub(super) skipped_paths: Vec<String>,
-    /// Paths of values that stand under a misspelt key. They may be something else than what they are read as.
+    /// Paths of values under a misspelt key, which may mean something else.
     pub(super) guessed_paths: Vec<String>,
-    /// Keys of routes that stand at the top of the file. A route that lacks one of them may be the one that it belongs to.
+    /// Keys of routes at the top of the file, so that they are not reported as missing in a route.
     pub(super) misplaced_keys: Vec<String>,
 }
 
-/// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
     let first_error = match serde_saphyr::from_str_with_options(text, options.clone()) {
@@ -104,7 +103,6 @@ impl FileRepairs {
             .any(|index| index.is_empty() || index.starts_with('[') && index.find(']') == Some(index.len() - 1))
     }
 
-    /// Applies a suggestion for an unknown key, in the tree and here.
     fn apply(&mut self, suggestion: &KeySuggestion, at: &TreeError<'_>, entry: &MapEntry) {
         let sibling_path =
             |key: &str| format!("{}{key}", at.corrected_path.strip_suffix(&entry.key).unwrap_or_default());
@@ -126,13 +124,12 @@ impl FileRepairs {
     }
 }
 
-/// Suggests the members of `known` that an unknown key may be meant as, or else its right place.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
     // A file of API keys has no routes.
     let has_others = at.corrected_path != entry.key || known.contains(&"routes");
-    // The exact name of another key is that key rather than one that is only near.
+    // A key that is known elsewhere is probably misplaced, unless it is one typing error off.
     let is_other = has_others && !meant.iter().any(|meant| is_one_edit_off(&entry.key, meant));
     match keys::suggest_location(&entry.key, &at.corrected_path).filter(|_| is_other) {
         Some(location) => KeySuggestion::Misplaced(location),
