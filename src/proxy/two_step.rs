@@ -19,7 +19,6 @@ use hyper::body::Incoming;
 use std::time::Duration;
 
 /// Held while a client takes part in a run.
-#[derive(Debug)]
 pub(super) struct ClientPermits {
     pub(super) _run: RunPermit,
     pub(super) _open_run: OpenRunGuard,
@@ -27,7 +26,6 @@ pub(super) struct ClientPermits {
 }
 
 /// The location of a route's two-step events, and the runs that wait there.
-#[derive(Debug)]
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,

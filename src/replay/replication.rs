@@ -58,7 +58,6 @@ const MAX_COPIES: usize = 64;
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The runs of all replicas that share this Redis.
-#[derive(Debug)]
 pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
@@ -136,8 +135,8 @@ impl ReplicatedRuns {
     ) -> Arc<ReplicatedRuns> {
         Arc::new(ReplicatedRuns {
             store,
-            keys: RedisKeys::new(redis.prefix()),
-            deadline: redis.deadline(),
+            keys: RedisKeys::new(&redis.settings.prefix),
+            deadline: redis.settings.deadline,
             redis: redis.with_own_connection(ANSWER_DEADLINE),
             settings,
             owned_runs: Mutex::default(),
@@ -151,7 +150,8 @@ impl ReplicatedRuns {
     /// Keeps the connection, the lease and the subscription alive; never returns.
     pub(crate) async fn keep_running(&self) {
         tokio::join!(
-            self.redis.keep_connected(|change| internal_event::report_redis_link(self.redis.display_url(), change)),
+            self.redis
+                .keep_connected(|change| internal_event::report_redis_link(&self.redis.settings.display_url, change)),
             self.heartbeat_loop(),
             self.receive_messages()
         );

@@ -28,7 +28,6 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
-#[derive(Debug)]
 pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
@@ -95,7 +94,6 @@ pub(crate) struct NewRun {
     pub(crate) remote_through: Option<u64>,
 }
 
-#[derive(Debug)]
 pub(crate) enum InsertOutcome {
     /// the run was stored
     New(LogWriter),
@@ -236,7 +234,6 @@ async fn sweep(store: Weak<RunStore>) {
 }
 
 /// A run's entry in the store, held by its writer.
-#[derive(Debug)]
 struct StoreSlot {
     store: Arc<RunStore>,
     run: Arc<StoredRun>,

@@ -106,7 +106,8 @@ pub(crate) fn detect_stream<'e>(
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
     let takes = |option: &str| side.dialect.option_names.contains(&option);
-    let (content, fields) = (takes("content"), takes("fields"));
+    let content = takes("content");
+    let fields = takes("fields");
     // A configured version is kept.
     let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
     let mut decided = false;
@@ -152,7 +153,6 @@ fn is_snake_case(data: &str) -> bool {
 
 /// Detects the dialect of a client by its request. A guess: clients of AG-UI 1.0 declare it, older ones send all seven
 /// members, and the HAI document's request lacks `state` (§3.3.1).
-#[must_use]
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));

@@ -3,7 +3,6 @@
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
 use crate::telemetry::label::EvictionReason;
-use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +19,7 @@ pub(crate) enum LogStopReason {
 }
 
 /// A log's entry in the store that retains it.
-pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
+pub(in crate::replay) trait LogRetention: Send + Sync {
     /// Records the log's retained bytes. Returns `false` if they do not fit even after all evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
@@ -35,7 +34,6 @@ pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
 }
 
 /// The only writer of a log; cuts the log when dropped before `finish`.
-#[derive(Debug)]
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
     slot: Option<Box<dyn LogRetention>>,

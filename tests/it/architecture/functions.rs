@@ -13,7 +13,6 @@ pub(super) const STILL_IRREGULAR: &[&str] = &[
     "src/config/check/rate_limits.rs::check_quota",
     "src/config/check/upstream.rs::check_upstream",
     "src/translate/message.rs::write_message",
-    "src/translate/writer/frames.rs::commit_frame",
 ];
 
 /// One function of a file.
