@@ -135,7 +135,7 @@ fn format_text(explained: &RouteExplanation) -> String {
         }
         ExplainedOutcome::Passes(open) if open.is_empty() => line(&mut out, "outcome", "passes"),
         ExplainedOutcome::Passes(open) => {
-            line(&mut out, "outcome", "passes, if these conditions hold");
+            line(&mut out, "outcome", "passes, depending on:");
             open.iter().for_each(|condition| line(&mut out, "", condition));
         }
         ExplainedOutcome::Refused(refusal) => {
