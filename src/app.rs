@@ -41,10 +41,8 @@ const STATUS: &str = label::PlaneKind::Status.label();
 
 const STATUS_THREADS: usize = 1;
 
-/// Time to send the last spans to the collector.
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A gateway whose sockets are bound, not yet serving.
 #[derive(Debug)]
 pub(crate) struct App {
     config: Config,
@@ -61,12 +59,11 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
-    /// with the sockets of the process that listens in `run_dir`, if there is one
+    /// with the sockets of the process in `run_dir`, if there is one
     Upgrade,
 }
 
 impl App {
-    /// Binds the listeners. `source` is the file of `config`, if there is one.
     pub(crate) fn bind(config: Config, source: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
         if let Some(source) = &source {
             source.log_warnings();
@@ -97,7 +94,6 @@ impl App {
         self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
-    /// Serves until it has drained; see `drain.rs`. Blocks.
     pub(crate) fn serve(self) -> Result<(), StartError> {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
@@ -199,7 +195,6 @@ struct PlaneBuilder<'a> {
 }
 
 impl PlaneBuilder<'_> {
-    /// Adds the data plane, with one thread per CPU. Returns the function that replaces its gateway on a reload.
     fn add_data(
         &self,
         server: &mut Server,
@@ -218,7 +213,7 @@ impl PlaneBuilder<'_> {
         })
     }
 
-    /// Adds the status plane. It has its own runtime, so that it answers while the data plane is busy.
+    /// Adds the status plane, on its own runtime so that it responds while the data plane is busy.
     fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
         let edge = EdgeServer::new(routes, &self.config.limits);
         let plane = self.plane_config(STATUS, STATUS_THREADS, listeners, ConnectionLimit::unlimited());
@@ -237,12 +232,11 @@ impl PlaneBuilder<'_> {
     }
 }
 
-/// Returns pingora's settings. [`Drain`] does the draining, so pingora's grace period is zero.
+/// Sets pingora's grace period to zero, since [`Drain`] does the draining.
 fn server_conf() -> ServerConf {
     ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
 }
 
-/// Connects to the process to take over from, on an upgrade.
 fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<Predecessor>, StartError> {
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
@@ -259,7 +253,7 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Binds the listeners of a plane; sockets that the predecessor has are inherited.
+/// Binds the listeners of a plane, or takes them over from the predecessor.
 fn bind_plane(
     plane: &'static str,
     listeners: &[ListenerConfig],
@@ -286,7 +280,7 @@ fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config:
     }
 }
 
-/// A task as a service of pingora, which starts it once.
+/// A task that pingora starts once.
 struct TaskService<F>(Mutex<Option<F>>);
 
 fn run_once<F: Future<Output = ()> + Send + 'static>(name: &str, task: F) -> GenBackgroundService<TaskService<F>> {

@@ -8,7 +8,7 @@ pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 /// The changes, or every problem.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// Reloads that may wait. A further one by signal is dropped, since the file is read after it anyway.
+/// A further reload by signal is dropped, since the file is read after it anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,6 @@ pub(crate) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Creates the handle, and the receiver of its reloads.
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)

@@ -42,7 +42,7 @@ impl DrainSignal {
         self.stop_accepting.subscribe()
     }
 
-    /// Returns what connections watch; its holder counts as a connection.
+    /// Subscribes to the close; the subscriber counts as a connection.
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }

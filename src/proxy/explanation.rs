@@ -26,7 +26,7 @@ use tower::service_fn;
 
 const MASK: &str = "***";
 
-/// Most paths listed in the hint for an unknown one.
+/// Most paths in the hint for an unknown one.
 const HINT_PATHS: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -59,7 +59,6 @@ pub(crate) struct ExplainedRoute {
     /// present if the preflight's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preflight: Option<BTreeMap<String, String>>,
-    /// in their order; empty for a preflight that is answered
     pub(crate) gates: Vec<GateReport>,
     pub(crate) client: ExplainedDialect,
     pub(crate) agent: ExplainedDialect,
@@ -93,7 +92,6 @@ pub(crate) struct ExplainedRequest {
 }
 
 impl Gateway {
-    /// Explains a request with this head and, if known, this body.
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let method = head.method.to_string();
         let path = head.uri.path().to_owned();
@@ -126,7 +124,6 @@ impl Gateway {
         reports
     }
 
-    /// Checks the request after the gates, up to the point where an agent would be contacted.
     fn check_leaf(
         &self,
         found: &PathMatch<'_>,
@@ -269,7 +266,7 @@ impl Gateway {
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
-    /// Explains a request field: its value if the gateway sets it, otherwise a mask, and its source.
+    /// Returns a request field with its source; a value that the gateway did not set is masked.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
@@ -334,7 +331,6 @@ fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {
     gates.iter().find_map(|gate| if let GateVerdict::Refuses(refusal) = &gate.verdict { Some(refusal) } else { None })
 }
 
-/// Collects the conditions that the gates leave open, without duplicates.
 fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     let mut open = Vec::new();
     for gate in gates {
@@ -352,7 +348,7 @@ fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the URL of a request, with `path` instead of the upstream's own; a query may hold a secret.
+/// Returns the URL of a request; a query may hold a secret, so it is masked.
 fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),

@@ -31,7 +31,6 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Builds the gateway; hosts are not resolved yet, see [`Gateway::clusters`].
     pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
@@ -61,8 +60,8 @@ impl Gateway {
         })
     }
 
-    /// Builds the gateway for another configuration. Unchanged routes are reused, and unchanged agents keep their
-    /// addresses and connections.
+    /// Builds the gateway for another configuration. Unchanged routes are reused; unchanged agents keep addresses and
+    /// connections.
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
@@ -82,7 +81,7 @@ impl Gateway {
         self.routes.keys().map(String::as_str).collect()
     }
 
-    /// Matches a path. Exact paths take precedence; no template matches one of them.
+    /// Matches a path. Exact paths take precedence.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });

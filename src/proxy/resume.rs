@@ -39,13 +39,11 @@ pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Reject
     cursor.map(Some).ok_or_else(|| RejectionKind::InvalidCursor.into())
 }
 
-/// Returns the position for a client that may know the run.
 pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
     cursor.map_or_else(|| ReadFrom::Recap(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {
-    /// Returns the run that a POST joins, if any.
     pub(super) async fn find_joinable(
         &self,
         route: &RouteEntry,
@@ -68,7 +66,6 @@ impl Gateway {
         }
     }
 
-    /// Finds a run of this replica or of another one.
     async fn find_kept(
         &self,
         route: &RouteEntry,
@@ -90,7 +87,6 @@ impl Gateway {
         })
     }
 
-    /// Serves a GET of a run by its id.
     pub(super) async fn join_run(
         &self,
         route: &RouteEntry,
@@ -103,7 +99,7 @@ impl Gateway {
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
-    /// Serves a GET of a thread's last run, on a two-step route. Returns `None` if no run of the thread is kept.
+    /// Serves a GET of a thread's last run. Returns `None` if none is kept.
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,

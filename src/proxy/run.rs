@@ -33,10 +33,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Sends the start of the response: a stream, or a refusal.
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
-/// A state of the picture above, with what it alone needs.
+/// A state of the diagram above.
 enum RunState {
     Requesting {
         request: Box<AgentRequest>,
@@ -44,7 +43,6 @@ enum RunState {
     },
     Streaming {
         session: Box<Session>,
-        /// where the stream of a two-step agent can be continued
         source: Option<Box<ReconnectSource>>,
     },
     Ended {
@@ -82,8 +80,8 @@ impl RunTask {
 
     /// Runs to the end and records the outcome.
     ///
-    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once where
-    /// an `async fn` keeps them twice.
+    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once
+    /// where an `async fn` keeps them twice.
     pub(super) fn run(
         mut self: Box<Self>,
         request: Box<AgentRequest>,
@@ -108,7 +106,6 @@ impl RunTask {
         }
     }
 
-    /// Sends the request and reads the head of the response that is the event stream.
     async fn send_request(&mut self, request: Box<AgentRequest>, start_tx: StartSender) -> RunState {
         match self.open_stream(request, &start_tx).await {
             Ok((session, source)) => {
@@ -154,7 +151,7 @@ impl RunTask {
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's response to one request; `start_tx` is the client's response if it has not begun.
+    /// Waits for the agent's response; `start_tx` is the client's response if it has not begun.
     ///
     /// Boxed: connecting is a large future that ends before the long part of the run begins.
     async fn await_response<T>(
@@ -175,7 +172,6 @@ impl RunTask {
         })
     }
 
-    /// Copies one body of the agent to the client, translated.
     async fn relay(&mut self, mut session: Box<Session>, source: Option<Box<ReconnectSource>>) -> RunState {
         let reason = loop {
             match self.read_batch(&mut session).await {
@@ -197,7 +193,7 @@ impl RunTask {
         RunState::Ended { reason: Box::new(reason), start_tx: None }
     }
 
-    /// Continues over another connection or ends the run, after the last read of a body.
+    /// Continues over another connection, or ends the run.
     async fn end_body(
         &mut self,
         mut session: Box<Session>,
@@ -252,7 +248,7 @@ impl RunTask {
         Err(reason)
     }
 
-    /// Requests the events after the last one received from an agent whose stream broke.
+    /// Requests the events after the last one received.
     async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
         // The client gets what has arrived: the agent may take its time.
         self.flush_output().await?;
@@ -306,7 +302,7 @@ impl RunTask {
         }
     }
 
-    /// Reads at least one piece, and what else is ready, up to a batch. Returns `false` at the end of the body.
+    /// Reads at least one piece, and more while it is ready. Returns `false` at the end of the body.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
@@ -348,7 +344,7 @@ impl RunTask {
         }
     }
 
-    /// Waits for the first event that ends the run while the agent is silent, and sends keep-alives meanwhile.
+    /// Waits for what ends the run while the agent is silent, and sends keep-alives meanwhile.
     async fn next_interrupt(
         output: &RunOutput,
         context: &mut RunContext,
@@ -376,7 +372,6 @@ impl RunTask {
         }
     }
 
-    /// Writes what was translated to the client, waiting while it is slow.
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.record_metrics();
         if self.out.is_empty() {
@@ -415,7 +410,6 @@ impl RunTask {
         self.context.record.bytes_written += length as u64;
     }
 
-    /// Sends the terminal event or the refusal, and records the outcome.
     async fn close(
         mut self: Box<Self>,
         reason: RunEndReason,
@@ -454,7 +448,6 @@ impl RunTask {
         (self.output, self.context.lifecycle)
     }
 
-    /// Starts the client's response, which has not begun. Returns whether that is a refusal.
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
         let Some(rejection) = rejection else {
             // The client reads the end of the run from the stream.

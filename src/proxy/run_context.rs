@@ -18,7 +18,6 @@ pub(super) struct RunContext {
     pub(crate) connector: Arc<Connector>,
     pub(crate) lifecycle: LifecycleWatch,
     pub(crate) keep_alive: Duration,
-    /// where the detected dialect is recorded, if the route leaves it open
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) record: RunRecord,

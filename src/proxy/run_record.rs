@@ -26,7 +26,6 @@ pub(super) struct RunRecord {
     pub(crate) upstream: Option<Arc<str>>,
     /// of the client's response
     pub(crate) status: u16,
-    /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
     pub(crate) bytes_read: u64,
@@ -34,7 +33,7 @@ pub(super) struct RunRecord {
     pub(crate) reconnects: u32,
     /// present if the run outlives its client
     pub(crate) reader_count: Option<u64>,
-    /// ends with the record; absent once that is emitted
+    /// absent once the record is emitted
     pub(crate) span: Option<RequestSpan>,
 }
 

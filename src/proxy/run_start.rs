@@ -53,8 +53,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Longest wait of a two-step client for a refusal before its run is reported as started. Most refusals come at once,
-/// and are more useful here than as RUN_ERROR in a stream that must be requested.
+/// Longest wait of a two-step client for a refusal. Most refusals come at once, and are more useful here than as
+/// RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A request whose head allows a run.
@@ -81,7 +81,7 @@ pub(super) struct RewrittenRequest {
 
 pub(super) struct RunPreview {
     pub(crate) framing: Framing,
-    /// the evidence, if the route leaves the client's dialect open
+    /// if the dialect was detected
     pub(crate) detected_by: Option<&'static str>,
     /// if there was a body
     pub(crate) translation: Option<RewrittenRequest>,
@@ -93,7 +93,7 @@ struct SpawnedRun {
 }
 
 impl Gateway {
-    /// Starts a run and waits for the start of its response, at most one keep-alive interval.
+    /// Starts a run and waits for its response, at most one keep-alive interval.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
@@ -248,7 +248,6 @@ impl Gateway {
         })
     }
 
-    /// Responds to a request for a run that was started already.
     fn join_existing(
         &self,
         route: &RouteEntry,
@@ -263,7 +262,6 @@ impl Gateway {
         }
     }
 
-    /// Checks what the head allows before the body is read.
     fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
         let started_at = Instant::now();
         let framing = check_run_request(route, request.method(), request.headers())?;
@@ -279,7 +277,6 @@ impl Gateway {
         Ok((AdmittedRequest { head, permit, stream_permit }, body))
     }
 
-    /// Translates a request without starting, counting or sending anything.
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
@@ -365,7 +362,6 @@ impl Gateway {
         })
     }
 
-    /// Waits for the start of the response, at most `wait_limit`.
     async fn await_start(
         &self,
         route: &RouteEntry,
@@ -391,8 +387,7 @@ impl Gateway {
     }
 }
 
-/// Releases a claim whose client disconnected before its result: no run begins, and a later request for it must not
-/// wait.
+/// Releases a claim whose client disconnected before its result: a later request for the run must not wait.
 struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
 impl Drop for ClaimGuard<'_> {
@@ -424,7 +419,6 @@ impl RunRequestHead {
         Ok(RewrittenRequest { client, agent, request })
     }
 
-    /// Returns the refusal of a body; a forbidden tool is counted as an authorisation failure.
     fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
         if !refused.is_forbidden_tool {
             return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
@@ -435,7 +429,6 @@ impl RunRequestHead {
     }
 }
 
-/// Checks the head of a request for a run and returns the client's framing.
 fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
     if *method != Method::POST {
         return Err(RejectionKind::MethodNotAllowed.into());

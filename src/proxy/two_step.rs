@@ -18,7 +18,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Held while a client takes part in a run.
 #[derive(Debug)]
 pub(super) struct ClientPermits {
     pub(super) _run: RunPermit,
@@ -26,7 +25,6 @@ pub(super) struct ClientPermits {
     pub(super) _stream: StreamPermit,
 }
 
-/// The location of a route's two-step events, and the runs that wait there.
 #[derive(Debug)]
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
@@ -35,7 +33,6 @@ pub(super) struct TwoStepEvents {
 }
 
 impl TwoStepEvents {
-    /// Builds the events of a two-step route; runs that wait at `before` wait here, too.
     pub(super) fn new(route: &config::RouteConfig, before: Option<&TwoStepEvents>) -> Option<Self> {
         let path = route.events_path.clone()?;
         let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
@@ -53,14 +50,13 @@ impl TwoStepEvents {
         })
     }
 
-    /// Reserves the entry of a run; fails if another run of the thread waits, or too many wait.
     pub(super) fn reserve(&self, ids: &RunIds) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
         Ok(self.pending.reserve(thread_id, self.reader_timeout)?)
     }
 }
 
-/// Negotiates a GET of events on a route whose runs end with their clients.
+/// Checks a GET of events on a route whose runs end with their clients.
 pub(super) fn check_events_request(
     client: PeerDialect,
     method: &Method,
@@ -77,7 +73,6 @@ pub(super) fn check_events_request(
     Ok(framing)
 }
 
-/// Serves the second step: the stream of a waiting run.
 pub(super) fn serve_events(
     events: Option<&TwoStepEvents>,
     client: PeerDialect,

@@ -39,8 +39,7 @@ impl From<io::Error> for BindError {
 }
 
 impl Listener {
-    /// Binds as `listen` says, or takes over the socket that another process bound so. Port 0 selects a free port; a stale
-    /// socket file is replaced.
+    /// Binds the address, or takes over an inherited socket. A stale socket file is replaced.
     pub(crate) fn bind(listen: &ListenerConfig, inherited: Option<OwnedFd>) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match inherited {
@@ -67,12 +66,11 @@ impl Listener {
         &self.listen
     }
 
-    /// Returns the file of a Unix socket, so that it can stay when another process takes over.
+    /// Returns the file of a Unix socket.
     pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
         self.file.clone()
     }
 
-    /// Returns the bound network address, with the real port.
     pub(crate) fn bound_address(&self) -> Option<SocketAddr> {
         self.listen.tcp_address().map(|configured| {
             let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
@@ -85,7 +83,6 @@ impl Listener {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
-    /// Makes the socket ready to accept, within a runtime.
     pub(super) fn into_listening(self) -> io::Result<(ListeningSocket, ListenerConfig, Option<ListenerTls>)> {
         let Listener { socket, listen, tls, file } = self;
         let opened = match file {
@@ -120,7 +117,6 @@ impl ListeningSocket {
     }
 }
 
-/// The file of a Unix socket, removed on drop if it is still this process's.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -149,7 +145,7 @@ impl SocketFile {
         self.released.store(false, Ordering::Relaxed);
     }
 
-    /// Removes the file if this process owns it, for an exit that does not wait for drops.
+    /// Removes the file if this process owns it.
     pub(crate) fn remove(&self) {
         // Another process may have put its own there since.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
@@ -178,8 +174,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Prepares the socket of another process. Its file belongs to that process until the handover is complete: a failure before
-/// that must not remove it.
+/// Prepares the socket of another process, which owns the file until the handover is complete.
 fn adopt_socket(listen: &ListenerConfig, socket: Socket) -> io::Result<(Socket, Option<SocketFile>)> {
     socket.set_nonblocking(true)?;
     let ListenAddress::Unix { path, .. } = &listen.address else { return Ok((socket, None)) };
@@ -229,7 +224,6 @@ mod tests {
         (path, ListenerConfig { address, tls: None, proxy_protocol: false })
     }
 
-    /// An inherited socket and the ownership of its file.
     #[tokio::test]
     async fn handed_over_socket_keeps_accepting_and_keeps_its_file() {
         let (path, listen) = unix_listener("handed-over");
@@ -259,7 +253,6 @@ mod tests {
         assert_eq!(accepted.expect("a connection").1, PeerAddr::Tcp(client));
     }
 
-    /// Another process may have replaced the file before this one ends.
     #[tokio::test]
     async fn leaves_the_file_of_another_socket_alone() {
         let (path, listen) = unix_listener("another");

@@ -50,7 +50,6 @@ pub(crate) struct PlaneConfig {
     pub(crate) trusted_proxies: TrustedProxies,
 }
 
-/// Serves `edge` on the listeners of a plane until it drains.
 pub(crate) fn plane_service<S: HttpService>(
     plane: PlaneConfig,
     edge: EdgeServer<S>,
@@ -67,7 +66,7 @@ struct PlaneService<S> {
     plane: PlaneConfig,
     edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
-    /// taken when serving starts: for listeners, and for connections
+    /// for listeners, and for connections; taken when serving starts
     watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
@@ -230,7 +229,7 @@ impl ConnectionAcceptor {
         }
     }
 
-    /// Reads the PROXY header, which untrusted senders must send, too; they keep their own address.
+    /// Reads the PROXY header. The address in it counts only from trusted senders.
     async fn resolve_origin(
         &self,
         stream: &mut WriteTimeoutStream<RawStream>,
@@ -256,7 +255,7 @@ impl ConnectionAcceptor {
         ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
-    /// Sends a 503 if the client can read it, which it cannot before a TLS handshake.
+    /// Sends a 503, which a client can read only without TLS.
     fn reject_overloaded(&self, stream: &RawStream) {
         if self.tls.is_none() {
             stream.try_send(RESPONSE_503);

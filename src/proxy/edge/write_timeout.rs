@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails with `TimedOut` if the peer takes nothing for `limit` while bytes wait for it.
+/// Fails with `TimedOut` if the peer takes no bytes for `limit` while some wait for it.
 #[derive(Debug)]
 pub(super) struct WriteTimeoutStream<S> {
     stream: S,
@@ -28,7 +28,6 @@ impl<S> WriteTimeoutStream<S> {
         &self.stream
     }
 
-    /// Turns a write that is pending for too long into an error.
     fn check_timeout(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.stall_timer = None;

@@ -24,7 +24,6 @@ enum InFlightState {
 }
 
 impl InFlightGuard {
-    /// Counts a run at `target` whose request began at `since`, with `timeout` for its response.
     pub(super) fn new(
         upstream_set: &Arc<UpstreamSet>,
         target: &Arc<UpstreamEndpoint>,

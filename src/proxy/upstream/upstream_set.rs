@@ -63,7 +63,6 @@ impl UpstreamSet {
         }
     }
 
-    /// Returns for each upstream whether it receives runs, and its state as text.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
         let endpoints = self.endpoints.lock();
         let reports = self.entries.iter().zip(endpoints.iter()).map(|(member, targets)| {
@@ -82,7 +81,7 @@ impl UpstreamSet {
         reports.collect()
     }
 
-    /// Resolves all names. A name that fails keeps its endpoints and does not affect the others.
+    /// Resolves all names. A name that fails keeps its endpoints.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
         let mut known = self.endpoints.lock();
@@ -122,7 +121,6 @@ enum ResolveError {
     NoAddress,
 }
 
-/// Returns the addresses of an upstream, at least one.
 async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, ResolveError> {
     match &upstream.address {
         UpstreamAddress::Host { host, port, .. } => {

@@ -19,9 +19,8 @@ pub(crate) enum LogStopReason {
     Stopped,
 }
 
-/// A log's entry in the store that retains it.
 pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
-    /// Records the log's retained bytes. Returns `false` if they do not fit even after all evictions.
+    /// Records the retained bytes. Returns `false` if they do not fit even after evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
     /// Counts a live run whose log was discarded.
@@ -30,11 +29,9 @@ pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
     /// Removes the run without counting an eviction.
     fn remove(&self);
 
-    /// Makes the run evictable, and starts the task that evicts by age.
     fn mark_ended(&self);
 }
 
-/// The only writer of a log; cuts the log when dropped before `finish`.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
@@ -72,7 +69,6 @@ impl LogWriter {
         Poll::Ready(Ok(()))
     }
 
-    /// Appends `frames`, the last events of a run, without waiting for readers, and empties it.
     pub(crate) fn push(&self, frames: &mut Vec<u8>, last: u64) {
         let mut state = self.log.state.lock();
         if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
@@ -124,7 +120,7 @@ impl LogWriter {
         self.record_bytes(retained);
     }
 
-    /// Reports the retained bytes to the store, and discards them if the store is full.
+    /// Reports the retained bytes to the store, and discards them if it is full.
     fn record_bytes(&self, bytes: usize) {
         if self.slot.as_ref().is_none_or(|slot| slot.record_bytes(bytes)) {
             return;
@@ -177,7 +173,7 @@ impl LogWriter {
         .await
     }
 
-    /// Sends a keep-alive comment to readers that have nothing to read. The log does not retain it.
+    /// Sends a keep-alive to readers that have nothing to read.
     pub(crate) fn send_comment(&self) {
         let mut state = self.log.state.lock();
         let head = state.end_offset;
@@ -205,7 +201,7 @@ impl LogWriter {
         }
     }
 
-    /// Ends the log after its final event. Readers get the remaining frames, and the store keeps the log.
+    /// Ends the log after its final event; the store keeps it.
     pub(crate) fn finish(mut self) {
         self.close(LogPhase::Finished);
         if let Some(slot) = self.slot.take() {
@@ -213,7 +209,6 @@ impl LogWriter {
         }
     }
 
-    /// Ends the bodies of all readers with an error at once, and removes the log from the store.
     pub(crate) fn cut(&mut self) {
         self.close(LogPhase::Cut);
         self.forget();
@@ -242,7 +237,7 @@ impl LogWriter {
     }
 }
 
-/// Cuts a log that was not finished: its run was torn down, so its events are incomplete.
+/// Cuts a log that was not finished, since its events are incomplete.
 impl Drop for LogWriter {
     fn drop(&mut self) {
         if self.log.is_open() {
@@ -280,7 +275,6 @@ impl RunLog {
         wakers.into_iter().for_each(wake);
     }
 
-    /// Spawns a task that removes readers of an ended run when they stall.
     pub(super) fn drain_readers(self: &Arc<Self>) {
         // Without a runtime the process is exiting, and there are no readers.
         let Ok(runtime) = Handle::try_current() else { return };

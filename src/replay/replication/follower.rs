@@ -34,10 +34,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Following ends after this time without a reader: long enough for a client to reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// Readers are cut off, and reconnect, after Redis has not answered or not had the run for this long.
+/// Longest time without an answer of Redis; then readers are cut off and reconnect.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Delay of the second poll; doubles up to [`HEARTBEAT_INTERVAL`].
 const FIRST_POLL: Duration = Duration::from_millis(25);
 
 /// Most entries per read; each is a chunk of the owner's log, or one large frame.
@@ -97,7 +96,6 @@ impl RemoteRun {
 }
 
 impl ReplicatedRuns {
-    /// Follows a run of another replica; `None` if no replica has it.
     pub(super) async fn follow(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -174,7 +172,6 @@ struct RunFollower {
     wake: Arc<Notify>,
 }
 
-/// Progress of a stop that was requested on this replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopState {
     NotRequested,
@@ -204,7 +201,6 @@ enum FollowEnd {
     Cut,
 }
 
-/// An entry of a Redis stream: its id, and its field with the frames.
 type StreamEntry = (String, (String, Vec<u8>));
 
 impl RunFollower {
@@ -304,7 +300,6 @@ impl RunFollower {
         }
     }
 
-    /// Reads all available frames that readers have room for.
     async fn read(&mut self) -> Result<ReadStatus, ReplicationUnavailable> {
         loop {
             if !self.pending.is_empty() {
@@ -339,7 +334,6 @@ impl RunFollower {
         }
     }
 
-    /// Writes the pending frames if readers have room now.
     fn flush_pending(&mut self) {
         use futures_util::FutureExt;
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
@@ -361,7 +355,7 @@ impl RunFollower {
         shared.is_alive(&self.owner).await
     }
 
-    /// Ends a run whose owner is gone, for all its followers: the first one writes the error.
+    /// Ends a run whose owner is gone; the first follower writes the error for all.
     async fn end_orphaned(&mut self) {
         let (last, frames) = self.run_lost_frames();
         let shared = &self.shared;

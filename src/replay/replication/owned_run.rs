@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
-    /// the processes that follow it, and the time of each one's last message
+    /// with the time of each one's last message
     followers: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -19,7 +19,6 @@ impl OwnedRun {
         OwnedRun { log, followers: Mutex::default() }
     }
 
-    /// Records that another process has readers of the run.
     pub(crate) fn add_follower(&self, process: &str) {
         self.log.reset_abandon_timer();
         let now = Instant::now();
