@@ -103,7 +103,8 @@ impl App {
         let drain_signals = Arc::new(PlaneDrainSignals::default());
         let (process, reload_requests) = ProcessHandle::new();
 
-        let socket_files: Vec<_> = data_listeners.iter().chain(&status_listeners).filter_map(Listener::file).collect();
+        let socket_files: Vec<_> =
+            data_listeners.iter().chain(&status_listeners).filter_map(|listener| listener.file.clone()).collect();
         let guards = SwapCell::new(guard);
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
         let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
@@ -113,7 +114,7 @@ impl App {
         let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
         planes.add_status(&mut server, status_listeners, status_routes.clone());
-        let effective_config = source.as_ref().map(ConfigSource::effective_config).unwrap_or_default();
+        let effective_config = source.as_ref().map(|source| source.effective_config.clone()).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
             let router = admin::control(admin_state(local, &process, &effective_config), status_routes);
@@ -126,7 +127,7 @@ impl App {
             };
             server.add_service(run_once("admin", admin));
         }
-        if let Some(replication) = gateway.replication() {
+        if let Some(replication) = gateway.replication.clone() {
             server.add_service(run_once("replay", async move { replication.keep_running().await }));
         }
         let config = SwapCell::new(Arc::new(config));
@@ -179,7 +180,7 @@ impl App {
         let planes = [(DATA, &self.data_listeners), (STATUS, &self.status_listeners)];
         let events = planes.into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
-                let tls = listener.listen_config().tls.is_some();
+                let tls = listener.config.tls.is_some();
                 internal_event::ListenerStarted { plane, address: listener.display_address(), tls }
             })
         });
@@ -195,6 +196,7 @@ struct PlaneBuilder<'a> {
 }
 
 impl PlaneBuilder<'_> {
+    /// Adds the data plane, with one thread per CPU. Returns the function that replaces its gateway on a reload.
     fn add_data(
         &self,
         server: &mut Server,
@@ -202,10 +204,15 @@ impl PlaneBuilder<'_> {
         gateway: Arc<Gateway>,
         clusters: SwapCell<Vec<Arc<Cluster>>>,
     ) -> SwapGatewayFn {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stacks = SwapCell::new(Arc::new(stack(gateway)));
         let edge = EdgeServer::new(ReloadableService(stacks.clone()), &self.config.limits);
-        let plane = self.plane_config(DATA, threads, listeners, ConnectionLimit::for_clients(self.config));
+        let plane = PlaneConfig {
+            name: DATA,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            listeners,
+            connection_limit: ConnectionLimit::for_clients(self.config),
+            trusted_proxies: self.config.trusted_proxies.clone(),
+        };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.data));
         Box::new(move |gateway| {
             clusters.store(Arc::new(gateway.clusters()));
@@ -216,19 +223,14 @@ impl PlaneBuilder<'_> {
     /// Adds the status plane, on its own runtime so that it responds while the data plane is busy.
     fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
         let edge = EdgeServer::new(routes, &self.config.limits);
-        let plane = self.plane_config(STATUS, STATUS_THREADS, listeners, ConnectionLimit::unlimited());
+        let plane = PlaneConfig {
+            name: STATUS,
+            threads: STATUS_THREADS,
+            listeners,
+            connection_limit: ConnectionLimit::unlimited(),
+            trusted_proxies: self.config.trusted_proxies.clone(),
+        };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));
-    }
-
-    fn plane_config(
-        &self,
-        name: &'static str,
-        threads: usize,
-        listeners: Vec<Listener>,
-        connection_limit: ConnectionLimit,
-    ) -> PlaneConfig {
-        let trusted_proxies = self.config.trusted_proxies.clone();
-        PlaneConfig { name, threads, listeners, connection_limit, trusted_proxies }
     }
 }
 

@@ -131,7 +131,7 @@ impl Drain {
             let confirmed = tokio::task::spawn_blocking(|| predecessor.confirm_takeover()).await;
             let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
             internal_event::TakeoverCompleted { failure: confirmed.err() }.emit();
-            self.socket_files.iter().for_each(|file| file.take_ownership());
+            self.socket_files.iter().for_each(|file| file.set_owned(true));
         }
         if let Some(local) = &self.local
             && let Err(error) = local.socket.publish()
@@ -172,7 +172,7 @@ impl Drain {
         } else {
             data.stop_accepting();
             status.stop_accepting();
-            self.socket_files.iter().for_each(|file| file.release());
+            self.socket_files.iter().for_each(|file| file.set_owned(false));
             self.local.iter().for_each(|local| local.handover_sockets.close());
         }
         let mut drain_at = Instant::now() + grace;

@@ -47,7 +47,7 @@ pub(crate) struct ConfigSource {
     path: PathBuf,
     digest: Sha256Digest,
     /// without secrets
-    effective_config: String,
+    pub(super) effective_config: String,
     /// false for a pipe
     is_reloadable: bool,
     warnings: Vec<ConfigProblem>,
@@ -73,11 +73,6 @@ impl ConfigSource {
         for ConfigProblem { line, path, message, hint, .. } in &self.warnings {
             internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();
         }
-    }
-
-    /// Returns the effective configuration without secrets.
-    pub(super) fn effective_config(&self) -> String {
-        self.effective_config.clone()
     }
 }
 

@@ -118,7 +118,7 @@ impl HandoverSockets {
     fn from_planes(planes: [(&str, &Vec<Listener>); 2]) -> io::Result<HandoverSockets> {
         let mut copies = HashMap::new();
         for (plane, listeners) in planes {
-            let configs: Vec<_> = listeners.iter().map(|listener| listener.listen_config().clone()).collect();
+            let configs: Vec<_> = listeners.iter().map(|listener| listener.config.clone()).collect();
             for (name, listener) in socket_names(plane, &configs).into_iter().zip(listeners) {
                 copies.insert(name, listener.clone_fd()?);
             }

@@ -9,16 +9,10 @@
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::watch;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DrainSignal {
     stop_accepting: watch::Sender<bool>,
     close_connections: watch::Sender<bool>,
-}
-
-impl Default for DrainSignal {
-    fn default() -> Self {
-        DrainSignal { stop_accepting: watch::Sender::new(false), close_connections: watch::Sender::new(false) }
-    }
 }
 
 impl DrainSignal {

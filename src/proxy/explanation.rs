@@ -152,7 +152,7 @@ impl Gateway {
             return ExplainedOutcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = ReportedRejection::from(&Rejection::from(RejectionKind::RouteNotFound));
-        let mut known = self.paths();
+        let mut known: Vec<_> = self.routes.keys().map(String::as_str).collect();
         known.sort_unstable();
         let shorter = path.trim_end_matches('/');
         let hint = if let Some(found) = self.find(shorter).filter(|_| shorter != path) {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Gateway {
-    routes: HashMap<String, Arc<RouteEntry>>,
+    pub(super) routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
@@ -27,7 +27,7 @@ pub(crate) struct Gateway {
     pub(super) tracing: TraceProvider,
     pub(super) replay: Arc<RunStore>,
     /// present if replicas share their runs
-    pub(super) replication: Option<Arc<ReplicatedRuns>>,
+    pub(crate) replication: Option<Arc<ReplicatedRuns>>,
 }
 
 impl Gateway {
@@ -70,15 +70,6 @@ impl Gateway {
 
     pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
-    }
-
-    /// Returns the shared runs, which must be watched.
-    pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
-        self.replication.clone()
-    }
-
-    pub(super) fn paths(&self) -> Vec<&str> {
-        self.routes.keys().map(String::as_str).collect()
     }
 
     /// Matches a path. Exact paths take precedence.

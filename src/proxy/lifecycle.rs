@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LifecyclePhase {
+    #[default]
     Serving,
     /// runs are accepted, and clients are asked to reconnect elsewhere
     Leaving,
@@ -22,7 +23,7 @@ pub(crate) enum LifecyclePhase {
     Cut,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lifecycle {
     phase: Arc<watch::Sender<LifecyclePhase>>,
     open_runs: Arc<OpenRuns>,
@@ -32,12 +33,6 @@ pub(crate) struct Lifecycle {
 struct OpenRuns {
     count: AtomicUsize,
     idle: Notify,
-}
-
-impl Default for Lifecycle {
-    fn default() -> Self {
-        Lifecycle { phase: Arc::new(watch::Sender::new(LifecyclePhase::Serving)), open_runs: Arc::default() }
-    }
 }
 
 impl Lifecycle {

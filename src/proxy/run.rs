@@ -11,7 +11,7 @@
 //! waits for the client to disconnect (on a route whose runs outlive their clients: for the run to be abandoned or stopped),
 //! for shutdown, and for its deadlines, whose timer also sends keep-alives.
 
-use super::agent_client::{AgentClient, AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
+use super::agent_client::{AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
@@ -112,7 +112,7 @@ impl RunTask {
                 // Fails if the client's response began earlier, while the agent was slow.
                 let _ = start_tx.send(Ok(()));
                 self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
-                self.context.record.upstream = Some(session.upstream_label());
+                self.context.record.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
             Err(reason) => RunState::Ended { reason: Box::new(reason), start_tx: Some(start_tx) },
@@ -124,15 +124,8 @@ impl RunTask {
         request: Box<AgentRequest>,
         start_tx: &StartSender,
     ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
-        let AgentRequest { fields, spans, body, framings } = *request;
+        let AgentRequest { client, body, framings } = *request;
         let cluster = Arc::clone(&self.context.cluster);
-        let client = AgentClient {
-            cluster: Arc::clone(&cluster),
-            connector: Arc::clone(&self.context.connector),
-            request_id: self.context.record.request_id.clone(),
-            spans,
-            fields: Arc::new(fields),
-        };
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let Some(template) = cluster.settings.events.clone() else {
             let response = client.run_one_step(body, framings).boxed();

@@ -1,5 +1,6 @@
 //! The context and the request of a run.
 
+use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;
@@ -7,9 +8,7 @@ use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
-use crate::telemetry::trace::UpstreamSpanBuilder;
 use bytes::Bytes;
-use http::HeaderMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -25,8 +24,7 @@ pub(super) struct RunContext {
 
 /// Dropped when the agent has responded.
 pub(super) struct AgentRequest {
-    pub(crate) fields: HeaderMap,
-    pub(crate) spans: UpstreamSpanBuilder,
+    pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
     /// in which the agent may respond
     pub(crate) framings: &'static [Framing],

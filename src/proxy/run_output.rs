@@ -72,7 +72,7 @@ impl RunOutput {
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.drop_stalled()?,
-            RunOutput::Logged(output) => output.writer.remove_stalled(),
+            RunOutput::Logged(output) => output.writer.log().remove_stalled(),
         }
         Ok(())
     }
@@ -80,15 +80,10 @@ impl RunOutput {
     /// Disconnects stalled readers until that ends the run.
     pub(super) async fn wait_stalled(&self) -> LogStopReason {
         match self {
-            RunOutput::Direct(pipe, _) => {
-                pipe.wait_stalled().await;
-                LogStopReason::Abandoned
-            }
-            RunOutput::Logged(output) => {
-                output.writer.remove_stalled_loop().boxed().await;
-                LogStopReason::Abandoned
-            }
+            RunOutput::Direct(pipe, _) => pipe.wait_stalled().await,
+            RunOutput::Logged(output) => output.writer.remove_stalled_loop().boxed().await,
         }
+        LogStopReason::Abandoned
     }
 
     pub(super) fn send_keep_alive(&self, response_started: bool) {

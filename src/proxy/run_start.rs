@@ -1,15 +1,16 @@
 //! Starts the run of a request that has passed the gates, and returns the head of its response.
 //!
 //! ```text
-//!   admit ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
+//!   check ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
 //!                            │                          (two-step)
 //!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
 //! Every step may refuse, which releases what the run holds so far.
 
+use super::agent_client::AgentClient;
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
-use super::lifecycle::{LifecyclePhase, RunPermit};
+use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
@@ -57,14 +58,6 @@ use uuid::Uuid;
 /// RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
 
-/// A request whose head allows a run.
-struct AdmittedRequest {
-    head: RunRequestHead,
-    /// both are held while the client takes part, which may be longer than this request
-    permit: RunPermit,
-    stream_permit: StreamPermit,
-}
-
 struct RunRequestHead {
     parts: Parts,
     /// of the client's stream
@@ -99,8 +92,17 @@ impl Gateway {
         route: &RouteEntry,
         request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        let (admitted, body) = self.admit(route, request)?;
-        let AdmittedRequest { head, permit, mut stream_permit } = admitted;
+        let started_at = Instant::now();
+        let framing = check_run_request(route, request.method(), request.headers())?;
+        // Counted before the check: a request whose body is still arriving delays a drain that begins.
+        let permit = self.lifecycle.enter();
+        if self.lifecycle.phase() == LifecyclePhase::Cut {
+            return Err(RejectionKind::Draining.into());
+        }
+        let (mut parts, body) = request.into_parts();
+        let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
+        let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
+        let head = RunRequestHead { parts, framing, caller, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body).await?;
         // Only SSE has ids to resume from.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
@@ -262,21 +264,6 @@ impl Gateway {
         }
     }
 
-    fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
-        let started_at = Instant::now();
-        let framing = check_run_request(route, request.method(), request.headers())?;
-        // Counted before the check: a request whose body is still arriving delays a drain that begins.
-        let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() == LifecyclePhase::Cut {
-            return Err(RejectionKind::Draining.into());
-        }
-        let (mut parts, body) = request.into_parts();
-        let stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
-        let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        let head = RunRequestHead { parts, framing, caller, started_at };
-        Ok((AdmittedRequest { head, permit, stream_permit }, body))
-    }
-
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
@@ -313,9 +300,15 @@ impl Gateway {
             stream = stream.with_frame_ids(token.as_str());
         }
         let trace = self.take_trace(&head.parts);
-        let agent_request = AgentRequest {
-            fields: self.guard.upstream_fields(&head.parts, &route.start_match),
+        let agent_client = AgentClient {
+            cluster: Arc::clone(&route.cluster),
+            connector: Arc::clone(&self.connector),
+            request_id: head.request_id().to_owned(),
             spans: trace.upstream_spans(),
+            fields: Arc::new(self.guard.upstream_fields(&head.parts, &route.start_match)),
+        };
+        let agent_request = AgentRequest {
+            client: agent_client,
             body: request.body.into(),
             framings: negotiation::supported_framings(route.agent),
         };

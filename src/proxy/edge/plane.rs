@@ -56,8 +56,7 @@ pub(crate) fn plane_service<S: HttpService>(
     metrics: &Metrics,
     drain: &DrainSignal,
 ) -> impl PingoraService + 'static {
-    let metrics =
-        plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen_config().tls.is_some()));
+    let metrics = plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.config.tls.is_some()));
     let watches = Some((drain.watch_accepting(), drain.watch_closing()));
     PlaneService { metrics: metrics.collect(), edge: Arc::new(edge), plane, watches }
 }
@@ -216,7 +215,7 @@ impl ConnectionAcceptor {
             None => sender,
         };
         if !permit.try_count_address(addr) {
-            self.reject_overloaded(stream.get_ref());
+            self.reject_overloaded(&stream.inner);
             return Err((ConnectionRejectReason::AddressLimit, None));
         }
         let Some(tls) = &self.tls else {

@@ -68,7 +68,7 @@ pub(in crate::proxy) struct EndpointRef(pub(super) Arc<UpstreamEndpoint>);
 
 pub(in crate::proxy) struct Session {
     pub(super) connection: PooledConnection,
-    pub(super) in_flight: InFlightGuard,
+    pub(in crate::proxy) in_flight: InFlightGuard,
     pub(super) span: UpstreamSpan,
 }
 
@@ -88,10 +88,6 @@ impl ExchangeError {
 impl Session {
     pub(in crate::proxy) fn endpoint(&self) -> EndpointRef {
         EndpointRef(Arc::clone(self.in_flight.endpoint()))
-    }
-
-    pub(in crate::proxy) fn upstream_label(&self) -> Arc<str> {
-        self.in_flight.upstream_label()
     }
 
     /// Ends the span of the exchange.

@@ -186,10 +186,6 @@ impl LogWriter {
         wakers.into_iter().for_each(wake);
     }
 
-    pub(crate) fn remove_stalled(&self) {
-        self.log.remove_stalled();
-    }
-
     /// Removes stalled readers in time; never returns.
     pub(crate) async fn remove_stalled_loop(&self) {
         loop {
@@ -261,7 +257,7 @@ impl LogState {
 }
 
 impl RunLog {
-    fn remove_stalled(&self) {
+    pub(crate) fn remove_stalled(&self) {
         let mut state = self.state.lock();
         let _ = state.next_stall(self.limits.stall_timeout);
         let now = Instant::now();

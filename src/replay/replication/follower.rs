@@ -60,37 +60,35 @@ struct RemoteRun {
 impl RemoteRun {
     fn from_fields(mut fields: Vec<Option<Vec<u8>>>, wanted: &RunQuery) -> Option<RemoteRun> {
         let side = wanted.side;
-        let mut texts = Vec::new();
-        for (name, field) in RUN_FIELDS.iter().zip(&mut fields) {
-            texts.push(if *name == "base" { None } else { String::from_utf8(field.take().unwrap_or_default()).ok() });
-        }
-        let base = fields.into_iter().nth(6).flatten().unwrap_or_default();
-        let mut texts = texts.into_iter().map(Option::unwrap_or_default);
-        let mut next = || texts.next().unwrap_or_default();
-        let [token, body, thread, owner, state, through, _base] = std::array::from_fn(|_| next());
-        let [messages, dialect, content, thread_id, run_id, unjoinable] = std::array::from_fn(|_| next());
+        let mut field = |name: &str| {
+            let index = RUN_FIELDS.iter().position(|field| *field == name)?;
+            fields.get_mut(index)?.take()
+        };
+        let base = field("base").unwrap_or_default();
+        let mut text = |name| String::from_utf8(field(name).unwrap_or_default()).unwrap_or_default();
+        let state = text("s");
         if !matches!(state.as_str(), "open" | "ended") {
             return None;
         }
         // The owner detected the dialect of an `auto` route's client from its request.
-        let detected = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
-        let content = if content == "1" { TextFormat::Blocks } else { side.text_format };
-        let side = detected.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
+        let detected = dialect::find_by_name(&text("d")).filter(|_| side.is_auto);
+        let text_format = if text("c") == "1" { TextFormat::Blocks } else { side.text_format };
+        let side = detected.map_or(side, |dialect| PeerDialect { text_format, ..PeerDialect::new(dialect) });
         let keys = RunKeys {
             run: wanted.run,
-            thread: redis_protocol::parse_key(&thread)?,
-            body: redis_protocol::parse_key(&body)?,
+            thread: redis_protocol::parse_key(&text("th"))?,
+            body: redis_protocol::parse_key(&text("b"))?,
         };
-        let token = Cursor::parse(&format!("{token}-0"))?.token;
-        let ids = RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) };
+        let token = Cursor::parse(&format!("{}-0", text("t")))?.token;
+        let ids = RunIds { thread_id: Json::from_trusted(text("i")), run_id: Json::from_trusted(text("r")) };
         Some(RemoteRun {
             descriptor: RunDescriptor { keys, token, side, ids },
-            owner,
-            messages: (!messages.is_empty()).then(|| messages.into()),
-            through: through.parse().ok()?,
+            owner: text("h"),
+            messages: Some(text("m")).filter(|messages| !messages.is_empty()).map(Into::into),
+            through: text("k").parse().ok()?,
             base,
             open: state == "open",
-            too_large: !unjoinable.is_empty(),
+            too_large: !text("u").is_empty(),
         })
     }
 }
