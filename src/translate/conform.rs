@@ -81,7 +81,9 @@ fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
 fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, report: &mut TranslationReport) {
     let field = slot.field;
     if slot.member_type == MemberType::Patch {
-        json_patch::conform(event, field, report);
+        if json_patch::repair_patch(event, field).is_some() {
+            report.count_repair(EventRepair::PatchMended);
+        }
         if event.get(field).is_none_or(|value| fits_slot(event.kind, slot, value)) {
             return;
         }

@@ -6,7 +6,7 @@ use super::carry;
 use crate::codec::json;
 use crate::dialect::{
     AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, HAI, MemberCase,
-    PeerDialect, PeerVersion, TextFormat, block,
+    PeerDialect, PeerVersion, TextFormat,
 };
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
@@ -117,10 +117,9 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
         }
         let members = object.members;
         // The first text decides; a later one of the other form is noted when it is read.
-        let blocks =
-            has_block_delta(&members).or_else(|| has_stored_blocks(get(&members, Field::Messages)).then_some(true));
-        if let Some(blocks) = blocks.filter(|_| content && !decided) {
-            side.text_format = if blocks { TextFormat::Blocks } else { TextFormat::String };
+        let text_format = side.dialect.message_adapter.and_then(|adapter| adapter.detect_text_format(&members));
+        if let Some(text_format) = text_format.filter(|_| content && !decided) {
+            side.text_format = text_format;
             decided = true;
         }
         if fields && is_snake_case(data) {
@@ -142,25 +141,6 @@ fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion 
     let by_role = if role { PeerVersion::V0_0_39 } else { PeerVersion::Any };
     let by_parts = if messages.iter().any(has_parts) { PeerVersion::V0_0_42 } else { PeerVersion::Any };
     dialect.first_version_with(&wire).unwrap_or_default().max(by_role).max(by_parts)
-}
-
-/// Returns true if an event's text is a block; thinking counts where our own writer made a block of it.
-fn has_block_delta(members: &Members<'_>) -> Option<bool> {
-    let delta = get(members, Field::Delta)?;
-    let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
-    match super::output_blocks::parse_delta(Some(delta)) {
-        super::output_blocks::DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
-        super::output_blocks::DeltaContent::Block { .. } => None,
-        super::output_blocks::DeltaContent::Plain => {
-            let text = delta.json_type() == JsonType::String && get(members, Field::MessageId).is_some();
-            text.then_some(false)
-        }
-    }
-}
-
-fn has_stored_blocks(messages: Option<&Json<'_>>) -> bool {
-    let messages = messages.and_then(json::parse_elements).unwrap_or_default();
-    messages.iter().any(|message| json::parse_members(message).is_some_and(|message| is_stored_as_blocks(&message)))
 }
 
 fn is_snake_case(data: &str) -> bool {
@@ -188,7 +168,8 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if has(Field::ProtocolVersion.camel()) {
         return found(&AG_UI, "the request has a protocolVersion");
     }
-    if messages.iter().any(is_stored_as_blocks) {
+    let has_blocks = |message| HAI.message_adapter.is_some_and(|adapter| adapter.has_own_form(message));
+    if messages.iter().any(has_blocks) {
         let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };
         return DetectedDialect { peer: side, evidence: "a message is stored as output blocks (HAI §4.1)" };
     }
@@ -212,14 +193,6 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
         return found(&HAI, "the request has all members but state (HAI §3.3.1)");
     }
     found(&AG_UI_0, "the request says no protocolVersion, as before AG-UI 1.0")
-}
-
-fn is_stored_as_blocks(message: &Members<'_>) -> bool {
-    let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
-    content.and_then(Json::text).is_some_and(|text| {
-        let first = json::parse_sequence(&text).and_then(|values| values.into_iter().next().map(Json::into_owned));
-        first.as_ref().is_some_and(|value| super::output_blocks::block_text(value).is_some())
-    })
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
 use super::report::TranslationReport;
-use super::{aliases, block_storage, carry, content_parts, nested_values, value_aliases};
+use super::{aliases, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
-use crate::dialect::{
-    CarryLocation, ContentParts, Dialect, EventShape, MemberCase, PeerDialect, PeerVersion, TextFormat,
-};
+use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
@@ -114,11 +112,10 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         carry::note_json(&mut own, Field::Content);
     }
     let mut found = unwrapped.canonical;
-    let (thought_before, thought_after) = match get(&found, Field::Content) {
+    let surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
+        (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
         // Content in canonical form needs no reading.
-        Some(_) => (Vec::new(), Vec::new()),
-        None if has_blocks(dialect) => block_storage::read(&mut canonical, &mut own, dialect),
-        None => (Vec::new(), Vec::new()),
+        _ => SurroundingMessages::default(),
     };
     let before = carry::take(&mut found, PRECEDING);
     let after = carry::take(&mut found, FOLLOWING);
@@ -130,17 +127,13 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         set(&mut canonical, MemberKey::Known(Field::Metadata), metadata);
     }
     append_carried(before.as_ref(), out);
-    out.extend(thought_before);
+    out.extend(surrounding.before);
     out.push(crate::event::into_owned_members(canonical));
-    out.extend(thought_after);
+    out.extend(surrounding.after);
     append_carried(after.as_ref(), out);
 }
 
 const TOOL_ROLE: &str = "tool";
-
-fn has_blocks(dialect: &Dialect) -> bool {
-    dialect.rows.iter().any(|row| row.shape == EventShape::OutputBlock)
-}
 
 fn is_structured(content: &Json<'_>) -> bool {
     matches!(content.json_type(), JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool)
@@ -206,7 +199,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
 
 /// Writes canonical messages for a side. Messages of a role unknown to its dialect are carried on a neighbour.
 pub(super) fn write<'a>(
-    messages: Vec<MessageMembers<'a>>,
+    mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
 ) -> Vec<MessageMembers<'a>> {
@@ -216,11 +209,10 @@ pub(super) fn write<'a>(
     }
     let mut out: Vec<MessageMembers<'a>> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Json<'static>> = Vec::new();
-    let intact = block_storage::intact_message_ids(&messages, dialect.name);
+    if let Some(adapter) = dialect.message_adapter {
+        adapter.remove_repeated(&mut messages, dialect.name);
+    }
     for message in messages {
-        if block_storage::is_in_stored_blocks(&message, dialect.name, &intact) {
-            continue;
-        }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
         if !accepts_role(side, &role) {
             drop(role);
@@ -287,8 +279,8 @@ fn write_message<'a>(
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
     let as_json = carry::take_json_note(&mut own, Field::Content);
-    if has_blocks(dialect) && (!as_json || block_storage::has_blocks_note(&own)) {
-        block_storage::write(&mut written, &mut own, &mut canonical, side.text_format == TextFormat::Blocks);
+    if let Some(adapter) = dialect.message_adapter {
+        adapter.write(&mut written, &mut own, &mut canonical, as_json, side.text_format);
     }
     if as_json {
         // Notes come back from clients, so they are checked like any external input.

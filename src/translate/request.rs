@@ -4,9 +4,7 @@ use super::message::CarryPolicy;
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
-use super::{
-    AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, interrupt, message, message_ids, value_aliases,
-};
+use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, message, message_ids, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
 use crate::event::input::MessageMembers;
@@ -134,8 +132,8 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
-    if client.interrupt_tool_name().is_some() {
-        interrupt::apply_answers(&mut members, &mut messages);
+    if let Some(adapter) = client.dialect.message_adapter {
+        adapter.read_answers(&mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.json_type() == JsonType::String) {
         let context = context_from_text(context);

@@ -37,4 +37,5 @@ pub static AG_UI: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: None,
+    message_adapter: None,
 };

@@ -45,6 +45,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
+    message_adapter: None,
 };
 
 static SPANLESS_THINKING: OwnShape =

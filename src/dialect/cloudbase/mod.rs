@@ -54,6 +54,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: Some(CloudbaseAdapter::boxed),
+    message_adapter: None,
 };
 
 static START_WITH_ARGS: OwnShape = OwnShape {

@@ -48,6 +48,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
     has_event_line: true,
     option_names: &[],
     adapter: Some(SocialAppAdapter::boxed),
+    message_adapter: None,
 };
 
 static WHOLE_MESSAGE: OwnShape = OwnShape { is_whole_message: true, ..OwnShape::new("a whole message in its end") };

@@ -33,7 +33,7 @@ mod open_items;
 use super::RunIds;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
-use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{EventRow, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json};
 use message_list::MessageList;
@@ -208,10 +208,8 @@ impl Recap {
 
     /// Returns true if a snapshot of messages can express an event of this row.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
-        let nameless = matches!(row.shape, EventShape::ThinkingWithoutIds | EventShape::Collaboration(_));
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
-            && !nameless
             && !matches!(
                 row.kind,
                 EventType::Raw

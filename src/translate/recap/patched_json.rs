@@ -2,7 +2,7 @@
 //!
 //! The document is parsed only as deep as patches reach into it, so digits, escapes and order survive. Only operations
 //! that every client applies in the same way are applied; a patch with anything else in it (`test`, a missing path, a
-//! name that some clients refuse) is left to the client, which may skip it, too. `translate/json_patch.rs` is no twin
+//! name that some clients refuse) is left to the client, which may skip it, too. `dialect/json_patch.rs` is no twin
 //! of this: it checks and repairs the form of patches in transit, and never sees a document. The pointer rule is shared
 //! ([`is_pointer`]).
 

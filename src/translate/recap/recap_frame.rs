@@ -1,7 +1,7 @@
 //! A frame to repeat: verbatim, or several pieces of one text joined.
 
 use crate::codec::json;
-use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, PeerDialect, block};
+use crate::dialect::{CarryLocation, EventRow, MemberCase, PeerDialect};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
 use crate::translate::{aliases, carry};
@@ -163,10 +163,12 @@ impl MergedText {
             event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_content(event.kind))?;
         let (block, text) = match delta.json_type() {
             JsonType::String => (None, string_inner(delta)),
-            _ if row.shape == EventShape::OutputBlock => {
-                split_text_block(delta).map(|(around, text)| (Some(around), text))?
+            _ => {
+                let whole = delta.as_str();
+                let text = row.shape.own_shape()?.find_text?(whole)?;
+                let around: TextAffixes = (whole[..text.start - 1].into(), whole[text.end + 1..].into());
+                (Some(around), &whole[text])
             }
-            _ => return None,
         };
         let snake = side.member_case == MemberCase::Snake;
         let mut members = event.members.clone();
@@ -233,23 +235,4 @@ impl MergedText {
         let block = self.block.as_ref().map_or(0, |(before, behind)| before.len() + behind.len());
         size_of::<Self>() + self.prefix.len() + self.text.capacity() + block + values
     }
-}
-
-/// Splits a text block into the JSON around its text, and the content of that text.
-fn split_text_block<'d>(delta: &'d Json<'_>) -> Option<(TextAffixes, &'d str)> {
-    let whole = delta.as_str();
-    let output = find_member(whole, block::OUTPUT)?;
-    let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
-    let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
-    // The content is a slice of `whole`.
-    let at = content.as_ptr() as usize - whole.as_ptr() as usize;
-    let around = (whole[..at].into(), whole[at + content.len()..].into());
-    Some((around, &content[1..content.len() - 1]))
-}
-
-/// Returns the value of a member as a slice of the object's text.
-fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    let members = json::parse_open_object(object).ok()?;
-    let members = json::members_with_type(members);
-    members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())
 }

@@ -1,10 +1,15 @@
 //! Spans of thinking for peers of AG-UI before 1.0.
 
-use super::carry;
 use crate::codec::json;
+use crate::dialect::carry;
+use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::NAMELESS_NOTE;
-use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::row::{EventRow, EventShape, OwnShape};
+use crate::dialect::table::PeerDialect;
 use crate::event::{Event, EventType, Field, Json, Members, message_id};
+
+pub(super) static THINKING_WITHOUT_IDS: OwnShape =
+    OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
 
 /// Adds a span around a message that has none, for peers whose thinking always has one. The span has no canonical
 /// counterpart.
@@ -22,7 +27,7 @@ impl SpanWrapper {
     /// Returns true if the peer gets this event in a thinking type of its own, or it is not reasoning. A peer of any
     /// version gets it where the agent used those types.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
-        let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
+        let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::Own(&THINKING_WITHOUT_IDS);
         if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
         {
             return true;

@@ -1,4 +1,4 @@
-//! Interrupts, for a dialect in which an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
+//! Interrupts: in HAI, an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
 //!
 //! ```text
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
@@ -8,10 +8,9 @@
 //! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
 //! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
-use super::carry;
 use crate::codec::json;
-use crate::event::input::ASSISTANT;
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::dialect::carry;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
 /// Prefix of the ids of calls that represent an interrupt.

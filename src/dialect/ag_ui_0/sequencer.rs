@@ -11,7 +11,8 @@
 //! closed id is not reused: some versions would show another empty message, others two messages of one id (measured).
 //! The original id is carried.
 
-use super::{downgrade, memory_limits};
+use super::downgrade;
+use crate::dialect::memory_limits;
 use crate::event::{Event, EventType, Field, Json, MemberKey};
 
 #[derive(Debug, Default)]
@@ -58,10 +59,10 @@ const fn is_text(kind: EventType) -> bool {
 }
 
 impl EventSequencer {
-    pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
             self.flush_calls(out);
-            return out(SequencerOutput::AsIs(event));
+            return out.push(SequencerOutput::AsIs(event));
         }
         if is_call(event.kind) {
             return self.push_call(event, out);
@@ -71,15 +72,15 @@ impl EventSequencer {
             return self.push_message(event, out);
         }
         self.pause_message(out);
-        out(SequencerOutput::AsIs(event));
+        out.push(SequencerOutput::AsIs(event));
     }
 
-    fn push_message<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    fn push_message<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         if event.kind == EventType::TextMessageStart {
             self.pause_message(out);
             self.open_message = Some(SequencedMessage { id, start: make_start(&event), start_count: 1 });
-            return out(SequencerOutput::AsIs(event));
+            return out.push(SequencerOutput::AsIs(event));
         }
         if self.open_message.as_ref().is_none_or(|open| !open.id.is_same(&id)) {
             self.pause_message(out);
@@ -88,15 +89,15 @@ impl EventSequencer {
                 self.buffered_bytes -= memory_limits::event_cost(&text.start);
                 // Restarting it would show an empty message.
                 if event.kind == EventType::TextMessageEnd {
-                    return out(SequencerOutput::AsCustom(event.into_owned()));
+                    return out.push(SequencerOutput::AsCustom(event.into_owned()));
                 }
                 let text = text.reopen();
-                out(SequencerOutput::Synthetic(text.start.clone()));
+                out.push(SequencerOutput::Synthetic(text.start.clone()));
                 self.open_message = Some(text);
             }
         }
         let ends = event.kind == EventType::TextMessageEnd;
-        out(SequencerOutput::AsIs(match &self.open_message {
+        out.push(SequencerOutput::AsIs(match &self.open_message {
             Some(open) => open.with_current_id(event),
             None => event,
         }));
@@ -105,19 +106,19 @@ impl EventSequencer {
         }
     }
 
-    fn pause_message(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    fn pause_message<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
         if let Some(text) = self.open_message.take() {
             let mut end = Event::new(EventType::TextMessageEnd);
             if let Some(id) = text.start.get(Field::MessageId) {
                 end.set(Field::MessageId, id.clone());
             }
-            out(SequencerOutput::Synthetic(end));
+            out.push(SequencerOutput::Synthetic(end));
             self.buffered_bytes += memory_limits::event_cost(&text.start);
             self.paused_messages.push(text);
         }
     }
 
-    fn push_call<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
         // Pending events of another call came first.
@@ -132,12 +133,12 @@ impl EventSequencer {
                 self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
                 self.pause_message(out);
                 if shown > 0 {
-                    events[shown..].iter().for_each(|rest| out(SequencerOutput::AsCustom(rest.clone())));
-                    events.into_iter().for_each(|made| out(SequencerOutput::Synthetic(made)));
+                    events[shown..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
+                    events.into_iter().for_each(|made| out.push(SequencerOutput::Synthetic(made)));
                 } else {
-                    events.into_iter().for_each(|pending| out(SequencerOutput::AsIs(pending)));
+                    events.into_iter().for_each(|pending| out.push(SequencerOutput::AsIs(pending)));
                 }
-                out(SequencerOutput::AsIs(event));
+                out.push(SequencerOutput::AsIs(event));
             }
             (_, at) => {
                 let at = at.unwrap_or_else(|| {
@@ -154,13 +155,13 @@ impl EventSequencer {
         self.buffered_bytes
     }
 
-    fn flush_calls(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    fn flush_calls<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
         if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
             self.pause_message(out);
         }
         for call in &mut self.pending_calls {
             for event in &call.events[call.flushed_count..] {
-                out(SequencerOutput::AsCustom(event.clone()));
+                out.push(SequencerOutput::AsCustom(event.clone()));
             }
             call.flushed_count = call.events.len();
         }

@@ -3,28 +3,26 @@
 //! An unsupported event is sent whole, as CUSTOM. An empty piece of text is sent as RAW: RAW is the one event that even
 //! 0.0.35 accepts while a message is open, so that nothing has to be closed for an invisible piece.
 
-use super::event_parts::OutgoingEvent;
-use super::{CANONICAL_PREFIX, carry};
 use crate::codec::json;
-use crate::dialect::{EventShape, PeerDialect, PeerVersion};
-use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, MemberKey, get, remove, set};
+use crate::dialect::carry::{self, CANONICAL_PREFIX};
+use crate::dialect::event_parts::OutgoingEvent;
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::row::{EventShape, OwnShape};
+use crate::event::{Event, EventType, Field, MemberKey, get, remove};
 use std::borrow::Cow;
 
+pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
+
 /// Returns true if a peer cannot receive this event: its version lacks the type, or has a rule against it.
-pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event<'_>) -> bool {
+pub(super) fn is_unsupported(version: PeerVersion, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
         (EventShape::Unsupported, _) => true,
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
-        (EventShape::NonEmptyDelta, _) => is_empty_content(event),
-        (_, EventType::ReasoningMessageContent)
-            if side.peer_version < PeerVersion::V0_0_53 && is_empty_content(event) =>
-        {
-            true
-        }
+        (EventShape::Own(own), EventType::TextMessageContent) if *own == NON_EMPTY_DELTA => is_empty_content(event),
+        (_, EventType::ReasoningMessageContent) if version < PeerVersion::V0_0_53 && is_empty_content(event) => true,
         // Peers without subagents treat two steps of one name as the same step.
         (_, EventType::StepStarted | EventType::StepFinished) => {
-            side.peer_version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
+            version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
         }
         _ => false,
     }
@@ -41,18 +39,6 @@ pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     let object = json::parse_object(raw.get(Field::Event)?.as_str()).ok()?;
     let event = Event { kind, members: crate::event::into_owned_members(object.members), source: None };
     is_empty_content(&event).then_some(event)
-}
-
-/// Adds the role to a start; the oldest peers know only one role. A chunk without a role continues with its first.
-pub(super) fn write_role(pin: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
-    let role = get(&outgoing.members, Field::Role).cloned();
-    let newer = role.as_ref().is_some_and(|role| pin < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
-    if newer || (role.is_none() && kind == EventType::TextMessageStart) {
-        set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
-    }
-    if newer {
-        outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
-    }
 }
 
 /// Keeps the outcomes that older peers accept or ignore: interrupts, and success without pending calls. Any further

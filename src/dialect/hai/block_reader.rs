@@ -10,27 +10,25 @@
 //! The start is deferred so that initial thinking precedes the message in the client's conversation. Only thinking may
 //! overtake it: the span carries the start in a note, so that writing can restore its position.
 
-use super::{
-    BlockCounts, DeltaContent, OUTPUT, OutputBlock, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text,
-    has_text_member, is_activity_block, parse_delta,
+use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
+use super::blocks::{
+    DeltaContent, OUTPUT, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text, has_text_member,
+    parse_delta,
 };
+use super::members::block;
 use crate::codec::json;
-use crate::dialect::{Dialect, block};
+use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
+use crate::dialect::carry;
+use crate::dialect::event_parts::IncomingEvent;
 use crate::event::input::ASSISTANT;
 use crate::event::{
     Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id,
     remove,
 };
-use crate::translate::event_parts::IncomingEvent;
-use crate::translate::{EventSink, carry};
-
-/// Reports a piece of content that is neither a string nor a block.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::translate) struct UnreadableContent;
 
 /// Tracks the open messages while reading.
 #[derive(Debug, Default)]
-pub(in crate::translate) struct BlockReader {
+pub(super) struct BlockReader {
     open_messages: Vec<OpenMessage>,
     /// true if the first text of the run arrived as a block
     uses_blocks: Option<bool>,
@@ -59,10 +57,10 @@ enum StartState {
 
 impl BlockReader {
     /// Reads a message start, such as BUSINESS_DATA_START.
-    pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
+    pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
-            return sink.report().count_loss(EventLoss::StrayBoundary);
+            return sink.count_loss(EventLoss::StrayBoundary);
         }
         let role = event.get(Field::Role).cloned().map(Json::into_owned);
         self.open_message(id, role, event.into_owned());
@@ -89,12 +87,12 @@ impl BlockReader {
         self.open_messages.len() - 1
     }
 
-    fn find_or_open(&mut self, event: &Event<'_>, sink: &mut impl EventSink) -> usize {
+    fn find_or_open(&mut self, event: &Event<'_>, sink: &mut dyn CanonicalSink) -> usize {
         let nameless = Json::from_trusted("\"\"");
         if let Some(at) = self.position(event.get(Field::MessageId).unwrap_or(&nameless)) {
             return at;
         }
-        sink.report().count_repair(EventRepair::OpenerSupplied);
+        sink.count_repair(EventRepair::OpenerSupplied);
         let id = message_id(&event.members);
         let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
         self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
@@ -107,9 +105,9 @@ impl BlockReader {
     pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
-        of: &Dialect,
-        sink: &mut impl EventSink,
-    ) -> Result<(), UnreadableContent> {
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
         let at = self.find_or_open(&parts.event, sink);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
@@ -117,7 +115,7 @@ impl BlockReader {
             if *self.uses_blocks.get_or_insert(false) {
                 own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
             }
-            carry::pack(&mut event, of.name, own);
+            carry::pack(&mut event, dialect, own);
             sink.emit(event);
             return Ok(());
         }
@@ -134,7 +132,7 @@ impl BlockReader {
                 }
                 carry_delta(&mut own, rest, output);
                 event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
-                carry::pack(&mut event, of.name, own);
+                carry::pack(&mut event, dialect, own);
                 sink.emit(event);
             }
             DeltaContent::Block { kind, mut output, rest }
@@ -142,25 +140,25 @@ impl BlockReader {
             {
                 let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
                 carry_delta(&mut own, rest, output);
-                self.open_messages[at].read_thinking(event, own, &data, of.name, sink);
+                self.open_messages[at].read_thinking(event, own, &data, dialect, sink);
             }
             DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
                 self.open_messages[at].send_start(sink);
                 let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
                 let block = OutputBlock { kind, members: output, delta_members: rest };
-                let activity = self.blocks.read(message, block, &mut own, of);
-                sink.emit(activity.into_event(event, own, of));
+                let activity = self.blocks.read(message, block, &mut own, dialect);
+                sink.emit(activity.into_event(event, own, dialect));
             }
             DeltaContent::Plain | DeltaContent::Block { .. } => {
                 self.open_messages[at].send_start(sink);
-                return Err(UnreadableContent);
+                return Err(UnreadableEvent);
             }
         }
         Ok(())
     }
 
     /// Reads a message end, such as BUSINESS_DATA_END.
-    pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
+    pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open_messages.remove(at);
             message.send_start(sink);
@@ -181,7 +179,7 @@ impl BlockReader {
     }
 
     /// Sends every deferred start before another event, except that of the message `but`, to which the event belongs.
-    pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut impl EventSink) {
+    pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
                 message.send_start(sink);
@@ -190,7 +188,7 @@ impl BlockReader {
     }
 
     /// Sends the remaining deferred starts; the run guard closes the messages.
-    pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
+    pub(crate) fn finish(&mut self, sink: &mut dyn CanonicalSink) {
         for mut message in self.open_messages.drain(..) {
             message.send_start(sink);
         }
@@ -198,7 +196,7 @@ impl BlockReader {
 }
 
 impl OpenMessage {
-    fn send_start(&mut self, sink: &mut impl EventSink) {
+    fn send_start(&mut self, sink: &mut dyn CanonicalSink) {
         self.stop_thinking(sink);
         if let StartState::Deferred(start) | StartState::CarriedBySpan(start) =
             std::mem::replace(&mut self.start, StartState::Sent)
@@ -214,7 +212,7 @@ impl OpenMessage {
         mut own: Members<'_>,
         data: &Json<'_>,
         dialect: &str,
-        sink: &mut impl EventSink,
+        sink: &mut dyn CanonicalSink,
     ) {
         let mut data = json::parse_members(data).unwrap_or_default();
         let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
@@ -232,7 +230,7 @@ impl OpenMessage {
         own: Members<'_>,
         text: Json<'_>,
         dialect: &str,
-        sink: &mut impl EventSink,
+        sink: &mut dyn CanonicalSink,
     ) {
         let id = match &self.span_id {
             Some(id) => id.clone(),
@@ -245,7 +243,7 @@ impl OpenMessage {
         sink.emit(content);
     }
 
-    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut impl EventSink) -> Json<'static> {
+    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) -> Json<'static> {
         self.span_count += 1;
         let id = self.id.with_suffix(&format!(":reasoning:{}", self.span_count));
         let mut span = Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone());
@@ -270,7 +268,7 @@ impl OpenMessage {
         id
     }
 
-    fn stop_thinking(&mut self, sink: &mut impl EventSink) {
+    fn stop_thinking(&mut self, sink: &mut dyn CanonicalSink) {
         if let Some(id) = self.span_id.take() {
             sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
             sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));

@@ -6,9 +6,9 @@
 //! dialect   ──▶ the canonical event as noted; of the members next to the note only unknown ones are carried
 //! ```
 
-use super::carry;
-use super::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::{block, collaboration};
+use super::members::{block, collaboration};
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
 
 /// Members for display, which the note makes redundant.

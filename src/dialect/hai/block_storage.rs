@@ -6,12 +6,13 @@
 //! content and not stored). Blocks with more than text are carried complete, and restored while the message is
 //! unchanged.
 
-use super::carry;
-use super::output_blocks::{BlockCounts, DeltaContent, OutputBlock, is_activity_block, parse_delta};
+use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
+use super::blocks::{DeltaContent, parse_delta};
+use super::members::block;
 use crate::codec::json;
-use crate::dialect::{Dialect, block};
-use crate::event::input::ASSISTANT;
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::dialect::carry;
+use crate::dialect::message_adapter::SurroundingMessages;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
 use std::borrow::Cow;
 
@@ -31,22 +32,17 @@ enum NonTextBlock {
     Block(OutputBlock<'static>),
 }
 
-/// Splits the content of a message if it is stored blocks: changes the message, and returns the messages before and
-/// after it.
-pub(super) fn read(
-    canonical: &mut Members<'_>,
-    own: &mut Members<'_>,
-    dialect: &Dialect,
-) -> (Vec<MessageMembers<'static>>, Vec<MessageMembers<'static>>) {
-    let none = (Vec::new(), Vec::new());
+/// Splits the content of a message if it is stored blocks: changes the message, and returns the messages around it.
+pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
+    let mut surrounding = SurroundingMessages::default();
     if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
-        return none;
+        return surrounding;
     }
     let Some(content) = get(canonical, Field::Content).cloned() else {
-        return none;
+        return surrounding;
     };
     let Some(StoredBlocks { text, non_text: around, is_plain: plain }) = parse_blocks(&content) else {
-        return none;
+        return surrounding;
     };
     set(canonical, MemberKey::Known(Field::Content), text);
     // Content that was not a string also has to be written back as it was.
@@ -54,35 +50,38 @@ pub(super) fn read(
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
     let id = get(canonical, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    let (mut spans, mut blocks) = (0, BlockCounts::default());
+    let mut spans = 0;
+    let mut blocks = BlockCounts::default();
     for (one, behind) in around {
         let message = match one {
             NonTextBlock::Thinking(text) => {
                 spans += 1;
-                let home = vec![(MemberKey::Known(Field::MessageId), id.clone())];
+                let own_members = vec![(MemberKey::Known(Field::MessageId), id.clone())];
                 vec![
                     (MemberKey::Known(Field::Id), id.with_suffix(&format!(":reasoning:{spans}"))),
                     (MemberKey::Known(Field::Role), Json::string(REASONING)),
                     (MemberKey::Known(Field::Content), text),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect.name, home)),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
                 ]
             }
             NonTextBlock::Block(one) => {
-                let mut home = Members::new();
-                let shown = blocks.read(id.clone(), one, &mut home, dialect);
+                let mut own_members = Members::new();
+                let shown = blocks.read(id.clone(), one, &mut own_members, dialect);
                 vec![
                     (MemberKey::Known(Field::Id), shown.id),
                     (MemberKey::Known(Field::Role), Json::string(ACTIVITY)),
                     (MemberKey::Known(Field::ActivityType), shown.activity_type),
                     (MemberKey::Known(Field::Content), shown.content),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect.name, home)),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
                 ]
             }
         };
-        if behind { after.push(message) } else { before.push(message) }
+        match behind {
+            true => surrounding.after.push(message),
+            false => surrounding.before.push(message),
+        }
     }
-    (before, after)
+    surrounding
 }
 
 /// Returns the ids of messages whose stored blocks still match the message: those blocks contain their reasoning and
@@ -102,7 +101,7 @@ pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, i
     }
     let own = carried_members(message, dialect);
     own.and_then(|own| get(&own, Field::MessageId).cloned())
-        .is_some_and(|home| intact.iter().any(|message| message.is_same(&home)))
+        .is_some_and(|own_members| intact.iter().any(|message| message.is_same(&own_members)))
 }
 
 fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
@@ -156,7 +155,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
     let mut text = String::from("\"");
     let mut stored = StoredBlocks { text: Json::NULL, non_text: Vec::new(), is_plain: true };
-    let (mut said_text, mut thinks) = (false, false);
+    let (mut has_text, mut thinks) = (false, false);
     for value in json::parse_sequence(&whole)? {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
             return None;
@@ -169,7 +168,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
         {
             stored.is_plain &= rest.is_empty() && output.is_empty();
             text.push_str(&piece.as_str()[1..piece.as_str().len() - 1]);
-            (said_text, thinks) = (true, false);
+            (has_text, thinks) = (true, false);
         } else if kind.is_str(block::THINKING)
             && let Some(data) = carry::take(&mut output, block::DATA)
             && let Some(piece) = json::parse_members(&data)
@@ -180,7 +179,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
                 Some((NonTextBlock::Thinking(all), _)) => {
                     *all = all.with_suffix(&piece.as_str()[1..piece.as_str().len() - 1]);
                 }
-                _ => stored.non_text.push((NonTextBlock::Thinking(piece), said_text)),
+                _ => stored.non_text.push((NonTextBlock::Thinking(piece), has_text)),
             }
             thinks = true;
         } else {
@@ -192,7 +191,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
                 ));
             }
             // On the stream, too, the text starts before such a block.
-            (stored.is_plain, thinks, said_text) = (false, false, true);
+            (stored.is_plain, thinks, has_text) = (false, false, true);
         }
     }
     text.push('"');

@@ -9,10 +9,14 @@
 //! reading: an event that reads back unchanged is written directly, any other of this form with the canonical event
 //! noted on it.
 
-use super::carry;
-use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::members::collaboration as words;
+use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};
+use super::placeholder;
 use crate::codec::json;
-use crate::dialect::{CollaborationStep, Dialect, collaboration as words};
+use crate::dialect::adapter::UnreadableEvent;
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::row::EventShape;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
@@ -22,6 +26,34 @@ const DELTA_NOTE: &str = "$delta";
 /// Patch paths in the activity's content: the end of the task list, and the status.
 const NEXT_TASK: &str = "/tasks/-";
 const STATUS: &str = "/status";
+
+/// The three events of a message between agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CollaborationStep {
+    /// the two agents
+    Start,
+    /// one task
+    Content,
+    /// it is done
+    End,
+}
+
+impl CollaborationStep {
+    pub(crate) fn from_shape(shape: EventShape) -> Option<Self> {
+        [CollaborationStep::Start, CollaborationStep::Content, CollaborationStep::End]
+            .into_iter()
+            .find(|step| step.shape() == shape)
+    }
+
+    /// Returns the shape of the row that writes this step.
+    pub(crate) fn shape(self) -> EventShape {
+        EventShape::Own(match self {
+            CollaborationStep::Start => &COLLABORATION_START,
+            CollaborationStep::Content => &COLLABORATION_CONTENT,
+            CollaborationStep::End => &COLLABORATION_END,
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct CollaborationState {
@@ -44,8 +76,8 @@ pub(super) struct CollaborationActivity {
 
 /// Returns the activity type of these messages.
 #[must_use]
-pub(super) fn activity_type(dialect: &Dialect) -> Json<'static> {
-    Json::string(&format!("{}.{}", dialect.name, words::NAME))
+pub(super) fn activity_type(dialect: &str) -> Json<'static> {
+    Json::string(&format!("{}.{}", dialect, words::NAME))
 }
 
 impl CollaborationState {
@@ -106,11 +138,17 @@ impl CollaborationState {
         }
     }
 
-    /// Reads one of the three events. `false` when it does not have this form and must be carried whole.
-    pub(crate) fn read(&mut self, step: CollaborationStep, parts: &mut IncomingEvent<'_>, dialect: &Dialect) -> bool {
-        let Some(meaning) = self.interpret(step, &parts.extensions) else {
-            return false;
-        };
+    /// Reads one of the three events.
+    ///
+    /// # Errors
+    /// Fails if it does not have this form.
+    pub(crate) fn read(
+        &mut self,
+        step: CollaborationStep,
+        parts: &mut IncomingEvent<'_>,
+        dialect: &str,
+    ) -> Result<(), UnreadableEvent> {
+        let meaning = self.interpret(step, &parts.extensions).ok_or(UnreadableEvent)?;
         self.observe(step, &crate::event::message_id(&parts.extensions), &meaning);
         let CollaborationActivity { kind, id, value, rest } = meaning;
         match step {
@@ -124,13 +162,14 @@ impl CollaborationState {
         parts.extensions.extend(rest.map(|rest| (carry::extension_key(DELTA_NOTE), rest)));
         keep_foreign_timestamp(parts);
         parts.event.kind = kind;
-        let said = [(Field::MessageId, id), (Field::ActivityType, activity_type(dialect)), (value_field(kind), value)];
-        for (field, value) in said {
+        let outgoing =
+            [(Field::MessageId, id), (Field::ActivityType, activity_type(dialect)), (value_field(kind), value)];
+        for (field, value) in outgoing {
             if !parts.restored_fields.contains(&field) {
                 parts.event.set(field, value);
             }
         }
-        true
+        Ok(())
     }
 
     /// Returns the events that write an activity of this type; the first one expresses or notes it. Empty for a form
@@ -138,7 +177,7 @@ impl CollaborationState {
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
-        dialect: &Dialect,
+        dialect: &str,
     ) -> Result<Vec<(CollaborationStep, OutgoingEvent<'a>)>, Event<'a>> {
         let Some(form) =
             parse_change(&event).filter(|_| event.get(Field::ActivityType) == Some(&activity_type(dialect)))
@@ -146,14 +185,15 @@ impl CollaborationState {
             return Err(event);
         };
         let (step, mut first) = form.first_event();
-        let mut said = split_members(&event, dialect, &[words::FROM, words::TO]);
+        let mut outgoing = split_activity(&event, dialect, &[words::FROM, words::TO]);
         if step == CollaborationStep::Content {
-            let rest = carry::take(&mut said.extensions, DELTA_NOTE);
+            let rest = carry::take(&mut outgoing.extensions, DELTA_NOTE);
             restore_delta(&mut first, rest.as_ref());
         }
-        said.extensions.extend(first.iter().cloned());
-        let meaning =
-            self.interpret(step, &said.extensions).filter(|_| get(&said.extensions, Field::MessageId).is_some());
+        outgoing.extensions.extend(first.iter().cloned());
+        let meaning = self
+            .interpret(step, &outgoing.extensions)
+            .filter(|_| get(&outgoing.extensions, Field::MessageId).is_some());
         let reads_back = |meaning: &CollaborationActivity| {
             meaning.kind == event.kind
                 && event.get(Field::MessageId) == Some(&meaning.id)
@@ -161,8 +201,8 @@ impl CollaborationState {
         };
         match meaning.filter(reads_back) {
             Some(meaning) => {
-                self.observe(step, &crate::event::message_id(&said.extensions), &meaning);
-                Ok(vec![(step, said)])
+                self.observe(step, &crate::event::message_id(&outgoing.extensions), &meaning);
+                Ok(vec![(step, outgoing)])
             }
             None => {
                 let message = message_id_of(&event);
@@ -170,10 +210,11 @@ impl CollaborationState {
                     members.push((MemberKey::Known(Field::MessageId), message.clone()));
                     members
                 };
-                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(first)))];
-                all.extend(form.into_remaining_events().map(|(step, members)| {
-                    (step, super::placeholder::write_display_only(Members::new(), of(members)))
-                }));
+                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), of(first)))];
+                all.extend(
+                    form.into_remaining_events()
+                        .map(|(step, members)| (step, placeholder::write_display_only(Members::new(), of(members)))),
+                );
                 Ok(all)
             }
         }
@@ -201,7 +242,7 @@ impl CollaborationChange {
                     CollaborationStep::Start,
                     agents
                         .into_iter()
-                        .filter_map(|(name, who)| Some((carry::extension_key(name), who.clone()?)))
+                        .filter_map(|(name, agent)| Some((carry::extension_key(name), agent.clone()?)))
                         .collect(),
                 )
             }
@@ -256,8 +297,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
 
 /// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
 /// named in `excluded` stay in the metadata: the event itself uses those names.
-pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: &[&str]) -> OutgoingEvent<'a> {
-    let mut said = OutgoingEvent {
+pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
+    let mut outgoing = OutgoingEvent {
         members: Members::new(),
         extensions: Members::new(),
         canonical: Members::new(),
@@ -266,33 +307,33 @@ pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: 
     let timed = event.get(Field::Timestamp).is_some();
     for (key, value) in event.members.iter().cloned() {
         match &key {
-            MemberKey::Known(Field::Timestamp) => said.members.push((key, value)),
+            MemberKey::Known(Field::Timestamp) => outgoing.members.push((key, value)),
             MemberKey::Known(Field::MessageId | Field::ActivityType) => {}
             MemberKey::Known(field) if *field == value_field(event.kind) => {}
             MemberKey::Known(Field::Metadata) => {
-                let (own, rest) = carry::unpack(value, dialect.name, |_| true);
+                let (own, rest) = carry::unpack(value, dialect, |_| true);
                 let (own, stay): (Members<'static>, _) = own.into_iter().partition(|(key, value)| match key {
                     MemberKey::Known(Field::Timestamp) => !timed && !is_timestamp(value),
                     MemberKey::Known(field) => *field != Field::Delta,
                     MemberKey::Other(name) => !excluded.contains(&&**name),
                 });
-                said.extensions = own;
+                outgoing.extensions = own;
                 let rest = match (stay.is_empty(), rest) {
                     (true, rest) => rest,
-                    (false, rest) => Some(carry::merge(rest.as_ref(), dialect.name, stay)),
+                    (false, rest) => Some(carry::merge(rest.as_ref(), dialect, stay)),
                 };
-                said.canonical.extend(rest.map(|rest| (MemberKey::Known(Field::Metadata), rest)));
+                outgoing.canonical.extend(rest.map(|rest| (MemberKey::Known(Field::Metadata), rest)));
             }
-            _ => said.canonical.push((key, value)),
+            _ => outgoing.canonical.push((key, value)),
         }
     }
-    said
+    outgoing
 }
 
 #[must_use]
-pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
+pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
     let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
-    let own = carry::take(&mut metadata, dialect.name)?;
+    let own = carry::take(&mut metadata, dialect)?;
     carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
 }
 

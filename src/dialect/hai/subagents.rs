@@ -1,12 +1,13 @@
-//! Subagents, for a dialect in which agents message each other: a subagent's start is shown as the start of a message
+//! Subagents as messages between agents: a subagent's start is shown as the start of a message
 //! to it with its one task, its end as the end of that message. The canonical events are noted on the events shown.
 
-use super::event_parts::OutgoingEvent;
+use super::collaboration::CollaborationStep;
+use super::members::collaboration as words;
 use super::placeholder;
 use crate::codec::json;
-use crate::dialect::{CollaborationStep, collaboration as words};
+use crate::dialect::carry;
+use crate::dialect::event_parts::OutgoingEvent;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
-use crate::translate::carry;
 
 /// The sender where no subagent is active: the agent itself.
 const ROOT_AGENT: &str = "agent";
