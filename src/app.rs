@@ -109,7 +109,13 @@ impl App {
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
         let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
 
-        let mut server = Server::new_with_opt_and_conf(None, server_conf());
+        // `Drain` does the draining, so pingora's grace period is zero.
+        let conf = ServerConf {
+            grace_period_seconds: Some(0),
+            graceful_shutdown_timeout_seconds: Some(1),
+            ..Default::default()
+        };
+        let mut server = Server::new_with_opt_and_conf(None, conf);
         server.bootstrap();
         let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
@@ -234,11 +240,6 @@ impl PlaneBuilder<'_> {
     }
 }
 
-/// Sets pingora's grace period to zero, since [`Drain`] does the draining.
-fn server_conf() -> ServerConf {
-    ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
-}
-
 fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<Predecessor>, StartError> {
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
@@ -263,7 +264,7 @@ fn bind_plane(
 ) -> Result<Vec<Listener>, StartError> {
     let names = upgrade::socket_names(plane, listeners);
     let bound = names.iter().zip(listeners).map(|(name, listen)| {
-        let inherited = predecessor.as_mut().and_then(|predecessor| predecessor.take_socket(name));
+        let inherited = predecessor.as_mut().and_then(|predecessor| predecessor.sockets.remove(name));
         Listener::bind(listen, inherited).map_err(|error| match error {
             BindError::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
             BindError::Tls(cause) => StartError::Unusable(cause),

@@ -40,17 +40,13 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Predecessor {
     run_dir: PathBuf,
-    sockets: HashMap<String, OwnedFd>,
+    pub(super) sockets: HashMap<String, OwnedFd>,
 }
 
 impl Predecessor {
     pub(super) fn connect(run_dir: &Path) -> Result<Predecessor, StartError> {
         let sockets = receive_sockets(run_dir).map_err(|cause| StartError::Upgrade(run_dir.to_owned(), cause))?;
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
-    }
-
-    pub(super) fn take_socket(&mut self, name: &str) -> Option<OwnedFd> {
-        self.sockets.remove(name)
     }
 
     /// Reports that this process serves. Blocks.

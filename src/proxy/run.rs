@@ -112,7 +112,7 @@ impl RunTask {
                 // Fails if the client's response began earlier, while the agent was slow.
                 let _ = start_tx.send(Ok(()));
                 self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
-                self.context.record.upstream = Some(session.in_flight.upstream_label());
+                self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
             Err(reason) => RunState::Ended { reason: Box::new(reason), start_tx: Some(start_tx) },
@@ -259,7 +259,7 @@ impl RunTask {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
-                    self.context.record.reconnects += 1;
+                    self.context.record.summary.reconnects += 1;
                     self.stream.resume();
                     self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                     return Ok(ReconnectOutcome::Resumed(session));
@@ -281,8 +281,8 @@ impl RunTask {
     fn record_metrics(&mut self) {
         let record = &mut self.context.record;
         let report = self.stream.report_mut();
-        if let Some(detected) = record.metrics.count_report(report, &mut record.totals) {
-            record.agent_dialect = report.agent;
+        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+            record.summary.agent_dialect = report.agent;
             internal_event::DialectDetected {
                 run: record.log_fields(),
                 side: "agent",
@@ -320,7 +320,7 @@ impl RunTask {
         self.deadlines.on_read();
         // A read that fails at its end has delivered what came before.
         self.context.record.metrics.inc_bytes_read(bytes_read);
-        self.context.record.bytes_read += bytes_read as u64;
+        self.context.record.summary.bytes_read += bytes_read as u64;
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
@@ -377,7 +377,7 @@ impl RunTask {
             None => {
                 let latency = record.started_at.elapsed();
                 record.metrics.observe_first_event(latency);
-                record.first_event = Some(latency);
+                record.summary.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
         }
@@ -400,7 +400,7 @@ impl RunTask {
 
     fn record_bytes_written(&mut self, length: usize) {
         self.context.record.metrics.inc_bytes_written(length);
-        self.context.record.bytes_written += length as u64;
+        self.context.record.summary.bytes_written += length as u64;
     }
 
     async fn close(
@@ -436,7 +436,7 @@ impl RunTask {
         }
         // Counts what was read without an event for the client, too.
         self.record_metrics();
-        self.context.record.reader_count = self.output.reader_count();
+        self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
         (self.output, self.context.lifecycle)
     }
@@ -454,7 +454,7 @@ impl RunTask {
         self.output.forget();
         let refused = start_tx.send(Err(rejection.clone())).is_ok();
         if refused && self.context.access.errors == RouteErrorFormat::Http {
-            self.context.record.status = rejection.status();
+            self.context.record.summary.status = rejection.status();
         }
         refused
     }

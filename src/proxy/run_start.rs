@@ -34,9 +34,8 @@ use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
     RunToken, StoredRun,
 };
-use crate::telemetry::internal_event::{self, RunInfo};
+use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
-use crate::telemetry::metric::RunTotals;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
@@ -319,16 +318,12 @@ impl Gateway {
             caller: head.caller,
             started_at: head.started_at,
             metrics: Arc::clone(&route.metrics),
-            client_dialect: client.dialect.name,
-            agent_dialect: agent.dialect.name,
-            upstream: None,
-            status: if route.two_step.is_some() { 202 } else { 200 },
-            first_event: None,
-            totals: RunTotals::default(),
-            bytes_read: 0,
-            bytes_written: 0,
-            reconnects: 0,
-            reader_count: None,
+            summary: RunSummary {
+                client_dialect: client.dialect.name,
+                agent_dialect: agent.dialect.name,
+                status: if route.two_step.is_some() { 202 } else { 200 },
+                ..RunSummary::default()
+            },
             span: Some(trace),
         };
         let context = RunContext {

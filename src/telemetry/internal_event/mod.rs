@@ -42,7 +42,7 @@ pub(crate) use process::{
 };
 pub(crate) use run::{
     AgentStreamResumed, DialectDetected, PendingRunExpired, PreflightAnswered, ReaderJoined, RemoteRunFollowed,
-    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested,
+    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested, RunSummary,
 };
 pub(crate) use upstream::{
     AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamResolveFailed,
