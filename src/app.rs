@@ -168,7 +168,6 @@ impl App {
         Ok(())
     }
 
-    /// Builds the gateway and resolves its upstreams.
     fn build_gateway(&self, lifecycle: &Lifecycle) -> Result<Arc<Gateway>, StartError> {
         let metrics = Arc::clone(&self.metrics);
         let guard = Arc::clone(&self.guard);

@@ -2,10 +2,10 @@
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A reload; the result is sent here.
+/// Receives the result of a reload.
 pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
-/// The changes, or every problem.
+/// The changes, or all problems.
 pub(crate) type ReloadResult = Result<String, String>;
 
 /// A further reload by signal is dropped, since the file is read after it anyway.
@@ -20,7 +20,6 @@ pub(crate) enum AdminCommand {
     Retire,
 }
 
-/// Sends commands to the process.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessHandle {
     command: watch::Sender<AdminCommand>,
@@ -50,12 +49,10 @@ impl ProcessHandle {
         command.wait_for(|now| *now != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |now| *now)
     }
 
-    /// Starts a reload of the configuration.
     pub(crate) fn trigger_reload(&self) {
         let _ = self.reloads.try_send(oneshot::channel().0);
     }
 
-    /// Reloads the configuration.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
         // Fails if the process is ending, and then so does the wait for the result.

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, Signa
 pub(crate) enum ProbeTarget {
     /// a status listener of this machine
     Listener(ListenerConfig),
-    /// a host and a port, in the clear
+    /// a host and a port, without TLS
     Host(String),
     /// the folder of the process's own socket
     RunDir(PathBuf),

@@ -92,7 +92,6 @@ impl UnixSignals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT.
     async fn wait_for_termination(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

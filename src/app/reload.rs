@@ -54,7 +54,6 @@ pub(crate) struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Reads and checks the file at `path`.
     pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), ConfigProblems> {
         let bytes = load::read_source(path)?;
         let EffectiveConfig { config, yaml, warnings } =
@@ -90,7 +89,6 @@ pub(super) struct ActiveConfig {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Runs the background tasks, and reloads the configuration.
 pub(super) struct ConfigReloader {
     active: ActiveConfig,
     source: Option<ConfigSource>,
@@ -104,7 +102,7 @@ pub(super) struct ConfigReloader {
 struct PreparedReload {
     config: Config,
     effective_config: String,
-    /// from the configuration in use
+    /// compared with the configuration in use
     changes: ConfigChanges,
     guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
@@ -298,7 +296,6 @@ fn issuer_names(config: &Config) -> HashSet<String> {
     config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect()
 }
 
-/// Returns each upstream with its route.
 fn upstream_labels(config: &Config) -> HashSet<(String, String)> {
     let labels = config
         .routes

@@ -49,7 +49,7 @@ impl Predecessor {
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
-    /// Reports that this process serves. Blocks.
+    /// Notifies the predecessor that this process serves. Blocks.
     pub(super) fn confirm_takeover(self) -> Result<(), String> {
         match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(RESPONSE_TIMEOUT)) {
             Ok(response) if response.status == 202 => Ok(()),

@@ -56,7 +56,6 @@ impl RunDeadlines {
         self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
     }
 
-    /// Waits until a fixed deadline expires.
     pub(super) async fn wait_expired(&self) {
         match self.next_deadline() {
             Some(Deadline { at, .. }) => tokio::time::sleep_until(at).await,

@@ -16,7 +16,6 @@ pub(crate) struct DrainSignal {
 }
 
 impl DrainSignal {
-    /// Closes the listening sockets.
     pub(crate) fn stop_accepting(&self) {
         self.stop_accepting.send_replace(true);
     }

@@ -116,7 +116,6 @@ impl Gateway {
         RouteExplanation { method, path, outcome, route }
     }
 
-    /// Runs the gates in their order.
     fn gate_reports(&self, head: &Parts) -> Vec<GateReport> {
         let leaf = service_fn(async |_: Request<()>| Ok::<_, Rejection>(Response::new(())));
         let mut reports = Vec::new();
@@ -143,7 +142,6 @@ impl Gateway {
         }
     }
 
-    /// Explains why no route matches, with a hint.
     fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
         if self.guard.authenticator().resource_metadata(path).is_some()
@@ -207,7 +205,6 @@ impl Gateway {
         }
     }
 
-    /// Builds the requests that the agent would get.
     fn explain_requests(
         &self,
         route: &RouteEntry,

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 /// default.
 const PENDING_LIMIT: usize = 256;
 
-/// By thread.
+/// The waiting runs, by thread.
 #[derive(Debug)]
 pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 

@@ -73,7 +73,7 @@ enum PipeEnd {
     Closed,
 }
 
-/// Decides where a stalled client is noticed.
+/// The place where a stalled client is detected.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
     /// nowhere: it has not attached yet
@@ -201,7 +201,6 @@ impl<T> PipeWriter<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until the client has disconnected.
     pub(super) async fn wait_closed(&self) {
         std::future::poll_fn(|cx| {
             let mut state = self.0.state.lock();
@@ -224,7 +223,6 @@ impl<T> PipeWriter<T> {
         Ok(())
     }
 
-    /// Waits until a stalled client times out.
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
             let deadline = self.0.state.lock().stall_deadline();
@@ -235,7 +233,6 @@ impl<T> PipeWriter<T> {
         }
     }
 
-    /// Returns whether no client attached in time.
     pub(super) fn is_unread(&self) -> bool {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
@@ -276,7 +273,6 @@ impl<T> PipeReader<T> {
         let _ = state.stall_deadline();
     }
 
-    /// Gives up waiting for a client.
     pub(super) fn abandon(self) {
         self.0.state.lock().reader_state = PipeReaderState::Abandoned;
     }

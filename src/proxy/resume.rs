@@ -31,7 +31,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::sync::Arc;
 
-/// Returns the event after which the client resumes.
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
@@ -129,7 +128,6 @@ impl Gateway {
         self.join(route, &kept, from, request.headers(), request.version()).map(Some)
     }
 
-    /// Adds a reader to a run.
     pub(super) fn join(
         &self,
         route: &RouteEntry,

@@ -277,7 +277,6 @@ impl RunTask {
         Ok(ReconnectOutcome::Exhausted(failure))
     }
 
-    /// Reports the counts since the last call.
     fn record_metrics(&mut self) {
         let record = &mut self.context.record;
         let report = self.stream.report_mut();
@@ -459,7 +458,6 @@ impl RunTask {
         refused
     }
 
-    /// Writes the last events.
     async fn flush_final(&mut self) {
         if self.flush_output().await.is_err() {
             // A client that has left misses nothing; one that returns reads it from the log.

@@ -31,7 +31,6 @@ pub(super) struct AgentRequest {
 }
 
 impl RunContext {
-    /// Starts the deadlines now.
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);

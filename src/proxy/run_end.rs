@@ -15,7 +15,6 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most bytes of that rest.
 const DISCARD_LIMIT: usize = 64 << 10;
 
-/// Ends the wait for the agent.
 pub(super) enum RunInterrupt {
     Stopped(LogStopReason),
     Cut,

@@ -49,7 +49,6 @@ impl RunOutput {
         }
     }
 
-    /// Writes the last frames without waiting.
     pub(super) fn push(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.push(frames)?,

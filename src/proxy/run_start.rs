@@ -214,7 +214,6 @@ impl Gateway {
         }
     }
 
-    /// Claims a run among the replicas.
     async fn claim_run(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         let Some(replication) = &self.replication else { return ClaimResult::Unconfirmed };
         let mut guard = ClaimGuard(Some((replication, descriptor)));
@@ -223,7 +222,6 @@ impl Gateway {
         claim
     }
 
-    /// Starts a run whose log is new.
     async fn run_logged(
         &self,
         route: &RouteEntry,
@@ -392,7 +390,6 @@ impl RunRequestHead {
         responses::request_id(&self.parts.headers)
     }
 
-    /// Translates the body for the agent.
     fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);

@@ -39,7 +39,6 @@ impl TwoStepEvents {
         Some(TwoStepEvents { path, pending, reader_timeout: route.timeouts.reader })
     }
 
-    /// Returns the path of a run's events.
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run whose events could not be requested is not started.

@@ -49,12 +49,10 @@ const CHUNK_SIZE: usize = 8 << 10;
 
 const CHUNK_OVERHEAD: usize = 64;
 
-/// Most bytes per read.
 const MAX_READ: usize = 64 << 10;
 
 const MAX_WATCHED_READ: usize = 16 << 10;
 
-/// Most readers of one run.
 const MAX_READERS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +101,6 @@ struct LogState {
     stop_waker: Option<Waker>,
 }
 
-/// Consecutive frames.
 #[derive(Debug)]
 struct LogChunk {
     /// of its first byte in the run
@@ -145,7 +142,7 @@ impl RunLog {
         self.token
     }
 
-    /// Returns whether the run is still going.
+    /// Returns whether the run has not ended.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.lock().phase, LogPhase::Open | LogPhase::Stopping)
     }

@@ -37,7 +37,6 @@ use tokio::time::{Instant, sleep, timeout};
 /// Deadline of Redis calls outside of requests.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Interval of lease renewals.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
@@ -168,7 +167,6 @@ impl ReplicatedRuns {
         Ok(Some(stored))
     }
 
-    /// Returns the last run of a thread.
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let reply = self.in_time(self.send_command::<Option<String>>(Cmd::get(self.keys.last(thread)))).await?;
         Ok(reply.as_deref().and_then(redis_protocol::parse_key))
@@ -247,7 +245,6 @@ impl ReplicatedRuns {
         self.owned_runs.lock().get(run).cloned()
     }
 
-    /// Publishes a message to a process.
     async fn publish(&self, process: &str, message: &ReplicaMessage<'_>) -> Result<(), ReplicationUnavailable> {
         self.send_command(Cmd::publish(self.keys.process(process), message.to_string())).await
     }
@@ -286,7 +283,6 @@ impl ReplicatedRuns {
         ClaimResult::Acquired
     }
 
-    /// Returns whether a process has a lease.
     async fn is_alive(&self, process: &str) -> Result<bool, ReplicationUnavailable> {
         self.send_command(Cmd::exists(self.keys.process(process))).await
     }

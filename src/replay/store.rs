@@ -80,7 +80,6 @@ pub(crate) struct StoredRun {
     counted_bytes: AtomicUsize,
 }
 
-/// A run to be stored.
 #[derive(Debug)]
 pub(crate) struct NewRun {
     pub(crate) descriptor: RunDescriptor,
@@ -130,13 +129,12 @@ impl RunStore {
         self.runs.lock().by_key.get(run).cloned()
     }
 
-    /// The last run of a thread.
     pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
         let runs = self.runs.lock();
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
-    /// Stores a run, unless it is stored already.
+    /// Stores a run unless it is stored already.
     pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
         let NewRun { descriptor: RunDescriptor { keys, token, ids, .. }, recap, abandon_after, remote_through } = fresh;
         let StoreBounds { replay, backlog } = *self.bounds.lock();

@@ -154,7 +154,7 @@ impl BodyFraming {
 type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
-    /// everything hyper wrote has left
+    /// nothing that hyper wrote is pending
     Idle,
     /// an earlier response is still leaving: a stream after it stays with hyper, because the start of its head is
     /// unknown
@@ -231,7 +231,7 @@ where
     }
 }
 
-/// The body that hyper gets.
+/// The body that is passed to hyper.
 enum HyperBody<B> {
     Inline(B),
     /// hyper never sees a frame of it
@@ -286,7 +286,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
         wrote
     }
 
-    /// hyper flushes after it has written everything.
+    /// Leaves `Flushing`: hyper flushes after it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let state @ HandoffState::Flushing = &mut *self.handoff.lock() {
             *state = HandoffState::Idle;
@@ -299,7 +299,6 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     }
 }
 
-/// Writes a stream until its end.
 struct RawChunkedWriter<I, B> {
     io: I,
     body: B,

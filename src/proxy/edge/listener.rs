@@ -70,7 +70,6 @@ impl Listener {
         })
     }
 
-    /// Returns the bound address for display.
     pub(crate) fn display_address(&self) -> String {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
@@ -132,7 +131,6 @@ impl SocketFile {
         self.owned.store(owned, Ordering::Relaxed);
     }
 
-    /// Removes the file if this process owns it.
     pub(crate) fn remove(&self) {
         // Another process may have put its own there since.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);

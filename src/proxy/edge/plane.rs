@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The header is in the first packet.
+/// Short, because the header is in the first packet.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -119,7 +119,6 @@ struct ConnectionAcceptor {
 /// The reason, and the error of a library if there was one.
 type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
-/// Accepts connections until the plane stops accepting.
 async fn accept_loop<S: HttpService>(
     acceptor: Arc<ConnectionAcceptor>,
     opened: ListeningSocket,

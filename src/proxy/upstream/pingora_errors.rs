@@ -7,7 +7,6 @@ use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
-/// Maps a failure to connect to `address`.
 pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
@@ -57,7 +56,6 @@ pub(super) fn is_unprocessed(error: &BError) -> bool {
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
-/// Returns the cause for the log.
 pub(super) fn cause_text(rejection: &Rejection) -> &str {
     rejection.cause.as_deref().unwrap_or_else(|| rejection.message())
 }

@@ -90,7 +90,6 @@ impl Session {
         EndpointRef(Arc::clone(self.in_flight.endpoint()))
     }
 
-    /// Ends the span of the exchange.
     pub(in crate::proxy) fn finish(&mut self, failure: Option<&Rejection>) {
         match failure {
             Some(failure) => self.span.record_failure(failure),

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest time for resolving a name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct UpstreamSet {

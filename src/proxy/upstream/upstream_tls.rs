@@ -52,7 +52,7 @@ impl ClusterTls {
         Arc::clone(&self.material.get())
     }
 
-    /// Polls the files: never returns.
+    /// Polls the files; never returns.
     pub(super) async fn watch(&self) {
         let route = &self.route;
         self.material

@@ -43,7 +43,6 @@ pub(crate) struct LogReader {
 pub(crate) struct ReaderCutOff;
 
 impl RunLog {
-    /// Returns whether the log ever had a reader.
     pub(crate) fn had_readers(&self) -> bool {
         self.state.lock().readers_total > 0
     }

@@ -148,7 +148,6 @@ impl LogWriter {
         }
     }
 
-    /// Waits until the run is abandoned or stopped.
     pub(crate) async fn wait_for_stop(&self) -> LogStopReason {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         std::future::poll_fn(|cx| {

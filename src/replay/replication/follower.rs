@@ -45,7 +45,7 @@ const MAX_ENTRIES: usize = 16;
 /// The hash fields of a run, in the order that `RemoteRun::from_fields` reads.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
 
-/// A run as Redis has it.
+/// A run, as stored in Redis.
 struct RemoteRun {
     descriptor: RunDescriptor,
     owner: String,
@@ -156,7 +156,6 @@ impl ReplicatedRuns {
     }
 }
 
-/// Fills a log from Redis.
 struct RunFollower {
     shared: Arc<ReplicatedRuns>,
     descriptor: RunDescriptor,
@@ -174,7 +173,7 @@ struct RunFollower {
 enum StopState {
     NotRequested,
     Requested,
-    /// the owner got it
+    /// the owner has received it
     Sent,
 }
 

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A run of this replica.
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
@@ -27,7 +26,6 @@ impl OwnedRun {
         followers.push((process.to_owned(), now));
     }
 
-    /// Returns the processes that follow the run.
     pub(crate) fn followers(&self) -> Vec<String> {
         let followers = self.followers.lock();
         followers.iter().map(|(process, _)| process.clone()).collect()

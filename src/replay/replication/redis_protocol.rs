@@ -144,7 +144,6 @@ scripts! {
         return {1, h, 1}";
 }
 
-/// Builds the names of keys and channels.
 #[derive(Debug)]
 pub(super) struct RedisKeys(String);
 
