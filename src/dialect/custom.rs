@@ -65,6 +65,8 @@ impl DialectOverrides {
             option_names: base.option_names,
             adapter: base.adapter,
             message_adapter: base.message_adapter,
+            signs: base.signs,
+            demo_agent: base.demo_agent,
         }))
     }
 }

@@ -6,6 +6,7 @@ use super::event_parts::OutgoingEvent;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
+use super::sign::DialectSign;
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
 use crate::event::{Event, EventType, Field, MemberKey, Members};
@@ -39,6 +40,27 @@ pub struct Dialect {
     pub(crate) adapter: Option<NewAdapter>,
     /// Converts messages; `None` if they have AG-UI's form apart from names.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
+    /// Features of its events by which it is detected.
+    pub(crate) signs: &'static [DialectSign],
+    pub(crate) demo_agent: DemoAgent,
+}
+
+/// The agent of a dialect that `diglot demo` and `diglot mock-agent` run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DemoAgent {
+    /// what it is, as in "an AG-UI client talks to a CloudBase agent"
+    pub(crate) description: &'static str,
+    pub(crate) media_type: &'static str,
+    /// lines of a frame before its data, with `$now_ms`, `$count` (of the event in its stream) and `$type`
+    pub(crate) frame_head: &'static str,
+    /// its events as the dialect's document prints them; the module `demo` describes the format
+    pub(crate) events: &'static str,
+}
+
+impl DemoAgent {
+    pub(super) const fn new(description: &'static str, events: &'static str) -> Self {
+        DemoAgent { description, media_type: "text/event-stream", frame_head: "", events }
+    }
 }
 
 /// Creates the adapter of a dialect for one stream.

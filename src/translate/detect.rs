@@ -1,4 +1,4 @@
-//! Detects the dialect of a stream or a request by the signs of `dialect/sign.rs` and the form of requests.
+//! Detects the dialect of a stream or a request by the signs in the tables of the dialects and the form of requests.
 //!
 //! A stream is AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to wait.
 
@@ -96,7 +96,7 @@ pub(crate) fn detect_stream<'e>(
             peer: detect_options(PeerDialect::new(sign.dialect), events.iter().copied()),
             evidence: sign.description,
         },
-        None => DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "nothing in it is of another dialect" },
+        None => DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "no event is specific to another dialect" },
     };
     (found, seen)
 }
@@ -182,7 +182,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
             dialect.value_aliases.iter().any(|word| word.field == Field::Role && role.as_deref() == Some(word.wire))
         };
         if messages.iter().any(worded) {
-            return found(dialect, "a message's role is a word of that dialect");
+            return found(dialect, "the role of a message has a name that only this dialect uses");
         }
     }
     if has(Field::ThreadId.snake()) {
@@ -192,7 +192,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if six.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
         return found(&HAI, "the request has all members but state (HAI §3.3.1)");
     }
-    found(&AG_UI_0, "the request says no protocolVersion, as before AG-UI 1.0")
+    found(&AG_UI_0, "the request has no protocolVersion, as before AG-UI 1.0")
 }
 
 #[cfg(test)]

@@ -125,9 +125,9 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("x509-parser", "config proxy"),
 ];
 
-/// The files that define the wire names, and the modules that may contain them: the tables and the scripted agents.
+/// The files that define the wire names, and the modules that may contain them.
 const VOCABULARY: &[&str] = &["src/event/kind", "src/dialect"];
-const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect", "src/demo"];
+const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect"];
 
 /// File names that do not describe the contents.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "types"];

@@ -152,7 +152,7 @@ fn page() -> String {
         &mut out,
         "\n## Detection\n\nFor `auto` and `diglot detect`, the first rule that matches an event:\n\n| dialect | rule |\n|---|---|",
     );
-    for sign in DETECTION_RULES {
+    for sign in DETECTION_RULES.iter() {
         write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
     }
     write_line(

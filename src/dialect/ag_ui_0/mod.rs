@@ -20,7 +20,8 @@ use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
 
@@ -85,7 +86,12 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     option_names: &["pin"],
     adapter: Some(AgUi0Adapter::boxed),
     message_adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] =
+    &[DialectSign::new(EventPattern::TypePrefix("THINKING_"), "THINKING_* exists only before AG-UI 1.0")];
 
 static VERSIONED_OUTCOME: OwnShape = OwnShape::new("the outcome of a run, as far as the peer's version has it");
 

@@ -24,7 +24,8 @@ use messages::HaiMessages;
 
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -62,7 +63,25 @@ pub static HAI: Dialect = Dialect {
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
+    signs: SIGNS,
+    // The framework of §4.2 adds the charset to every type of text.
+    demo_agent: DemoAgent {
+        media_type: "text/event-stream; charset=utf-8",
+        ..DemoAgent::new("a HAI agent", include_str!("demo_agent.txt"))
+    },
 };
+
+static SIGNS: &[DialectSign] = &[
+    DialectSign::new(EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* exists only in HAI"),
+    DialectSign::new(
+        EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"),
+        "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI",
+    ),
+    DialectSign::new(EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT exists only in HAI"),
+    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
+    DialectSign::new(EventPattern::HasMember("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
+    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
+];
 
 static ROWS: &[EventRow] = &[
     // The builders of §4.2 write messageId, role, timestamp and no thread or run ids; writing adds those.

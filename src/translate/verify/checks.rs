@@ -195,7 +195,7 @@ impl EventChecks {
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {
-            report(Rule::ForeignEvent, "it is carried as a whole".to_owned());
+            report(Rule::ForeignEvent, "it has no counterpart and travels whole in a CUSTOM event".to_owned());
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
             report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));

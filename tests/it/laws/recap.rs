@@ -4,7 +4,7 @@
 use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};
 use super::reducer::ReducerClient;
-use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
+use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
 use diglot::translate::recap::Recap;
@@ -174,7 +174,7 @@ fn translate_frames(events: &[String], from: PeerDialect, to: PeerDialect) -> Ve
 
 #[test]
 fn late_clients_catch_up_over_generated_streams() {
-    let names = ["ag-ui"].iter().chain(&HAI).chain(&OTHERS);
+    let names = all_sides();
     let of = |seed, client| translate_frames(&ag_ui::stream(seed), side("ag-ui"), client);
     assert_no_failures(names.map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
