@@ -30,6 +30,7 @@ use pingora_core::services::background::{BackgroundService, GenBackgroundService
 use reload::{ActiveConfig, ConfigReloader, SwapGatewayFn};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,14 +110,7 @@ impl App {
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
         let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
 
-        // `Drain` does the draining, so pingora's grace period is zero.
-        let conf = ServerConf {
-            grace_period_seconds: Some(0),
-            graceful_shutdown_timeout_seconds: Some(1),
-            ..Default::default()
-        };
-        let mut server = Server::new_with_opt_and_conf(None, conf);
-        server.bootstrap();
+        let mut server = new_server();
         let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
         planes.add_status(&mut server, status_listeners, status_routes.clone());
@@ -124,13 +118,7 @@ impl App {
         let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
             let router = admin::control(admin_state(local, &process, &effective_config), status_routes);
-            let listener = local.listener()?;
-            let signals = Arc::clone(&drain_signals);
-            let admin = async move {
-                if let Err(error) = admin::serve(listener, router, &signals.admin).await {
-                    tracing::error!(%error, "the admin plane cannot be served");
-                }
-            };
+            let admin = serve_admin(local.listener()?, router, Arc::clone(&drain_signals));
             server.add_service(run_once("admin", admin));
         }
         if let Some(replication) = gateway.replication.clone() {
@@ -280,6 +268,21 @@ fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config:
         effective_config: effective_config.clone(),
         hand_over: Arc::new(move || sockets.hand_over(&run_dir)),
     }
+}
+
+async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<PlaneDrainSignals>) {
+    if let Err(error) = admin::serve(listener, router, &drain_signals.admin).await {
+        tracing::error!(%error, "the admin plane cannot be served");
+    }
+}
+
+fn new_server() -> Server {
+    // `Drain` does the draining, so pingora's grace period is zero.
+    let conf =
+        ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..Default::default() };
+    let mut server = Server::new_with_opt_and_conf(None, conf);
+    server.bootstrap();
+    server
 }
 
 /// A task that pingora starts once.
