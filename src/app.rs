@@ -44,7 +44,6 @@ const STATUS_THREADS: usize = 1;
 
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-#[derive(Debug)]
 pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
@@ -70,8 +69,10 @@ impl App {
             source.log_warnings();
         }
         let metrics = Arc::new(Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?);
-        let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
-        let tracing = TraceProvider::from_environment(&metrics).map_err(StartError::Unusable)?;
+        let guard = RequestPolicy::new(&config, &metrics);
+        let guard = Arc::new(guard.map_err(|error| StartError::Unusable(error.to_string()))?);
+        let tracing =
+            TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
         // Last, because it is the first step with an effect on the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let data_listeners = bind_plane(DATA, &config.data, predecessor.as_mut())?;

@@ -57,7 +57,8 @@ async fn log_level() -> String {
 
 /// Accepts the syntax of `DIGLOT_LOG`; an empty text restores the default.
 async fn set_log_level(text: String) -> (StatusCode, String) {
-    respond(log::set_level(&text).map(|()| log::level().to_string()), StatusCode::UNPROCESSABLE_ENTITY)
+    let level = log::set_level(&text).map(|()| log::level().to_string()).map_err(|error| error.to_string());
+    respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// Sends the sockets to the successor; this process continues to serve.

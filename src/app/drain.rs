@@ -121,7 +121,7 @@ impl Drain {
         let predecessor = self.predecessor.lock().take();
         if let Some(predecessor) = predecessor {
             let keys_loaded = async {
-                while !self.guards.load().authenticator().routes_without_keys().is_empty() {
+                while !self.guards.load().auth.routes_without_keys().is_empty() {
                     sleep(Duration::from_millis(20)).await;
                 }
             };

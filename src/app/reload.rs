@@ -171,7 +171,7 @@ impl ConfigReloader {
 
     async fn reload(&mut self) -> ReloadResult {
         let Some(source) = self.source.as_ref().filter(|source| source.is_reloadable) else {
-            internal_event::ReloadUnsupported.emit();
+            internal_event::ReloadUnsupported {}.emit();
             return Err("there is no file to read again".to_owned());
         };
         let path = source.path.clone();
@@ -214,7 +214,7 @@ impl ConfigReloader {
             let parsed = effective::load_effective(&path, &bytes, guard::auth::check_key_file);
             let EffectiveConfig { config, yaml, .. } = parsed.map_err(|problems| problems.to_string())?;
             let in_file = |cause: String| format!("{}: {cause}", path.display());
-            let guard = Arc::new(guard.reconfigure(&config, &metrics).map_err(in_file)?);
+            let guard = Arc::new(guard.reconfigure(&config, &metrics).map_err(|error| in_file(error.to_string()))?);
             let gateway = Arc::new(gateway.with_config(&config, Arc::clone(&guard)).map_err(in_file)?);
             let changes = ConfigChanges::compare(&old_config, &config, [old_yaml.as_str(), yaml.as_str()]);
             Ok(PreparedReload { config, effective_config: yaml, changes, guard, gateway })

@@ -121,7 +121,7 @@ fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
 /// Runs the checks of `serve` itself. Configuration problems were found before, with their lines; this covers the rest.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    RequestPolicy::new(config, &metrics)?;
+    RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;
     let connector = Arc::default();
     config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }

@@ -141,7 +141,7 @@ fn format_text(explained: &RouteExplanation) -> String {
         ExplainedOutcome::Refused(refusal) => {
             line(&mut out, "outcome", &format!("refused with {} {}", refusal.status, refusal.code));
             line(&mut out, "why", &refusal.message);
-            line(&mut out, "hint", refusal.hint);
+            line(&mut out, "hint", &refusal.hint);
         }
         ExplainedOutcome::NoRoute(refusal, hint) => {
             line(&mut out, "outcome", &format!("no route: {} {}", refusal.status, refusal.code));

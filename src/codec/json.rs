@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Limits the nesting of arrays and objects. serde_json skips raw values without recursion and therefore without a
-/// limit, but a later parser of the text may recurse.
+/// Limits the nesting of arrays and objects. serde_json skips raw values without a limit, but a later parser of the
+/// text may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
 /// Limits the members of a parsed object, which keeps lookups by name cheap. Application content (state, arguments,

@@ -44,8 +44,8 @@ impl AliasLookup {
         fields
     }
 
-    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's, as a
-    /// missing one would: the real client accepts no other.
+    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's: the
+    /// real client accepts no other.
     fn canonical_value(self, field: Field, value: &str) -> &str {
         let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
         match self.all_aliases().find(is_it) {

@@ -21,6 +21,9 @@ pub(crate) enum ChunkStreamKind {
 }
 
 impl ChunkStreamKind {
+    pub(crate) const ALL: [ChunkStreamKind; 3] =
+        [ChunkStreamKind::Text, ChunkStreamKind::Reasoning, ChunkStreamKind::ToolCall];
+
     #[must_use]
     pub(crate) const fn from_event(kind: EventType) -> Option<ChunkStreamKind> {
         match kind {

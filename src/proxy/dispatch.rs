@@ -15,7 +15,7 @@ impl Gateway {
         let Some(PathMatch { route, target, .. }) = self.find(path) else {
             // A client that has yet to learn how to authenticate cannot do so now.
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-            let document = self.guard.authenticator().resource_metadata(path).filter(|_| is_read);
+            let document = self.guard.auth.resource_metadata(path).filter(|_| is_read);
             return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?));
         };
         let fields = RateLimitHeaders::fields_from(request.extensions());

@@ -62,8 +62,7 @@ where
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let metrics =
-                matched.as_ref().map_or(gateway.metrics.unrouted_requests(), |matched| matched.metrics.requests());
+            let metrics = matched.as_ref().map_or(&gateway.metrics.unrouted, |matched| matched.metrics.requests());
             let mut response = match response.await {
                 Ok(response) => response,
                 Err(rejection) => {
@@ -81,7 +80,11 @@ where
                         rejection: &rejection,
                         response_status: response.status().as_u16(),
                     };
-                    event.emit(metrics, trace.as_ref().and_then(TraceExtension::take));
+                    // If the agent refused the run, the run has the span.
+                    if let Some(span) = trace.as_ref().and_then(TraceExtension::take) {
+                        span.finish_rejected(&event);
+                    }
+                    event.emit(metrics);
                     response
                 }
             };
@@ -115,7 +118,7 @@ impl RunErrorWriter {
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         // The client of a stream sees none of the response's headers.
-        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.kind.hint());
+        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         responses::run_error_stream(rejection, out, self.framing)
     }

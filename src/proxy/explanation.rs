@@ -144,9 +144,7 @@ impl Gateway {
 
     fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
-        if self.guard.authenticator().resource_metadata(path).is_some()
-            && matches!(head.method.as_str(), "GET" | "HEAD")
-        {
+        if self.guard.auth.resource_metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
             return ExplainedOutcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = ReportedRejection::from(&Rejection::from(RejectionKind::RouteNotFound));
@@ -270,7 +268,7 @@ impl Gateway {
             (MASK, "the configuration")
         } else if access.forward_headers.contains(name) {
             (MASK, "the client")
-        } else if access.forward_credentials && self.guard.carries_credentials(name, access) {
+        } else if access.forward_credentials && self.guard.upstream.carries_credentials(name, access) {
             (MASK, "the client's credential")
         } else if *name == TRACESTATE {
             (value, "the client")

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Gateway {
     pub(super) routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
@@ -39,12 +39,12 @@ impl Gateway {
         tracing: TraceProvider,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
-        let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
+        let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay.clone());
         let is_shared = config.replay.store == ReplayStoreKind::Redis;
         let replication = guard.redis().filter(|_| is_shared).map(|redis| {
             let settings =
                 ReplicaSettings { process: new_token(), keep_alive: config.keep_alive, age: config.replay.age };
-            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay())
+            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay.clone())
         });
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// Passes each request through one service from start to end.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 
 impl<R, S: Service<R> + Clone> Service<R> for ReloadableService<S> {

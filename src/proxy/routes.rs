@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The paths of runs that outlive their clients.
-#[derive(Debug)]
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
@@ -41,7 +40,6 @@ pub(super) enum PathTarget {
     Stop(Option<String>),
 }
 
-#[derive(Debug)]
 pub(super) struct RouteEntry {
     pub(crate) config: config::RouteConfig,
     pub(crate) name: Arc<str>,

@@ -24,7 +24,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
-use crate::telemetry::label::RunOutcome;
+use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::translate::Stream;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -318,7 +318,7 @@ impl RunTask {
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
         self.deadlines.on_read();
         // A read that fails at its end has delivered what came before.
-        self.context.record.metrics.inc_bytes_read(bytes_read);
+        self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.summary.bytes_read += bytes_read as u64;
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
@@ -372,10 +372,10 @@ impl RunTask {
         }
         let record = &mut self.context.record;
         match self.last_write {
-            Some(last_write) => record.metrics.observe_gap(last_write.elapsed()),
+            Some(last_write) => record.metrics.series.gap.observe(last_write.elapsed()),
             None => {
                 let latency = record.started_at.elapsed();
-                record.metrics.observe_first_event(latency);
+                record.metrics.series.first_event.observe(latency);
                 record.summary.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
@@ -398,7 +398,7 @@ impl RunTask {
     }
 
     fn record_bytes_written(&mut self, length: usize) {
-        self.context.record.metrics.inc_bytes_written(length);
+        self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
         self.context.record.summary.bytes_written += length as u64;
     }
 

@@ -30,15 +30,17 @@ impl RunRecord {
     /// Emits the record, unless that has happened.
     pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
         let Some(span) = self.span.take() else { return };
-        internal_event::RunEnded {
+        let ended = internal_event::RunEnded {
             run: self.log_fields(),
+            trace_id: span.id(),
             caller: self.caller.caller(),
             summary: &self.summary,
             outcome,
             rejection,
             duration: self.started_at.elapsed(),
-        }
-        .emit(&self.metrics, span);
+        };
+        span.finish_run(&ended);
+        ended.emit(&self.metrics);
     }
 }
 
@@ -62,7 +64,7 @@ mod tests {
     use crate::telemetry::trace::{RequestAttributes, TraceProvider};
 
     fn test_record(metrics: &Metrics) -> RunRecord {
-        let arrival = RequestAttributes { method: RequestMethod::Post, route: ("r", "/r"), tls: false };
+        let arrival = RequestAttributes { method: RequestMethod::Post, route: "r", path: "/r", tls: false };
         RunRecord {
             route: "r".into(),
             request_id: "q".to_owned(),

@@ -39,7 +39,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{RunIds, Stream, detect};
+use crate::translate::{EventLoss, RunIds, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -119,9 +119,9 @@ impl Gateway {
         // retry comes from this caller.
         self.guard.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
-            stream_permit = self.guard.acquire_stream(&head.parts, &route.start_match)?;
+            stream_permit = self.guard.streams.acquire(&head.parts, &route.start_match)?;
         }
-        route.metrics.inc_downgraded(rewritten.request.downgraded);
+        route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
             Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
@@ -344,7 +344,7 @@ impl Gateway {
         // Every request has one.
         span.unwrap_or_else(|| {
             let method = RequestMethod::from_name(parts.method.as_str());
-            self.tracing.begin(None, RequestAttributes { method, route: ("", ""), tls: false })
+            self.tracing.begin(None, RequestAttributes { method, route: "", path: "", tls: false })
         })
     }
 
@@ -366,7 +366,7 @@ impl Gateway {
         start.map_err(|rejection| match rejection.kind {
             // The challenge tells the caller how to return with a new credential.
             RejectionKind::TokenExpired => {
-                self.guard.authenticator().rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
+                self.guard.auth.rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
             }
             _ => rejection,
         })

@@ -95,7 +95,8 @@ pub(super) fn start_trace(
     let matched = extensions.get::<Arc<RouteMatch>>();
     let arrival = RequestAttributes {
         method: label::RequestMethod::from_name(method.as_str()),
-        route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
+        route: matched.map_or("", |matched| &*matched.name),
+        path: matched.map_or("", |matched| matched.path.as_str()),
         tls: extensions.get::<PeerInfo>().is_some_and(|peer| peer.tls),
     };
     tracing.begin(parent.as_ref(), arrival)

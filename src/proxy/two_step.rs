@@ -18,14 +18,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-#[derive(Debug)]
 pub(super) struct ClientPermits {
     pub(super) _run: RunPermit,
     pub(super) _open_run: OpenRunGuard,
     pub(super) _stream: StreamPermit,
 }
 
-#[derive(Debug)]
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,

@@ -54,7 +54,6 @@ const MAX_COPIES: usize = 64;
 
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-#[derive(Debug)]
 pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
@@ -127,8 +126,8 @@ impl ReplicatedRuns {
     ) -> Arc<ReplicatedRuns> {
         Arc::new(ReplicatedRuns {
             store,
-            keys: RedisKeys::new(redis.prefix()),
-            deadline: redis.deadline(),
+            keys: RedisKeys::new(&redis.settings.prefix),
+            deadline: redis.settings.deadline,
             redis: redis.with_own_connection(ANSWER_DEADLINE),
             settings,
             owned_runs: Mutex::default(),
@@ -141,7 +140,8 @@ impl ReplicatedRuns {
 
     pub(crate) async fn keep_running(&self) {
         tokio::join!(
-            self.redis.keep_connected(|change| internal_event::report_redis_link(self.redis.display_url(), change)),
+            self.redis
+                .keep_connected(|change| internal_event::report_redis_link(&self.redis.settings.display_url, change)),
             self.heartbeat_loop(),
             self.receive_messages()
         );

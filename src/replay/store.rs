@@ -27,7 +27,6 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
-#[derive(Debug)]
 pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
@@ -90,7 +89,6 @@ pub(crate) struct NewRun {
     pub(crate) remote_through: Option<u64>,
 }
 
-#[derive(Debug)]
 pub(crate) enum InsertOutcome {
     /// the run was stored
     New(LogWriter),
@@ -226,7 +224,6 @@ async fn sweep(store: Weak<RunStore>) {
     }
 }
 
-#[derive(Debug)]
 struct StoreSlot {
     store: Arc<RunStore>,
     run: Arc<StoredRun>,

@@ -96,8 +96,8 @@ const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes and notes optional members that are null as a whole. A required one may be a value (a call's result), or is
-/// a fault that the guard repairs; arguments that are values in the dialect count as absent when null.
+/// Removes and notes optional members that are null. A required one may be a value (a call's result), or is a fault
+/// that the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -145,8 +145,8 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     if !in_seconds {
         return;
     }
-    let (original, milliseconds) = (original.clone().into_owned(), to_milliseconds(original));
-    let Some(milliseconds) = milliseconds else { return };
+    let original = original.clone().into_owned();
+    let Some(milliseconds) = to_milliseconds(&original) else { return };
     parts.event.set(Field::Timestamp, Json::integer(milliseconds));
     if side.timestamp_unit == TimestampUnit::Auto || milliseconds % 1000 != 0 {
         parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), original));

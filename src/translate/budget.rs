@@ -40,7 +40,8 @@ impl OutputBudget {
         if self.exceeded.is_some() {
             return false;
         }
-        let (events, rest) = (self.events.checked_sub(1), self.bytes.checked_sub(bytes as u64));
+        let events = self.events.checked_sub(1);
+        let rest = self.bytes.checked_sub(bytes as u64);
         match (events, rest) {
             (Some(events), Some(bytes)) => (self.events, self.bytes) = (events, bytes),
             (None, _) => self.exceeded = Some(BudgetLimit::Events),

@@ -106,7 +106,8 @@ pub(crate) fn detect_stream<'e>(
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
     let takes = |option: &str| side.dialect.option_names.contains(&option);
-    let (content, fields) = (takes("content"), takes("fields"));
+    let content = takes("content");
+    let fields = takes("fields");
     // A configured version is kept.
     let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
     let mut decided = false;

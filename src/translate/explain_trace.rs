@@ -57,7 +57,8 @@ impl ExplainTrace {
     }
 
     pub(super) fn record_written(&mut self, frames: &[u8], client: &Dialect) {
-        let (mut decoder, mut rest) = (SseDecoder::default(), frames);
+        let mut decoder = SseDecoder::default();
+        let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             let Ok(object) = json::parse_object(&frame.data) else { continue };
             let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();

@@ -71,7 +71,8 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     };
     let form = &dialect.message;
     let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
-    let (mut canonical, mut own) = (Members::new(), Members::new());
+    let mut canonical = Members::new();
+    let mut own = Members::new();
     let mut unwrapped = carry::CarriedMembers::default();
     let mut nulls = Vec::new();
     for (key, value) in message {
@@ -244,8 +245,11 @@ fn write_message<'a>(
     note: Option<(&'static str, Json<'static>)>,
     carries: &CarryPolicy,
 ) -> MessageMembers<'a> {
-    let (dialect, form) = (side.dialect, &side.dialect.message);
-    let (mut written, mut own, mut canonical) = (Members::new(), Members::new(), Members::new());
+    let dialect = side.dialect;
+    let form = &dialect.message;
+    let mut written = Members::new();
+    let mut own = Members::new();
+    let mut canonical = Members::new();
     let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
     for (key, value) in message {
         match &key {
@@ -332,8 +336,8 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Brings the messages of a canonical snapshot into the form that the real client accepts: it rejects the run for one
-/// null or one message without an id.
+/// Repairs the messages of a canonical snapshot: the real client rejects the run for one null or one message without an
+/// id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;

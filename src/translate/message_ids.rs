@@ -46,8 +46,8 @@ impl MessageKind {
         }
     }
 
-    /// Returns the kind of message that an event of `kind` belongs to, and true if the client creates a message for it.
-    /// A reasoning span creates none, but most agents give it the id of the message inside it: both share one name.
+    /// Returns the kind of message that an event belongs to, and true if the client creates a message for it. A
+    /// reasoning span creates none, but shares the name of the message inside it, since most agents give both one id.
     const fn from_event_type(kind: EventType) -> Option<(MessageKind, bool)> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageChunk => (MessageKind::Text, true),

@@ -310,8 +310,8 @@ impl EventReader {
         }
     }
 
-    /// Parses the type in a note: a canonical kind, or none (`Some(None)`). `None` for an invalid note: notes are
-    /// external input. Run boundaries have their own types, and text always represents an event.
+    /// Parses the type in a note: a canonical kind, or none (`Some(None)`). Returns `None` for an invalid note, since
+    /// notes are external input.
     fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);

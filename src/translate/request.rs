@@ -211,8 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id the one that the same result would have on the stream: seed 003 (用户确认) prints the
-/// client's answer without.
+/// Gives a tool message without an id (seed 003, 用户确认) the id that the same result would have on the stream.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)

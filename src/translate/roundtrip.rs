@@ -86,7 +86,8 @@ impl RoundTrip {
 
     /// Translates the next event there and back.
     pub fn push_event(&mut self, data: &str) {
-        let (before, over) = (self.forward.report().clone(), self.forward.ending().is_some());
+        let before = self.forward.report().clone();
+        let over = self.forward.ending().is_some();
         let mut out = Vec::new();
         // Strict mode does not apply here.
         let _ = self.forward.push_event(data, 0, &mut out);
@@ -163,8 +164,8 @@ impl RoundTrip {
         outcome
     }
 
-    /// Finds the event in `returned` that matches `sent`: the first that contains all of it, else the first of its
-    /// type, preceded only by events that a dialect supplies.
+    /// Finds the event that matches `sent`: the first that contains all of it, else the first of its type, after events
+    /// that a dialect supplies.
     fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
         let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
         let reach = &returned[..returned.len().min(open + 1)];
@@ -224,7 +225,9 @@ fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<
 }
 
 fn decode_frames(bytes: &[u8]) -> Vec<String> {
-    let (mut decoder, mut rest, mut found) = (SseDecoder::default(), bytes, Vec::new());
+    let mut decoder = SseDecoder::default();
+    let mut rest = bytes;
+    let mut found = Vec::new();
     while let SseStep::Frame(frame) = decoder.next(&mut rest) {
         found.push(frame.data.into_owned());
     }

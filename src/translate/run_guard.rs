@@ -178,9 +178,8 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). It
-    /// counts no repairs, since the agent made no fault. Sends nothing if the client received rule-breaking events,
-    /// because this state differs from the client's then.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). No
+    /// repair is counted. Sends nothing if the client received rule-breaking events, because its state differs then.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,

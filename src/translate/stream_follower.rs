@@ -83,7 +83,8 @@ impl StreamFollower {
     }
 
     fn is_repeated(&mut self, id: Option<&str>) -> bool {
-        let (is_last, is_first) = (id == self.last_id.as_deref(), id == self.first_id.as_deref());
+        let is_last = id == self.last_id.as_deref();
+        let is_first = id == self.first_id.as_deref();
         match self.position {
             ReplayPosition::New => false,
             // An agent that counts from the last frame itself may repeat it.

@@ -259,8 +259,7 @@ fn parse_double(text: &str) -> Option<(f64, bool)> {
     }
 }
 
-/// Writes a double as `JSON.stringify` does, with the fewest digits. One difference: the sign of -0 is kept. Infinity
-/// and NaN become `null`, as there.
+/// Writes a double as `JSON.stringify` does, except that the sign of -0 is kept.
 fn write_double(out: &mut String, double: f64) {
     use std::fmt::Write as _;
     let size = double.abs();

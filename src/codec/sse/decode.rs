@@ -176,8 +176,8 @@ impl SseDecoder {
     }
 }
 
-/// Takes the most common frame if `input` begins with it: one `data` line and the blank line, both ended by LF. The
-/// result equals that of [`PendingFrame`] in half the time; any other form, or one beyond a limit, is left to it.
+/// Takes the most common frame, one `data` line and the blank line, in half the time that [`PendingFrame`] needs. Other
+/// forms are left to it.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -327,9 +327,7 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
 }
 
 /// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
-///
-/// Decoding a value after cutting it out yields the same text as decoding the stream first, because all separators are
-/// ASCII, and an ASCII byte is never part of a longer sequence.
+/// All separators are ASCII, so decoding after the cut yields the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on valid text than `from_utf8_lossy`.

@@ -24,9 +24,7 @@ impl fmt::Display for InvalidSseField {
 
 impl std::error::Error for InvalidSseField {}
 
-/// Writes one frame: `data: …` and a blank line.
-///
-/// LF, CR and CRLF in `data` each begin another `data` line, so the reader sees LF for all three.
+/// Writes one frame: `data: …` and a blank line. LF, CR and CRLF in `data` each begin another `data` line.
 pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     write_lines(out, b"data: ", data);
     out.push(b'\n');
@@ -64,16 +62,14 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the `id` line of the next frame: `id: <token>-<number>`. The caller makes the token, not a peer, so only
-/// debug builds check that it contains no line end and no NUL.
+/// Writes the line `id: <token>-<number>` of the next frame. The caller makes the token, so only debug builds check it.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
-/// Writes a comment, which keeps a connection alive without an event: `: …` and a blank line. A line end in `text`
-/// begins another comment line.
+/// Writes a comment, which keeps a connection alive. A line end in `text` begins another comment line.
 pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');

@@ -96,7 +96,7 @@ fn merge_error(own: Option<&Json<'_>>, nested: &[Member<'_>]) -> Json<'static> {
     })
 }
 
-/// Returns whether `message` was derived from this non-string value.
+/// Returns true if `message` was derived from this non-string value.
 fn reads_back_as(kept: &Json<'_>, message: &Json<'_>) -> bool {
     if kept.is_null() { message.is_str(DEFAULT_ERROR_MESSAGE) } else { message.is_str(kept.as_str()) }
 }

@@ -51,7 +51,6 @@ impl ConnectionLimit {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,

@@ -49,7 +49,7 @@ impl ListenerTls {
             }
             Ok(material)
         });
-        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert))? })
+        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert).to_string())? })
     }
 
     /// Reports the first certificate.
@@ -67,7 +67,7 @@ impl ListenerTls {
         self.material
             .watch(|_, result| match result {
                 Ok(()) => CertificateReloaded { listener, not_after: self.material.get().not_after }.emit(metrics),
-                Err(cause) => CertificateReloadFailed { listener, cause: &cause }.emit(metrics),
+                Err(cause) => CertificateReloadFailed { listener, cause: &cause.to_string() }.emit(metrics),
             })
             .await;
     }

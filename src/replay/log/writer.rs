@@ -3,7 +3,6 @@
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
 use crate::telemetry::label::EvictionReason;
-use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +18,7 @@ pub(crate) enum LogStopReason {
     Stopped,
 }
 
-pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
+pub(in crate::replay) trait LogRetention: Send + Sync {
     /// Records the retained bytes. Returns `false` if they do not fit even after evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
@@ -32,7 +31,6 @@ pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
     fn mark_ended(&self);
 }
 
-#[derive(Debug)]
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
     slot: Option<Box<dyn LogRetention>>,

@@ -14,7 +14,7 @@ fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<RunStore>, Metrics
     let metrics = Metrics::new().expect("unique names");
     let runs = NonZeroUsize::new(runs).expect("some");
     let bounds = ReplayConfig { runs, bytes, run_bytes, age: AGE, store: ReplayStoreKind::Memory };
-    (RunStore::new(bounds, 1 << 10, Duration::from_secs(60), metrics.replay()), metrics)
+    (RunStore::new(bounds, 1 << 10, Duration::from_secs(60), metrics.replay.clone()), metrics)
 }
 
 fn fresh_run(run: u8, body: u8) -> NewRun {
@@ -29,7 +29,7 @@ fn fresh_run(run: u8, body: u8) -> NewRun {
 fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
     match store.insert(fresh_run(run, 0)) {
         InsertOutcome::New(writer) => writer,
-        other => panic!("{other:?}"),
+        _ => panic!("the run is not new"),
     }
 }
 

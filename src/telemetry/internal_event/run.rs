@@ -4,7 +4,7 @@ use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
-use crate::telemetry::trace::{RequestSpan, TraceId};
+use crate::telemetry::trace_context::TraceId;
 use crate::translate::RunIds;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +47,7 @@ pub(crate) struct RequestRejected<'a> {
 }
 
 impl RequestRejected<'_> {
-    /// Logs and counts it, and ends its span. `trace` is `None` where the agent refused the run, which has the span.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
-        if let Some(trace) = trace {
-            trace.finish_rejected(&self);
-        }
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.rejections.get(rejection.kind).inc();
         macro_rules! line {
@@ -85,19 +81,15 @@ impl RequestRejected<'_> {
     }
 }
 
-/// A preflight request of a browser was answered.
+/// A preflight request of a browser was answered. Logged at debug: browsers may send one before every request of a page.
 pub(crate) struct PreflightAnswered<'a> {
     pub(crate) route: &'a str,
     pub(crate) response_status: u16,
 }
 
 impl PreflightAnswered<'_> {
-    /// Logs and counts it, and ends its span. Logged at debug: browsers may send one before every request of a page.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let PreflightAnswered { route, response_status } = self;
-        if let Some(trace) = trace {
-            trace.finish_response(response_status);
-        }
         metrics.inc_response(RequestMethod::Options, response_status);
         tracing::debug!(route, status = response_status, "preflight answered");
     }
@@ -126,21 +118,18 @@ pub(crate) struct RunSummary {
 /// A run ended: the line of the access log.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
+    pub(crate) trace_id: TraceId,
     pub(crate) caller: CallerInfo<'a>,
     pub(crate) summary: &'a RunSummary,
     pub(crate) outcome: RunOutcome,
     /// where the gateway ended it
     pub(crate) rejection: Option<&'a Rejection>,
-    /// from the request to the end
     pub(crate) duration: Duration,
 }
 
 impl RunEnded<'_> {
-    /// Logs and counts it, and ends its span.
-    pub(crate) fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
+    pub(crate) fn emit(self, metrics: &RouteMetrics) {
         metrics.record_end(self.outcome, self.duration);
-        let trace_id = trace.id();
-        trace.finish_run(&self);
         let RunEnded { run, summary, .. } = self;
         if summary.totals.foreign > 0 {
             tracing::warn!(
@@ -157,7 +146,7 @@ impl RunEnded<'_> {
                 tracing::$level!(
                     route = run.route,
                     request_id = run.request_id,
-                    trace_id = tracing::field::display(trace_id),
+                    trace_id = tracing::field::display(self.trace_id),
                     thread_id = run.thread_id(),
                     run_id = run.run_id(),
                     client = self.caller.address.map(tracing::field::display),
@@ -223,10 +212,8 @@ macro_rules! run_events {
 run_events! {
     /// The dialect of a peer was detected, on a route that leaves it open.
     info DialectDetected {
-        /// client or agent
         side: &'static str,
         dialect: &'static str,
-        /// the rule that matched
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
@@ -244,9 +231,8 @@ run_events! {
         after_number: Option<u64>,
     } (token, behind = after_number) "run joined";
 
-    /// The caller of a run stops it. `run` has the id of the request that stops it.
+    /// The caller of a run stops it. `run` has the id of that request.
     info RunStopRequested {
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (token) "run stopped";
 
@@ -258,9 +244,7 @@ log_events! {
     /// A run of another replica is read here from now on.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that runs it
         owner: &'a str,
         /// number of the last event that the recap covers
         recap_until: u64,
@@ -275,9 +259,7 @@ log_events! {
     /// The process that ran a run is gone; the run's readers get RUN_ERROR.
     warn RemoteRunLost<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that ran it
         owner: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),
@@ -287,10 +269,9 @@ log_events! {
         code = RejectionKind::RunLost.code()
     ) "run lost with its replica";
 
-    /// Other replicas cannot follow a run of this one any more: they consider it lost, or another run has its place.
+    /// Other replicas cannot follow a run of this one any more.
     warn RunReplicationStopped<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),

@@ -39,7 +39,7 @@ use crate::event::{Event, EventType, Field, Json};
 use message_list::MessageList;
 use open_items::RecapItems;
 use recap_frame::{RecapFrame, push_merged};
-use recap_item::{RecapItem, RecapItemKind};
+use recap_item::{RecapItem, item_of};
 use recap_state::RecapState;
 
 /// The state of a run, folded from the frames sent to its client.
@@ -232,7 +232,7 @@ impl Recap {
             | EventType::ReasoningMessageStart
             | EventType::ToolCallStart
             | EventType::ReasoningStart => {
-                let Some(what) = RecapItemKind::from_event(event.kind) else { return };
+                let Some(what) = item_of(event.kind) else { return };
                 list.open_item(what, event, *side);
                 opens.open_item(what, event, kept(), list, *side);
             }
@@ -249,7 +249,7 @@ impl Recap {
             }
             EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk => {
                 if let Some(stream) = find_stream(&in_lane, lanes) {
-                    let what = RecapItemKind::from_chunk(stream.kind);
+                    let what = stream.kind.item();
                     let named = event.clone().with(stream.kind.id_field(), stream.id.clone());
                     if !opens.is_chunked(what, &stream.id) {
                         list.open_item(what, &named, *side);

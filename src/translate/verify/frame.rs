@@ -117,8 +117,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number. Returns
-/// `None` without such a line.
+/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;

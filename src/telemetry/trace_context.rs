@@ -49,7 +49,6 @@ pub(crate) struct TraceContext {
 #[derive(Clone, Debug)]
 pub(crate) struct TraceParent {
     pub(super) context: TraceContext,
-    /// passed on to the agent
     pub(super) tracestate: Option<HeaderValue>,
 }
 
@@ -96,7 +95,8 @@ impl TraceContext {
         if !known || head[2] != b'-' || head[35] != b'-' || head[52] != b'-' {
             return None;
         }
-        let (trace_id, span_id) = (parse_hex(&head[3..35])?, u64::try_from(parse_hex(&head[36..52])?).ok()?);
+        let trace_id = parse_hex(&head[3..35])?;
+        let span_id = u64::try_from(parse_hex(&head[36..52])?).ok()?;
         let flags = u8::try_from(parse_hex(&head[53..])?).ok()?;
         // "All zeroes forbidden", in both ids (version-format).
         if trace_id == 0 || span_id == 0 {
@@ -110,7 +110,6 @@ impl TraceContext {
         })
     }
 
-    /// Starts a new trace.
     pub(super) fn root() -> TraceContext {
         // Sampled, although the flag of an undecided trace "should be set to 0 as the default option": most agents do not
         // record an unsampled trace, so an agent would lose its traces once a gateway is added. And the gateway's log does
@@ -118,14 +117,11 @@ impl TraceContext {
         TraceContext { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED_FLAG }
     }
 
-    /// Creates another span of the same trace.
-    #[must_use]
     pub(super) fn child(&self) -> TraceContext {
         TraceContext { span_id: SpanId::random(), ..*self }
     }
 
     #[cfg(feature = "otel")]
-    #[must_use]
     pub(super) fn with_sampled(mut self, sampled: bool) -> TraceContext {
         self.flags = if sampled { self.flags | SAMPLED_FLAG } else { self.flags & !SAMPLED_FLAG };
         self
