@@ -30,6 +30,7 @@ use pingora_core::services::background::{BackgroundService, GenBackgroundService
 use reload::{ActiveConfig, ConfigReloader, SwapGatewayFn};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +42,8 @@ const STATUS: &str = label::PlaneKind::Status.label();
 
 const STATUS_THREADS: usize = 1;
 
-/// Time to send the last spans to the collector.
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A gateway whose sockets are bound, not yet serving.
 pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
@@ -60,12 +59,11 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
-    /// with the sockets of the process that listens in `run_dir`, if there is one
+    /// with the sockets of the process in `run_dir`, if there is one
     Upgrade,
 }
 
 impl App {
-    /// Binds the listeners. `source` is the file of `config`, if there is one.
     pub(crate) fn bind(config: Config, source: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
         if let Some(source) = &source {
             source.log_warnings();
@@ -98,7 +96,6 @@ impl App {
         self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
-    /// Serves until it has drained; see `drain.rs`. Blocks.
     pub(crate) fn serve(self) -> Result<(), StartError> {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
@@ -108,30 +105,24 @@ impl App {
         let drain_signals = Arc::new(PlaneDrainSignals::default());
         let (process, reload_requests) = ProcessHandle::new();
 
-        let socket_files: Vec<_> = data_listeners.iter().chain(&status_listeners).filter_map(Listener::file).collect();
+        let socket_files: Vec<_> =
+            data_listeners.iter().chain(&status_listeners).filter_map(|listener| listener.file.clone()).collect();
         let guards = SwapCell::new(guard);
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
         let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
 
-        let mut server = Server::new_with_opt_and_conf(None, server_conf());
-        server.bootstrap();
+        let mut server = new_server();
         let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
         planes.add_status(&mut server, status_listeners, status_routes.clone());
-        let effective_config = source.as_ref().map(ConfigSource::effective_config).unwrap_or_default();
+        let effective_config = source.as_ref().map(|source| source.effective_config.clone()).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
             let router = admin::control(admin_state(local, &process, &effective_config), status_routes);
-            let listener = local.listener()?;
-            let signals = Arc::clone(&drain_signals);
-            let admin = async move {
-                if let Err(error) = admin::serve(listener, router, &signals.admin).await {
-                    tracing::error!(%error, "the admin plane cannot be served");
-                }
-            };
+            let admin = serve_admin(local.listener()?, router, Arc::clone(&drain_signals));
             server.add_service(run_once("admin", admin));
         }
-        if let Some(replication) = gateway.replication() {
+        if let Some(replication) = gateway.replication.clone() {
             server.add_service(run_once("replay", async move { replication.keep_running().await }));
         }
         let config = SwapCell::new(Arc::new(config));
@@ -166,7 +157,6 @@ impl App {
         Ok(())
     }
 
-    /// Builds the gateway and resolves its upstreams.
     fn build_gateway(&self, lifecycle: &Lifecycle) -> Result<Arc<Gateway>, StartError> {
         let metrics = Arc::clone(&self.metrics);
         let guard = Arc::clone(&self.guard);
@@ -184,7 +174,7 @@ impl App {
         let planes = [(DATA, &self.data_listeners), (STATUS, &self.status_listeners)];
         let events = planes.into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
-                let tls = listener.listen_config().tls.is_some();
+                let tls = listener.config.tls.is_some();
                 internal_event::ListenerStarted { plane, address: listener.display_address(), tls }
             })
         });
@@ -208,10 +198,15 @@ impl PlaneBuilder<'_> {
         gateway: Arc<Gateway>,
         clusters: SwapCell<Vec<Arc<Cluster>>>,
     ) -> SwapGatewayFn {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stacks = SwapCell::new(Arc::new(stack(gateway)));
         let edge = EdgeServer::new(ReloadableService(stacks.clone()), &self.config.limits);
-        let plane = self.plane_config(DATA, threads, listeners, ConnectionLimit::for_clients(self.config));
+        let plane = PlaneConfig {
+            name: DATA,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            listeners,
+            connection_limit: ConnectionLimit::for_clients(self.config),
+            trusted_proxies: self.config.trusted_proxies.clone(),
+        };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.data));
         Box::new(move |gateway| {
             clusters.store(Arc::new(gateway.clusters()));
@@ -219,31 +214,20 @@ impl PlaneBuilder<'_> {
         })
     }
 
-    /// Adds the status plane. It has its own runtime, so that it answers while the data plane is busy.
+    /// Adds the status plane, on its own runtime so that it responds while the data plane is busy.
     fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
         let edge = EdgeServer::new(routes, &self.config.limits);
-        let plane = self.plane_config(STATUS, STATUS_THREADS, listeners, ConnectionLimit::unlimited());
+        let plane = PlaneConfig {
+            name: STATUS,
+            threads: STATUS_THREADS,
+            listeners,
+            connection_limit: ConnectionLimit::unlimited(),
+            trusted_proxies: self.config.trusted_proxies.clone(),
+        };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));
     }
-
-    fn plane_config(
-        &self,
-        name: &'static str,
-        threads: usize,
-        listeners: Vec<Listener>,
-        connection_limit: ConnectionLimit,
-    ) -> PlaneConfig {
-        let trusted_proxies = self.config.trusted_proxies.clone();
-        PlaneConfig { name, threads, listeners, connection_limit, trusted_proxies }
-    }
 }
 
-/// Returns pingora's settings. [`Drain`] does the draining, so pingora's grace period is zero.
-fn server_conf() -> ServerConf {
-    ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
-}
-
-/// Connects to the process to take over from, on an upgrade.
 fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<Predecessor>, StartError> {
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
@@ -260,7 +244,7 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Binds the listeners of a plane; sockets that the predecessor has are inherited.
+/// Binds the listeners of a plane, or takes them over from the predecessor.
 fn bind_plane(
     plane: &'static str,
     listeners: &[ListenerConfig],
@@ -268,7 +252,7 @@ fn bind_plane(
 ) -> Result<Vec<Listener>, StartError> {
     let names = upgrade::socket_names(plane, listeners);
     let bound = names.iter().zip(listeners).map(|(name, listen)| {
-        let inherited = predecessor.as_mut().and_then(|predecessor| predecessor.take_socket(name));
+        let inherited = predecessor.as_mut().and_then(|predecessor| predecessor.sockets.remove(name));
         Listener::bind(listen, inherited).map_err(|error| match error {
             BindError::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
             BindError::Tls(cause) => StartError::Unusable(cause),
@@ -287,7 +271,22 @@ fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config:
     }
 }
 
-/// A task as a service of pingora, which starts it once.
+async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<PlaneDrainSignals>) {
+    if let Err(error) = admin::serve(listener, router, &drain_signals.admin).await {
+        tracing::error!(%error, "the admin plane cannot be served");
+    }
+}
+
+fn new_server() -> Server {
+    // `Drain` does the draining, so pingora's grace period is zero.
+    let conf =
+        ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..Default::default() };
+    let mut server = Server::new_with_opt_and_conf(None, conf);
+    server.bootstrap();
+    server
+}
+
+/// A task that pingora starts once.
 struct TaskService<F>(Mutex<Option<F>>);
 
 fn run_once<F: Future<Output = ()> + Send + 'static>(name: &str, task: F) -> GenBackgroundService<TaskService<F>> {

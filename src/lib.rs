@@ -13,29 +13,26 @@
 //!
 //! # Life of a run
 //! 1. A listener accepts the connection, performs the TLS handshake if configured, and hyper reads the request
-//!    ([`proxy`]). The tower stack assigns an id, finds the route and turns rejections, which are rows of one table
-//!    ([`error`]), into responses.
-//! 2. Each gate of the [`guard`] checks one thing: valid HTTP, the page's origin, the client's address, the caller, its
+//!    ([`proxy`]). The tower stack assigns an id, finds the route and turns rejections ([`error`]) into responses.
+//! 2. The gates of the [`guard`] check the request: valid HTTP, the page's origin, the client's address, the caller, its
 //!    permissions, its rate and its concurrency. Issuers' keys, secret files and the replicas' Redis are refreshed in the
 //!    background, never by a request, except for an unknown key id.
-//! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Tools that the route
-//!    does not allow are refused here, and then the threads of other callers.
-//! 4. A task of its own chooses one of the route's endpoints and sends the request through pingora's connector, in one
-//!    step or in two (POST, then GET of the events). It tries another endpoint while the run cannot have begun. The
-//!    response is pushed into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI sides)
-//!    become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
-//! 5. The client's body reads from a bounded pipe; a two-step client fetches it with a GET. A run that outlives its client
-//!    writes to a log instead ([`replay`]), which its caller can resume from any event, and on any replica if the logs are
-//!    copied to Redis. Keep-alives, disconnects, agent failures, stops, expiring credentials, run limits and shutdown are
-//!    all handled in that task, which sends one terminal event.
+//! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Forbidden tools are
+//!    refused here, and then the threads of other callers.
+//! 4. A task of its own sends the request to one of the route's endpoints through pingora's connector, in one step or in
+//!    two (POST, then GET of the events), and tries another endpoint while the run cannot have begun. The response passes
+//!    a [`translate::Stream`]: frames ([`codec::sse`] or [`codec::proto`]) become canonical events ([`event`]), pass the
+//!    run guard, and leave in the client's dialect and framing.
+//! 5. The client's body reads from a bounded pipe. A run that outlives its client writes to a log instead ([`replay`]),
+//!    which its caller can resume from any event, and on any replica if the logs are copied to Redis. The task also sends
+//!    keep-alives and, whatever ends the run, one terminal event.
 //!
 //! # Life of the process
 //! [`app`] composes it, with one picture for each transition:
-//! - `app/reload.rs`: a new configuration is built alongside the current one. Unchanged parts are reused; requests and runs
-//!   keep the configuration they started with.
+//! - `app/reload.rs`: a new configuration is built alongside the current one, with unchanged parts reused. Requests and
+//!   runs keep the configuration they started with.
 //! - `app/upgrade.rs`: the next process takes over the listening sockets. Runs finish in the process that started them.
-//! - `app/drain.rs`: the process ends in steps: it reports that it is draining, stops accepting connections, waits for runs
-//!   and finally cuts them.
+//! - `app/drain.rs`: the process reports that it is draining, stops accepting connections, waits for runs and cuts the rest.
 //!
 //! # Code map
 //! The modules are in the order of their dependencies: each uses only those above it. `event` to `translate` are the pure
@@ -45,9 +42,9 @@
 //! - The core does no I/O, reads no clock and draws no random number.
 //! - The wire name of an event is written in `event/` or `dialect/` and nowhere else.
 //! - No code depends on a pair of dialects; a dialect is described against [`event`] alone.
-//! - A run with a connected client has one terminal event, and its body ends cleanly, whatever the agent does. A body
-//!   without one is aborted, which its client can see: if the credential expires under `on_token_expiry: close`, if the
-//!   client stops reading for too long or falls behind what is kept of the run, and after an internal error.
+//! - A run with a connected client has one terminal event, whatever the agent does. Otherwise its body is visibly aborted:
+//!   if the credential expires under `on_token_expiry: close`, if the client stops reading for too long or falls behind
+//!   what is kept of the run, and after an internal error.
 //! - A run is sent to an agent again only if it cannot have begun.
 //! - A kept run is found by its caller alone: its key contains the route, the issuer, the tenant and the subject.
 //! - Everything that waits for a client, an agent or a client's return is bounded in bytes.
@@ -57,8 +54,7 @@
 //!   log identifies a caller by address, issuer, subject, tenant and key id.
 //! - A request uses one configuration from start to end. A configuration that cannot be used changes nothing.
 //! - The process is controlled by signals and by a socket of its own user alone, never from the network.
-//! - Nothing that a client or an agent sends becomes a metric label, nor does their identity: labels are names from the
-//!   configuration and closed lists.
+//! - Metric labels are names from the configuration and closed lists, never from a client or an agent.
 
 #![cfg_attr(
     not(all(feature = "server", feature = "otel")),

@@ -2,13 +2,13 @@
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A reload; the result is sent here.
+/// Receives the result of a reload.
 pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
-/// The changes, or every problem.
+/// The changes, or all problems.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// Reloads that may wait. A further one by signal is dropped, since the file is read after it anyway.
+/// A further reload by signal is dropped, since the file is read after it anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,6 @@ pub(crate) enum AdminCommand {
     Retire,
 }
 
-/// Sends commands to the process.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessHandle {
     command: watch::Sender<AdminCommand>,
@@ -28,7 +27,6 @@ pub(crate) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Creates the handle, and the receiver of its reloads.
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
@@ -51,12 +49,10 @@ impl ProcessHandle {
         command.wait_for(|now| *now != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |now| *now)
     }
 
-    /// Starts a reload of the configuration.
     pub(crate) fn trigger_reload(&self) {
         let _ = self.reloads.try_send(oneshot::channel().0);
     }
 
-    /// Reloads the configuration.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
         // Fails if the process is ending, and then so does the wait for the result.

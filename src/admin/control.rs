@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Hands the listening sockets to the process that waits for them, or returns the cause of the failure.
 pub(crate) type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 #[derive(Clone)]
@@ -20,7 +19,6 @@ pub(crate) struct AdminState {
     pub(crate) hand_over: HandOverFn,
 }
 
-/// Returns the routes of the admin plane, including those of `status`.
 pub(crate) fn router(control: AdminState, status: Router) -> Router {
     let own = Router::new()
         .route("/drain", post(drain))
@@ -38,7 +36,6 @@ async fn drain(State(control): State<AdminState>) -> (StatusCode, &'static str) 
     (StatusCode::ACCEPTED, "draining\n")
 }
 
-/// Returns the text as a line; a failure with this status.
 fn respond(result: Result<String, String>, failure: StatusCode) -> (StatusCode, String) {
     match result {
         Ok(text) => (StatusCode::OK, format!("{text}\n")),
@@ -64,7 +61,7 @@ async fn set_log_level(text: String) -> (StatusCode, String) {
     respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// First step of an upgrade: sends the sockets to the successor. This process serves as before.
+/// Sends the sockets to the successor; this process continues to serve.
 async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, String) {
     // Blocks until the other process has received them.
     let sent = tokio::task::spawn_blocking(move || (control.hand_over)()).await;

@@ -15,29 +15,29 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// The way to reach a gateway, displayed as a URL where it has one.
+/// The address of a gateway, displayed as a URL where it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeTarget {
     /// a status listener of this machine
     Listener(ListenerConfig),
-    /// a host and a port, in the clear
+    /// a host and a port, without TLS
     Host(String),
     /// the folder of the process's own socket
     RunDir(PathBuf),
 }
 
 impl ProbeTarget {
-    /// Returns the ways to a gateway, the best first: its status listeners, then its socket.
+    /// Returns the status listeners, then the socket.
     pub(crate) fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
         let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
 
-    /// Parses the URL of a status listener: `http`, a host, and a port unless it is 80. The error is for the user.
+    /// Parses the URL of a status listener: `http`, a host, and a port unless it is 80.
     pub(crate) fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
@@ -78,7 +78,7 @@ impl fmt::Display for ProbeTarget {
     }
 }
 
-/// Requests a path in the first of these ways that answers, within `timeout` for all of them; returns that way too.
+/// Requests a path from the targets in order until one responds, within `timeout` for all of them.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,
@@ -105,7 +105,6 @@ fn try_in_order(ways: Vec<ProbeTarget>, path: &str) -> Result<(ProbeTarget, Admi
     Err(failures.join("; "))
 }
 
-/// Returns the address at which this machine reaches a listener.
 fn loopback_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -115,7 +114,6 @@ fn loopback_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Sends a request with the protocols that the listener is configured for.
 fn exchange_with_listener(
     mut stream: impl Read + Write,
     listen: &ListenerConfig,
@@ -138,8 +136,8 @@ fn tls_client() -> Result<ClientConnection, Error> {
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
-/// Accepts any certificate: the listener's is for its public name and from an authority that this machine need not trust.
-/// The probe sends no secrets, and only learns that the listener answers.
+/// Accepts any certificate: the listener's is for its public name, and this machine need not trust its authority. The
+/// probe sends no secrets.
 #[derive(Debug)]
 struct NoVerification;
 
@@ -161,12 +159,7 @@ impl ServerCertVerifier for NoVerification {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &ring::default_provider().signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, certificate, signed, &signature_algorithms())
     }
 
     fn verify_tls13_signature(
@@ -175,17 +168,16 @@ impl ServerCertVerifier for NoVerification {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &ring::default_provider().signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signed, &signature_algorithms())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ring::default_provider().signature_verification_algorithms.supported_schemes()
+        signature_algorithms().supported_schemes()
     }
+}
+
+fn signature_algorithms() -> WebPkiSupportedAlgorithms {
+    ring::default_provider().signature_verification_algorithms
 }
 
 #[cfg(test)]

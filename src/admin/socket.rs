@@ -24,7 +24,7 @@ pub(crate) struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Binds a socket in `run_dir`, and creates that folder if needed. Clients find it after [`AdminSocket::publish`].
+    /// Binds a socket in `run_dir`, which is created if needed. Clients find it after [`AdminSocket::publish`].
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
@@ -37,7 +37,7 @@ impl AdminSocket {
         Ok(AdminSocket { listener, staging_path: waiting, path: run_dir.join(SOCKET_NAME), inode })
     }
 
-    /// Moves it to the path that clients use, and replaces any other socket there.
+    /// Renames the socket to the path that clients use.
     pub(crate) fn publish(&self) -> io::Result<()> {
         fs::rename(&self.staging_path, &self.path)
     }
@@ -59,7 +59,6 @@ impl Drop for AdminSocket {
     }
 }
 
-/// Serves `router` until `drain_signal` closes, and finishes the requests in progress.
 pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
     // Held to the end, so that the plane does not count as drained before.
     let held = drain_signal.watch_closing();
@@ -80,13 +79,13 @@ pub(crate) struct AdminResponse {
     pub(crate) body: String,
 }
 
-/// Returns true if a process answers on the socket in `run_dir`.
+/// Returns whether a process responds on the socket in `run_dir`.
 #[must_use]
 pub(crate) fn is_alive(run_dir: &Path) -> bool {
     send_request(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
 }
 
-/// Sends a request to the process that listens in `run_dir`. `timeout` applies to each read and write. Blocks.
+/// Sends a request to the process in `run_dir`. `timeout` applies to each read and write. Blocks.
 pub(crate) fn send_request(
     run_dir: &Path,
     method: &str,
@@ -99,7 +98,6 @@ pub(crate) fn send_request(
     exchange(stream, method, path)
 }
 
-/// Sends one request without a body, and reads the response.
 pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<AdminResponse> {
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: diglot\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
     stream.flush()?;

@@ -38,9 +38,8 @@ pub(crate) fn router(
         .with_state(StatusState { metrics, lifecycle, guard, clusters })
 }
 
-/// Returns 200 while runs are accepted and every route can authenticate its callers. Agents do not count: without a ready
-/// instance clients would get no response at all, instead of one that names the unavailable agent, and only runs that are
-/// sent to an agent detect that it is back. `?verbose` lists each check in the format of Kubernetes' own servers.
+/// Returns 200 while runs are accepted and every route can authenticate its callers. Agents do not count: with 503
+/// clients would get no response instead of one that names the unavailable agent, and no run would detect its return.
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
     let guard = status.guard.load();
@@ -72,8 +71,8 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     (code, report).into_response()
 }
 
-/// Responds once a drain has begun and no run is open any more. It does not start a drain: an agent's pre-stop hook waits here
-/// until the gateway no longer needs the agent.
+/// Responds once a drain has begun and no run is open. An agent's pre-stop hook waits here until the gateway no longer
+/// needs the agent.
 async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
     status.lifecycle.wait_drained().await;
     "drained\n"

@@ -27,24 +27,21 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time for cut runs to send RUN_ERROR, and for their clients to receive it.
+/// Time for cut runs to send RUN_ERROR.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
-/// Time for the responses of the status and admin planes.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for all steps after the time for runs, and a reserve.
+/// Time for the steps after the runs, with a reserve.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Time after a handover in which the response on a keep-alive connection asks the client to open another one. Connections
-/// that are idle are closed after it.
+/// Time after a handover in which responses ask clients to open another connection. Then idle connections are closed.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Time for which a process without runs waits for requests that clients sent before they received the close of their
-/// connection. A process with runs reads them meanwhile.
+/// Time for requests that clients sent before they received the close of their connection, if no run is open.
 const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 
-/// Time to wait for the issuers' keys before a takeover; after it the process takes over without them.
+/// Longest wait for the issuers' keys before a takeover.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for a shutdown and drains. pingora ends the process when [`Drain::recv`] returns.
@@ -74,9 +71,9 @@ pub(super) struct PlaneDrainSignals {
 enum ShutdownCause {
     /// a signal; the next one ends the wait
     Signal,
-    /// an admin command; the service manager's signal follows it as a matter of course
+    /// an admin command; a signal of the service manager follows and changes nothing
     Command,
-    /// another process has the sockets; a signal shuts this one down too, like a first signal
+    /// another process has the sockets; a signal still starts the shutdown
     Successor,
 }
 
@@ -95,7 +92,6 @@ impl UnixSignals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT.
     async fn wait_for_termination(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -121,7 +117,6 @@ impl ShutdownSignalWatch for Drain {
 }
 
 impl Drain {
-    /// Notifies the predecessor, publishes the admin socket, logs the listeners and notifies the service manager.
     async fn announce_serving(&self) {
         let predecessor = self.predecessor.lock().take();
         if let Some(predecessor) = predecessor {
@@ -135,7 +130,7 @@ impl Drain {
             let confirmed = tokio::task::spawn_blocking(|| predecessor.confirm_takeover()).await;
             let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
             internal_event::TakeoverCompleted { failure: confirmed.err() }.emit();
-            self.socket_files.iter().for_each(|file| file.take_ownership());
+            self.socket_files.iter().for_each(|file| file.set_owned(true));
         }
         if let Some(local) = &self.local
             && let Err(error) = local.socket.publish()
@@ -161,7 +156,7 @@ impl Drain {
         }
     }
 
-    /// Waits until the last run has ended, the time is over, or a second signal arrives.
+    /// Waits for the end of the last run, the timeout, or a second signal.
     async fn wait_for_runs(&self, cause: ShutdownCause, signals: &mut UnixSignals) {
         let times = self.config.load().process.clone();
         let PlaneDrainSignals { data, status, .. } = &*self.drain_signals;
@@ -176,7 +171,7 @@ impl Drain {
         } else {
             data.stop_accepting();
             status.stop_accepting();
-            self.socket_files.iter().for_each(|file| file.release());
+            self.socket_files.iter().for_each(|file| file.set_owned(false));
             self.local.iter().for_each(|local| local.handover_sockets.close());
         }
         let mut drain_at = Instant::now() + grace;
@@ -209,14 +204,13 @@ impl Drain {
         }
     }
 
-    /// Closes the listeners, and each connection after its current requests.
     fn start_drain(&self, timeout: Duration) {
         self.drain_signals.data.close_connections();
         self.local.iter().for_each(|local| local.handover_sockets.close());
         internal_event::DrainStarted { timeout, runs: self.lifecycle.open_runs() }.emit();
     }
 
-    /// Waits until no run is open and clients have had time to receive the close of their connections.
+    /// Waits until no run is open and clients have received the close of their connections.
     async fn wait_until_drained(&self) {
         // Usually no connection is open any more, and this returns at once.
         let _ = timeout(IN_FLIGHT_GRACE, self.drain_signals.data.wait_drained()).await;
@@ -224,7 +218,6 @@ impl Drain {
         self.lifecycle.wait_drained().await;
     }
 
-    /// Ends each open run well-formed: RUN_ERROR, then a clean end of the body.
     async fn cut_runs(&self) {
         let PlaneDrainSignals { data, status, admin } = &*self.drain_signals;
         self.lifecycle.advance(LifecyclePhase::Cut);

@@ -20,7 +20,6 @@ pub(super) enum ServiceState {
 }
 
 impl ServiceState {
-    /// Sends the state. A failure is logged and the process continues to serve.
     pub(super) fn notify(self) {
         if let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())
             && let Err(error) = send(&socket, &self.to_string())

@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which a changed file must stay unchanged, so that a half-written one is not used.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// Time to resolve new agents; after it the configuration is used without their addresses.
+/// Longest wait for the addresses of new agents.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of the digest that are shown.
@@ -47,14 +47,13 @@ pub(crate) struct ConfigSource {
     path: PathBuf,
     digest: Sha256Digest,
     /// without secrets
-    effective_config: String,
+    pub(super) effective_config: String,
     /// false for a pipe
     is_reloadable: bool,
     warnings: Vec<ConfigProblem>,
 }
 
 impl ConfigSource {
-    /// Reads and checks the file at `path`.
     pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), ConfigProblems> {
         let bytes = load::read_source(path)?;
         let EffectiveConfig { config, yaml, warnings } =
@@ -74,17 +73,11 @@ impl ConfigSource {
             internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();
         }
     }
-
-    /// Returns the effective configuration without secrets.
-    pub(super) fn effective_config(&self) -> String {
-        self.effective_config.clone()
-    }
 }
 
 /// Routes new requests through the given gateway.
 pub(super) type SwapGatewayFn = Box<dyn Fn(Arc<Gateway>) + Send + Sync>;
 
-/// The configuration in use, and all that is built from it.
 pub(super) struct ActiveConfig {
     pub(crate) config: SwapCell<Config>,
     pub(crate) guard: SwapCell<RequestPolicy>,
@@ -96,23 +89,20 @@ pub(super) struct ActiveConfig {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Runs the background tasks, and reloads the configuration.
 pub(super) struct ConfigReloader {
     active: ActiveConfig,
     source: Option<ConfigSource>,
     start_config: Arc<Config>,
     requests: mpsc::Receiver<ReloadRequest>,
-    /// of the file at the last poll; an error if it could not be read
     seen_digest: Result<Sha256Digest, ()>,
     last_reload_ok: bool,
     tasks: HashMap<usize, AbortHandle>,
 }
 
-/// A new configuration that is built but not in use yet.
 struct PreparedReload {
     config: Config,
     effective_config: String,
-    /// from the configuration in use
+    /// compared with the configuration in use
     changes: ConfigChanges,
     guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
@@ -165,7 +155,6 @@ impl ConfigReloader {
         }
     }
 
-    /// Returns true if the file has changed since the last poll, and has settled.
     async fn has_changed(&self) -> bool {
         let Some(source) = self.source.as_ref().filter(|source| source.is_reloadable) else { return false };
         // During a shutdown the next process reads the file.
@@ -212,8 +201,8 @@ impl ConfigReloader {
         Err(problems)
     }
 
-    /// Reads files, creates keys and compares with the configuration in use. On a blocking thread, since the runtime's one
-    /// thread serves health checks and the connection to Redis.
+    /// Builds the new configuration on a blocking thread, since the runtime's one thread serves health checks and
+    /// Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.source.as_ref().map(|source| source.path.clone()).unwrap_or_default();
         let guard = self.active.guard.load();
@@ -262,7 +251,6 @@ impl ConfigReloader {
         describe_changes(&changes, &kept)
     }
 
-    /// Starts the background tasks of new parts, and ends those of removed parts.
     fn sync_tasks(&mut self) {
         let clusters = self.active.gateway.clusters();
         let clusters =
@@ -283,7 +271,6 @@ async fn read_digest(path: &Path) -> Result<Sha256Digest, ()> {
     bytes.map(|bytes| digest::sha256(&bytes)).map_err(|_| ())
 }
 
-/// Lists the changes, and every time the keys that still need a restart.
 fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     if kept.is_empty() {
         return changes.to_string();
@@ -291,12 +278,11 @@ fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
-/// Resolves agents before their first request, and continues without those that are not resolved in time.
+/// Resolves agents before their first request, as far as that is possible in time.
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }
 
-/// Removes the gauges of issuers and upstreams that are no longer configured.
 fn forget_removed(before: &Config, now: &Config, metrics: &Metrics) {
     for issuer in &issuer_names(before) - &issuer_names(now) {
         metrics.forget_issuer(&issuer);
@@ -310,7 +296,6 @@ fn issuer_names(config: &Config) -> HashSet<String> {
     config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect()
 }
 
-/// Returns each upstream with its route.
 fn upstream_labels(config: &Config) -> HashSet<(String, String)> {
     let labels = config
         .routes

@@ -13,7 +13,6 @@ pub(crate) enum StartError {
     Running(PathBuf),
     #[error("the gateway in {folder} (run_dir) did not hand over and keeps serving: {1}", folder = .0.display())]
     Upgrade(PathBuf, String),
-    /// a configured file is unusable, or a required setting is missing
     #[error("{0}")]
     Unusable(String),
     #[error("{0}")]

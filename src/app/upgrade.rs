@@ -34,27 +34,22 @@ const UPGRADE_SOCKET: &str = "upgrade.sock";
 const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
-/// Timeout of each response of the other process; pingora waits up to five seconds for one.
+/// Timeout of each response; pingora itself waits up to five seconds for one.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Predecessor {
     run_dir: PathBuf,
-    sockets: HashMap<String, OwnedFd>,
+    pub(super) sockets: HashMap<String, OwnedFd>,
 }
 
 impl Predecessor {
-    /// Receives the sockets of the process that listens in `run_dir`.
     pub(super) fn connect(run_dir: &Path) -> Result<Predecessor, StartError> {
         let sockets = receive_sockets(run_dir).map_err(|cause| StartError::Upgrade(run_dir.to_owned(), cause))?;
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
-    pub(super) fn take_socket(&mut self, name: &str) -> Option<OwnedFd> {
-        self.sockets.remove(name)
-    }
-
-    /// Reports that this process serves. Blocks.
+    /// Notifies the predecessor that this process serves. Blocks.
     pub(super) fn confirm_takeover(self) -> Result<(), String> {
         match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(RESPONSE_TIMEOUT)) {
             Ok(response) if response.status == 202 => Ok(()),
@@ -88,7 +83,6 @@ fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     Ok(names.into_iter().zip(fds).collect())
 }
 
-/// The admin socket in `run_dir`, and the sockets for the next process.
 #[derive(Debug)]
 pub(super) struct LocalEndpoint {
     pub(super) run_dir: PathBuf,
@@ -111,8 +105,8 @@ impl LocalEndpoint {
     }
 }
 
-/// Copies of this process's listening sockets for its successor. They are closed when the process stops accepting: clients
-/// would hang in the queue of an open socket.
+/// Copies of the listening sockets for the successor. They are closed when this process stops accepting: clients would
+/// hang in the queue of an open socket.
 #[derive(Clone, Debug)]
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 
@@ -120,7 +114,7 @@ impl HandoverSockets {
     fn from_planes(planes: [(&str, &Vec<Listener>); 2]) -> io::Result<HandoverSockets> {
         let mut copies = HashMap::new();
         for (plane, listeners) in planes {
-            let configs: Vec<_> = listeners.iter().map(|listener| listener.listen_config().clone()).collect();
+            let configs: Vec<_> = listeners.iter().map(|listener| listener.config.clone()).collect();
             for (name, listener) in socket_names(plane, &configs).into_iter().zip(listeners) {
                 copies.insert(name, listener.clone_fd()?);
             }
@@ -128,7 +122,6 @@ impl HandoverSockets {
         Ok(HandoverSockets(Arc::new(Mutex::new(copies))))
     }
 
-    /// Sends the sockets to the process that waits in `run_dir`. Blocks.
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
         let path = run_dir.join(UPGRADE_SOCKET);
         let name = path.to_str().ok_or("run_dir is no UTF-8")?;
@@ -150,7 +143,6 @@ impl HandoverSockets {
     }
 }
 
-/// Names the sockets of a plane by their configured addresses, so that the next process finds them.
 pub(super) fn socket_names(plane: &str, listeners: &[ListenerConfig]) -> Vec<String> {
     let names = listeners.iter().enumerate().map(|(index, ListenerConfig { address, .. })| {
         let number = listeners[..index].iter().filter(|other| other.address == *address).count();

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Delays before consecutive reconnects that bring nothing new; their number is the limit.
+/// Delays before consecutive reconnects without progress; their number is the limit.
 const RECONNECT_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
 
@@ -38,7 +38,6 @@ pub(super) struct AgentClient {
 }
 
 impl AgentClient {
-    /// Sends the run and returns the stream of the response.
     pub(super) async fn run_one_step(
         self,
         body: Bytes,
@@ -50,7 +49,6 @@ impl AgentClient {
         Ok((session, framing))
     }
 
-    /// Starts a run and returns the source of its events.
     pub(super) async fn run_two_step(
         self,
         body: Bytes,
@@ -90,7 +88,7 @@ pub(super) struct AgentEventSource {
     client: AgentClient,
     endpoint: EndpointRef,
     path: String,
-    /// the agent's own id of the run, if the response named one
+    /// the agent's id of the run, if it named one
     pub(crate) run_id: Option<String>,
 }
 
@@ -115,8 +113,7 @@ pub(super) struct ReconnectBudget {
 }
 
 impl ReconnectBudget {
-    /// Returns the delay before the next request for the events after `id`, or `None` if the limit is reached. A new id
-    /// resets the limit.
+    /// Returns the delay before the next request, or `None` at the limit, which a new `id` resets.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {
         if self.last_event_id.as_deref() != Some(id) {
             self.last_event_id = Some(id.into());
@@ -128,7 +125,7 @@ impl ReconnectBudget {
     }
 }
 
-/// Returns whether another reconnect may succeed: a response that is no stream means that the agent refuses.
+/// Returns whether another reconnect may succeed. A response that is no stream is a refusal.
 pub(super) fn is_retryable(failure: &Rejection) -> bool {
     matches!(
         failure.kind,
@@ -139,7 +136,7 @@ pub(super) fn is_retryable(failure: &Rejection) -> bool {
     )
 }
 
-/// Returns whether a stream that ended this way may be continued over another connection.
+/// Returns whether the stream may be continued over another connection.
 pub(super) fn is_stream_break(failure: &Rejection) -> bool {
     matches!(failure.kind, RejectionKind::UpstreamReset | RejectionKind::UpstreamTruncated)
 }

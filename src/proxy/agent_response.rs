@@ -8,17 +8,14 @@ use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Most bytes read of a response that is no stream: of a refusal for its message, of a start for its ids.
+/// Most bytes read of a response that is no stream.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
-/// Longest message of an agent that is passed on, in characters.
 const MESSAGE_LIMIT: usize = 500;
 
-/// Longest time for reading the message of a refusal.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the framing of an event stream in one of `framings`; otherwise the failure, in the agent's own words if it
-/// has some.
+/// Returns the framing of an event stream, or the failure with the agent's own message.
 pub(super) async fn check_stream_response(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
     let (status, kind) = check_response(session).await?;
     // Protobuf is accepted although the gateway never requests it from agents.
@@ -39,7 +36,6 @@ pub(super) struct AgentRunIds {
     pub(crate) run_id: Option<String>,
 }
 
-/// Reads the response to the start of a two-step run: JSON that may name the run, or nothing.
 pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRunIds, Rejection> {
     let (status, kind) = check_response(session).await?;
     let invalid = |what: &'static str| {
@@ -79,7 +75,7 @@ fn parse_run_ids(text: &str) -> Option<AgentRunIds> {
     Some(AgentRunIds { thread_id: id(Field::ThreadId), run_id: id(Field::RunId) })
 }
 
-/// Returns the status and media type of a successful response that can be read.
+/// Returns the status and media type of a successful response.
 async fn check_response(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
     let Some(response) = session.response_head() else {
         return Err(RejectionKind::UpstreamProtocol.into());
@@ -113,13 +109,12 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> 
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-/// Returns the media type without its parameters, in lower case.
 fn media_type(headers: &HeaderMap) -> String {
     let value = header_text(headers, header::CONTENT_TYPE).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Returns the statuses that are true for the client as well. Others concern only the gateway and the agent.
+/// Returns statuses that are true for the client as well; others concern only the gateway and the agent.
 fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
@@ -140,7 +135,7 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
     Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
 }
 
-/// Finds `message`, `detail`, or the same inside `error`: where agents put their reason.
+/// Finds `message` or `detail`, also inside `error`.
 fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {

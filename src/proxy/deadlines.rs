@@ -18,8 +18,8 @@ struct Deadline {
     kind: DeadlineKind,
 }
 
-/// Keep-alives, the agent's silence and the fixed deadlines of a run. One timer serves all; it is checked only when it
-/// fires, so a busy stream never touches it.
+/// The deadlines and keep-alives of a run. One timer serves all and is checked only when it fires, so a busy stream
+/// never touches it.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
@@ -37,7 +37,6 @@ impl RunDeadlines {
         RunDeadlines { keep_alive, last_write: now, last_read: now, idle_limit, fixed: Vec::new(), timer }
     }
 
-    /// Ends the run `after` that time, counted from `since`.
     pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, kind: DeadlineKind) {
         // A deadline too far away to be represented never expires.
         self.fixed.extend(since.checked_add(after).map(|at| Deadline { at, kind }));
@@ -52,12 +51,11 @@ impl RunDeadlines {
         self.fixed.iter().copied().min_by_key(|deadline| deadline.at)
     }
 
-    /// Returns the deadline that has expired, without waiting for the timer: a run whose agent floods never waits.
+    /// Returns an expired deadline without waiting for the timer, which a run with a flooding agent never does.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
         self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
     }
 
-    /// Waits until a fixed deadline expires; the agent's silence does not count here.
     pub(super) async fn wait_expired(&self) {
         match self.next_deadline() {
             Some(Deadline { at, .. }) => tokio::time::sleep_until(at).await,
@@ -65,8 +63,7 @@ impl RunDeadlines {
         }
     }
 
-    /// Restarts the measurement of the agent's silence with another limit, which may expire before the timer's current
-    /// time.
+    /// Restarts the idle timeout with another limit.
     pub(super) fn restart_idle(&mut self, silence: Duration) {
         self.idle_limit = silence;
         self.last_read = Instant::now();
@@ -77,7 +74,7 @@ impl RunDeadlines {
         self.last_read = Instant::now();
     }
 
-    /// Notes a write and returns its time. The agent was blocked meanwhile, so its silence starts anew.
+    /// Restarts the keep-alive, and the idle timeout, since the agent was blocked meanwhile.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
         self.last_write = now;
@@ -91,7 +88,6 @@ impl RunDeadlines {
         self.timer.as_mut().reset(next);
     }
 
-    /// Waits for the timer. Returns whether a keep-alive is due.
     pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
         self.timer.as_mut().await;
         let now = Instant::now();
@@ -110,7 +106,6 @@ impl RunDeadlines {
     }
 }
 
-/// Returns the time of day, in ms since the epoch.
 pub(super) fn now_millis() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

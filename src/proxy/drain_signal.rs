@@ -9,20 +9,13 @@
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::watch;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DrainSignal {
     stop_accepting: watch::Sender<bool>,
     close_connections: watch::Sender<bool>,
 }
 
-impl Default for DrainSignal {
-    fn default() -> Self {
-        DrainSignal { stop_accepting: watch::Sender::new(false), close_connections: watch::Sender::new(false) }
-    }
-}
-
 impl DrainSignal {
-    /// Closes the listening sockets.
     pub(crate) fn stop_accepting(&self) {
         self.stop_accepting.send_replace(true);
     }
@@ -42,7 +35,7 @@ impl DrainSignal {
         self.stop_accepting.subscribe()
     }
 
-    /// Returns what connections watch; its holder counts as a connection.
+    /// Subscribes to the close; the subscriber counts as a connection.
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }

@@ -26,7 +26,7 @@ use tower::service_fn;
 
 const MASK: &str = "***";
 
-/// Most paths listed in the hint for an unknown one.
+/// Most paths in the hint for an unknown one.
 const HINT_PATHS: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -59,7 +59,6 @@ pub(crate) struct ExplainedRoute {
     /// present if the preflight's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preflight: Option<BTreeMap<String, String>>,
-    /// in their order; empty for a preflight that is answered
     pub(crate) gates: Vec<GateReport>,
     pub(crate) client: ExplainedDialect,
     pub(crate) agent: ExplainedDialect,
@@ -93,7 +92,6 @@ pub(crate) struct ExplainedRequest {
 }
 
 impl Gateway {
-    /// Explains a request with this head and, if known, this body.
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let method = head.method.to_string();
         let path = head.uri.path().to_owned();
@@ -118,7 +116,6 @@ impl Gateway {
         RouteExplanation { method, path, outcome, route }
     }
 
-    /// Runs the gates in their order.
     fn gate_reports(&self, head: &Parts) -> Vec<GateReport> {
         let leaf = service_fn(async |_: Request<()>| Ok::<_, Rejection>(Response::new(())));
         let mut reports = Vec::new();
@@ -126,7 +123,6 @@ impl Gateway {
         reports
     }
 
-    /// Checks the request after the gates, up to the point where an agent would be contacted.
     fn check_leaf(
         &self,
         found: &PathMatch<'_>,
@@ -146,14 +142,13 @@ impl Gateway {
         }
     }
 
-    /// Explains why no route matches, with a hint.
     fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
         if self.guard.auth.resource_metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
             return ExplainedOutcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = ReportedRejection::from(&Rejection::from(RejectionKind::RouteNotFound));
-        let mut known = self.paths();
+        let mut known: Vec<_> = self.routes.keys().map(String::as_str).collect();
         known.sort_unstable();
         let shorter = path.trim_end_matches('/');
         let hint = if let Some(found) = self.find(shorter).filter(|_| shorter != path) {
@@ -208,7 +203,6 @@ impl Gateway {
         }
     }
 
-    /// Builds the requests that the agent would get.
     fn explain_requests(
         &self,
         route: &RouteEntry,
@@ -267,7 +261,7 @@ impl Gateway {
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
-    /// Explains a request field: its value if the gateway sets it, otherwise a mask, and its source.
+    /// Returns a request field with its source; a value that the gateway did not set is masked.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
@@ -332,7 +326,6 @@ fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {
     gates.iter().find_map(|gate| if let GateVerdict::Refuses(refusal) = &gate.verdict { Some(refusal) } else { None })
 }
 
-/// Collects the conditions that the gates leave open, without duplicates.
 fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     let mut open = Vec::new();
     for gate in gates {
@@ -350,7 +343,7 @@ fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the URL of a request, with `path` instead of the upstream's own; a query may hold a secret.
+/// Returns the URL of a request; a query may hold a secret, so it is masked.
 fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),

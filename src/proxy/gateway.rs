@@ -17,7 +17,7 @@ use std::time::Duration;
 
 #[derive(Clone)]
 pub(crate) struct Gateway {
-    routes: HashMap<String, Arc<RouteEntry>>,
+    pub(super) routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
@@ -27,11 +27,10 @@ pub(crate) struct Gateway {
     pub(super) tracing: TraceProvider,
     pub(super) replay: Arc<RunStore>,
     /// present if replicas share their runs
-    pub(super) replication: Option<Arc<ReplicatedRuns>>,
+    pub(crate) replication: Option<Arc<ReplicatedRuns>>,
 }
 
 impl Gateway {
-    /// Builds the gateway; hosts are not resolved yet, see [`Gateway::clusters`].
     pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
@@ -61,8 +60,8 @@ impl Gateway {
         })
     }
 
-    /// Builds the gateway for another configuration. Unchanged routes are reused, and unchanged agents keep their
-    /// addresses and connections.
+    /// Builds the gateway for another configuration. Unchanged routes are reused; unchanged agents keep addresses and
+    /// connections.
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
@@ -73,16 +72,7 @@ impl Gateway {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
-    /// Returns the shared runs, which must be watched.
-    pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
-        self.replication.clone()
-    }
-
-    pub(super) fn paths(&self) -> Vec<&str> {
-        self.routes.keys().map(String::as_str).collect()
-    }
-
-    /// Matches a path. Exact paths take precedence; no template matches one of them.
+    /// Matches a path. Exact paths take precedence.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });

@@ -11,18 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LifecyclePhase {
+    #[default]
     Serving,
     /// runs are accepted, and clients are asked to reconnect elsewhere
     Leaving,
-    /// listeners are closed; open runs may finish, and so may requests that crossed the notice to close
+    /// listeners are closed; open runs and requests that crossed the close may finish
     Draining,
     /// open runs end now, with RUN_ERROR
     Cut,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lifecycle {
     phase: Arc<watch::Sender<LifecyclePhase>>,
     open_runs: Arc<OpenRuns>,
@@ -32,12 +33,6 @@ pub(crate) struct Lifecycle {
 struct OpenRuns {
     count: AtomicUsize,
     idle: Notify,
-}
-
-impl Default for Lifecycle {
-    fn default() -> Self {
-        Lifecycle { phase: Arc::new(watch::Sender::new(LifecyclePhase::Serving)), open_runs: Arc::default() }
-    }
 }
 
 impl Lifecycle {
@@ -56,12 +51,11 @@ impl Lifecycle {
         });
     }
 
-    /// Subscribes one run, once, for all of its waits.
+    /// Subscribes one run for all of its waits.
     pub(crate) fn watch(&self) -> LifecycleWatch {
         LifecycleWatch(self.phase.subscribe())
     }
 
-    /// Counts a run as open until the returned value is dropped.
     #[must_use]
     pub(crate) fn enter(&self) -> RunPermit {
         self.open_runs.count.fetch_add(1, Ordering::AcqRel);
@@ -72,7 +66,6 @@ impl Lifecycle {
         self.open_runs.count.load(Ordering::Acquire)
     }
 
-    /// Waits until the listeners are closed and no run is open.
     pub(crate) async fn wait_drained(&self) {
         // An error means that the sender is gone, at the end of the process.
         let _ = self.phase.subscribe().wait_for(|now| *now >= LifecyclePhase::Draining).await;

@@ -10,22 +10,19 @@ pub(super) fn supported_framings(side: PeerDialect) -> &'static [Framing] {
     if side.is_auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
 }
 
-/// Returns the framing of the response to a request with these headers.
+/// Negotiates the framing of the response.
 ///
-/// Protobuf must be requested by name: the server of the AG-UI SDK sends it for `*/*`, but a client that sends `*/*`
-/// reads event streams, and protobuf has no keep-alives. If both are named with equal weight the first one wins:
-/// `HttpAgent` appends `text/event-stream` to what its application sets, so order is all that one can express there.
+/// Protobuf must be requested by name, since clients that send `*/*` read event streams, and protobuf has no
+/// keep-alives. At equal weight the first name wins: `HttpAgent` appends `text/event-stream` to what its application
+/// sets, so the application can express a preference only by order.
 pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(Framing::Sse);
     }
-    // Several lines of a field are one list [RFC 9110 §5.3].
-    let lines = headers.get_all(header::ACCEPT).iter();
     let mut best = None;
     let mut best_weight = 0.0;
     let mut accepts_any = false;
-    for range in lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')) {
-        let (media, weight) = parse_media_range(range);
+    for (media, weight) in accept_ranges(headers) {
         let named = supported_framings(client).iter().copied().find(|framing| framing.media_type() == media);
         // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
         if named.is_some() && weight > best_weight {
@@ -37,15 +34,18 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     best.or(accepts_any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
-/// Negotiates like [`negotiate`] for a client that starts a two-step run: the response is JSON, and the header may
-/// already name the framing of the events.
+/// Negotiates the start of a two-step run, whose response is JSON; the header may already name the framing of the
+/// events.
 pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
-    let lines = headers.get_all(header::ACCEPT).iter();
-    let json = lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).any(|range| {
-        let (media, weight) = parse_media_range(range);
-        matches!(media.as_str(), "application/json" | "application/*") && weight > 0.0
-    });
+    let json = accept_ranges(headers)
+        .any(|(media, weight)| matches!(media.as_str(), "application/json" | "application/*") && weight > 0.0);
     if json { Ok(Framing::Sse) } else { negotiate(headers, client) }
+}
+
+fn accept_ranges(headers: &HeaderMap) -> impl Iterator<Item = (String, f32)> {
+    // Several lines of a field are one list [RFC 9110 §5.3].
+    let lines = headers.get_all(header::ACCEPT).iter();
+    lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).map(parse_media_range)
 }
 
 /// Returns the media type of a range of `Accept`, in lower case, and its weight.

@@ -17,10 +17,10 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
 
 /// Most waiting runs of a route. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent: 16 MiB by
-/// default. Clients come within a round trip, so it also allows more than a thousand starts a second.
+/// default.
 const PENDING_LIMIT: usize = 256;
 
-/// By thread.
+/// The waiting runs, by thread.
 #[derive(Debug)]
 pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 
@@ -39,7 +39,7 @@ enum PendingEntry<T> {
     Reserved,
     Offered {
         reader: T,
-        /// dropped with the entry, which notifies the task that waits for a reader
+        /// dropped with the entry, which wakes the task that waits for a reader
         _taken_tx: oneshot::Sender<()>,
     },
 }
@@ -63,7 +63,7 @@ impl<T> Clone for PendingRuns<T> {
 }
 
 impl<T> PendingRuns<T> {
-    /// Reserves the entry of a thread, for a run that is then offered for `timeout`.
+    /// Reserves the entry of a thread for a run that is offered for `timeout`.
     pub(super) fn reserve(&self, thread_id: String, timeout: Duration) -> Result<RunReservation<T>, RejectionKind> {
         let mut runs = self.0.lock();
         if runs.contains_key(&thread_id) {

@@ -17,24 +17,23 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Longest time that a client may read nothing while bytes wait for it. Then its connection is closed (over HTTP/2
-/// perhaps one stream is reset), its runs end as after a disconnect, and their agents are released. The default of
-/// nginx's `send_timeout`.
+/// Longest time that a client may read nothing while bytes wait for it. Then its connection or stream is closed, and
+/// its runs end as after a disconnect. nginx's default of `send_timeout`.
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most bytes that an HTTP/2 reader takes at once, so that it makes visible progress with a large event on a slow line.
-/// A frame carries no more by default [RFC 9113 §4.2].
+/// Most bytes that an HTTP/2 reader takes at once, so that progress shows on a slow line. A frame carries no more by
+/// default [RFC 9113 §4.2].
 const H2_CHUNK_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
 
-/// The client's end: the body of the response. The pipe's resource is held until this is dropped.
+/// The client's end: the body of the response. Holds the pipe's resource.
 #[derive(Debug)]
 pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 
-/// The run was aborted: its body has no proper end, so that it is not mistaken for complete. HTTP/1 closes the
-/// connection before the last chunk, HTTP/2 resets the stream.
+/// The run was aborted: HTTP/1 closes the connection before the last chunk, HTTP/2 resets the stream, so that the body
+/// is not mistaken for complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run was cut off")]
 pub(crate) struct BodyAborted;
@@ -52,16 +51,14 @@ struct PipeShared<T> {
 #[derive(Debug)]
 struct PipeState<T> {
     bytes: Vec<u8>,
-    /// what remains of a chunk that was split, before `bytes`
     partial: Bytes,
     end: PipeEnd,
     reader_state: PipeReaderState,
-    /// when unread bytes were first noticed since the last read
+    /// when unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<T>,
     /// a write at capacity
     write_waker: Option<Waker>,
-    /// a run that waits for the client to disconnect
     close_waker: Option<Waker>,
     /// a client that waits for bytes
     read_waker: Option<Waker>,
@@ -76,7 +73,7 @@ enum PipeEnd {
     Closed,
 }
 
-/// Decides where a stalled client is noticed.
+/// The place where a stalled client is detected.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
     /// nowhere: it has not attached yet
@@ -89,7 +86,7 @@ enum PipeReaderState {
     Http2,
 }
 
-/// Creates a pipe of `capacity` bytes, and one write more.
+/// Creates a pipe whose backlog may exceed `capacity` by one write.
 pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReader<T>) {
     let state = PipeState {
         bytes: Vec::new(),
@@ -144,7 +141,7 @@ impl<T> PipeState<T> {
         Some(piece)
     }
 
-    /// Returns when a stalled client times out. Only a call starts the clock, so that an event costs nothing.
+    /// Returns when a stalled client times out. The time counts from the first call, so that an event costs nothing.
     fn stall_deadline(&mut self) -> Option<Instant> {
         // hyper polls for the end, too, only while the window is open.
         let waits = self.backlog() > 0 || matches!(self.end, PipeEnd::Finished | PipeEnd::Aborted);
@@ -156,12 +153,12 @@ impl<T> PipeState<T> {
 }
 
 impl<T> PipeWriter<T> {
-    /// Writes all of `bytes` and leaves it empty; waits while the backlog is at capacity.
+    /// Writes all of `bytes` and leaves it empty; waits at capacity.
     pub(super) async fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
     }
 
-    /// Writes the last bytes whatever the backlog, and leaves `bytes` empty: there is no time to wait.
+    /// Writes the last bytes regardless of the capacity, and leaves `bytes` empty.
     pub(super) fn push(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         let mut state = self.0.state.lock();
         if state.end == PipeEnd::Closed {
@@ -204,7 +201,6 @@ impl<T> PipeWriter<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until the client has disconnected.
     pub(super) async fn wait_closed(&self) {
         std::future::poll_fn(|cx| {
             let mut state = self.0.state.lock();
@@ -217,8 +213,7 @@ impl<T> PipeWriter<T> {
         .await;
     }
 
-    /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it. Its body ends with an
-    /// error if it is polled again, and its resource is released now.
+    /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it.
     pub(super) fn drop_stalled(&self) -> Result<(), PipeClosed> {
         let deadline = self.0.state.lock().stall_deadline();
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -228,7 +223,6 @@ impl<T> PipeWriter<T> {
         Ok(())
     }
 
-    /// Waits until a stalled client times out.
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
             let deadline = self.0.state.lock().stall_deadline();
@@ -239,7 +233,6 @@ impl<T> PipeWriter<T> {
         }
     }
 
-    /// Returns whether no client attached in time.
     pub(super) fn is_unread(&self) -> bool {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
@@ -264,7 +257,7 @@ impl<T> PipeWriter<T> {
     }
 }
 
-/// A writer that is dropped without `finish` was torn down, and its body is incomplete.
+/// Aborts the body if the run was torn down before `finish`.
 impl<T> Drop for PipeWriter<T> {
     fn drop(&mut self) {
         self.abort();
@@ -280,7 +273,6 @@ impl<T> PipeReader<T> {
         let _ = state.stall_deadline();
     }
 
-    /// Gives up waiting for a client.
     pub(super) fn abandon(self) {
         self.0.state.lock().reader_state = PipeReaderState::Abandoned;
     }

@@ -4,7 +4,7 @@ use crate::net::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// A request passes through one service from start to end.
+/// Passes each request through one service from start to end.
 #[derive(Clone)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 

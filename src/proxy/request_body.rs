@@ -36,7 +36,6 @@ fn too_large(limit: usize) -> Rejection {
     Rejection::from(RejectionKind::BodyTooLarge).with_detail(format!("The request body is larger than {limit} bytes."))
 }
 
-/// Reads the body, or rejects it as too large or too slow.
 pub(super) async fn read_body(
     limits: &LimitsConfig,
     headers: &HeaderMap,
@@ -77,8 +76,7 @@ pub(super) async fn read_body(
     }
 }
 
-/// Keeps reading after a rejection: a client that still sends would otherwise see a broken connection before the
-/// response.
+/// Reads on after a rejection: a client that still sends would see a broken connection before the response.
 async fn discard(mut body: Incoming) {
     let rest = async {
         let mut left = DISCARD_LIMIT;

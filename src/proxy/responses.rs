@@ -22,7 +22,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> &str {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the head of an event stream. No intermediary may store, compress or buffer it.
+/// Returns the head of an event stream, which no intermediary may store, compress or buffer.
 pub(super) fn event_stream(body: ResponseBody, framing: Framing) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -46,7 +46,6 @@ fn respond(
     response
 }
 
-/// Returns the response to the first step of a two-step run: its ids and the location of its events.
 pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<ResponseBody> {
     // Ids are JSON strings already.
     let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
@@ -64,7 +63,7 @@ pub(super) fn run_stopped() -> Response<ResponseBody> {
     response
 }
 
-/// Returns the protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
+/// Returns the protected resource metadata (RFC 9728 §3.2). Public, so pages of any origin may read it.
 pub(super) fn resource_metadata(document: &str) -> Response<ResponseBody> {
     let mut response = respond(200, "application/json", "public, max-age=300", document.to_owned());
     response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -79,7 +78,6 @@ pub(super) fn problem(rejection: &Rejection, request_id: &str) -> Response<Respo
     response
 }
 
-/// Returns a rejection as a stream of one event.
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<ResponseBody> {
     let mut response = event_stream(full_body(Full::from(event)), framing);
     rejection.add_headers(response.headers_mut());

@@ -31,7 +31,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::sync::Arc;
 
-/// Returns the event after which the client resumes.
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
@@ -39,13 +38,11 @@ pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Reject
     cursor.map(Some).ok_or_else(|| RejectionKind::InvalidCursor.into())
 }
 
-/// Returns the position for a client that may know the run.
 pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
     cursor.map_or_else(|| ReadFrom::Recap(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {
-    /// Returns the run that a POST joins, if any.
     pub(super) async fn find_joinable(
         &self,
         route: &RouteEntry,
@@ -68,7 +65,6 @@ impl Gateway {
         }
     }
 
-    /// Finds a run of this replica or of another one.
     async fn find_kept(
         &self,
         route: &RouteEntry,
@@ -90,7 +86,6 @@ impl Gateway {
         })
     }
 
-    /// Serves a GET of a run by its id.
     pub(super) async fn join_run(
         &self,
         route: &RouteEntry,
@@ -103,7 +98,7 @@ impl Gateway {
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
-    /// Serves a GET of a thread's last run, on a two-step route. Returns `None` if no run of the thread is kept.
+    /// Serves a GET of a thread's last run. Returns `None` if none is kept.
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -133,7 +128,6 @@ impl Gateway {
         self.join(route, &kept, from, request.headers(), request.version()).map(Some)
     }
 
-    /// Adds a reader to a run.
     pub(super) fn join(
         &self,
         route: &RouteEntry,

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The paths and matches of runs that outlive their clients.
+/// The paths of runs that outlive their clients.
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
@@ -28,7 +28,7 @@ pub(super) struct PathMatch<'g> {
     pub(super) target: PathTarget,
 }
 
-/// The purpose of a path; a missing id means that the segment is no valid one.
+/// The purpose of a path. An id is missing if its segment is invalid.
 pub(super) enum PathTarget {
     /// a POST starts a run
     Run,
@@ -54,7 +54,7 @@ pub(super) struct RouteEntry {
     pub(crate) client: PeerDialect,
     /// as configured
     pub(crate) agent: PeerDialect,
-    /// for `auto` routes: later requests are written in this dialect
+    /// for `auto` routes, the dialect in which later requests are written
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) guard: GuardMode,
     pub(crate) tools: Option<Arc<AllowedTools>>,
@@ -63,7 +63,6 @@ pub(super) struct RouteEntry {
 }
 
 impl RouteEntry {
-    /// Builds a route; unchanged parts of `before`, the route of that name so far, are reused.
     fn new(
         route: &config::RouteConfig,
         registry: &Metrics,
@@ -122,7 +121,6 @@ impl RouteEntry {
         })
     }
 
-    /// Returns the agent's dialect as detected, or else as configured.
     pub(super) fn current_agent(&self) -> PeerDialect {
         match self.detected_dialect.get() {
             Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
@@ -131,7 +129,6 @@ impl RouteEntry {
     }
 }
 
-/// Builds the routes of a configuration by path; unchanged ones are reused.
 pub(super) fn build_routes(
     config: &Config,
     metrics: &Metrics,
@@ -150,7 +147,7 @@ pub(super) fn build_routes(
     Ok(routes)
 }
 
-/// Returns whether both routes have the same agent, treated alike. Every key counts except those that concern clients.
+/// Compares every key except those that concern clients.
 fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
     let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
     *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }

@@ -11,7 +11,7 @@
 //! waits for the client to disconnect (on a route whose runs outlive their clients: for the run to be abandoned or stopped),
 //! for shutdown, and for its deadlines, whose timer also sends keep-alives.
 
-use super::agent_client::{AgentClient, AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
+use super::agent_client::{AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
@@ -33,10 +33,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Sends the start of the response: a stream, or a refusal.
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
-/// A state of the picture above, with what it alone needs.
+/// A state of the diagram above.
 enum RunState {
     Requesting {
         request: Box<AgentRequest>,
@@ -44,7 +43,6 @@ enum RunState {
     },
     Streaming {
         session: Box<Session>,
-        /// where the stream of a two-step agent can be continued
         source: Option<Box<ReconnectSource>>,
     },
     Ended {
@@ -82,8 +80,8 @@ impl RunTask {
 
     /// Runs to the end and records the outcome.
     ///
-    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once where
-    /// an `async fn` keeps them twice.
+    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once
+    /// where an `async fn` keeps them twice.
     pub(super) fn run(
         mut self: Box<Self>,
         request: Box<AgentRequest>,
@@ -108,14 +106,13 @@ impl RunTask {
         }
     }
 
-    /// Sends the request and reads the head of the response that is the event stream.
     async fn send_request(&mut self, request: Box<AgentRequest>, start_tx: StartSender) -> RunState {
         match self.open_stream(request, &start_tx).await {
             Ok((session, source)) => {
                 // Fails if the client's response began earlier, while the agent was slow.
                 let _ = start_tx.send(Ok(()));
                 self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
-                self.context.record.upstream = Some(session.upstream_label());
+                self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
             Err(reason) => RunState::Ended { reason: Box::new(reason), start_tx: Some(start_tx) },
@@ -127,15 +124,8 @@ impl RunTask {
         request: Box<AgentRequest>,
         start_tx: &StartSender,
     ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
-        let AgentRequest { fields, spans, body, framings } = *request;
+        let AgentRequest { client, body, framings } = *request;
         let cluster = Arc::clone(&self.context.cluster);
-        let client = AgentClient {
-            cluster: Arc::clone(&cluster),
-            connector: Arc::clone(&self.context.connector),
-            request_id: self.context.record.request_id.clone(),
-            spans,
-            fields: Arc::new(fields),
-        };
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let Some(template) = cluster.settings.events.clone() else {
             let response = client.run_one_step(body, framings).boxed();
@@ -154,7 +144,7 @@ impl RunTask {
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's response to one request; `start_tx` is the client's response if it has not begun.
+    /// Waits for the agent's response; `start_tx` is the client's response if it has not begun.
     ///
     /// Boxed: connecting is a large future that ends before the long part of the run begins.
     async fn await_response<T>(
@@ -175,7 +165,6 @@ impl RunTask {
         })
     }
 
-    /// Copies one body of the agent to the client, translated.
     async fn relay(&mut self, mut session: Box<Session>, source: Option<Box<ReconnectSource>>) -> RunState {
         let reason = loop {
             match self.read_batch(&mut session).await {
@@ -197,7 +186,7 @@ impl RunTask {
         RunState::Ended { reason: Box::new(reason), start_tx: None }
     }
 
-    /// Continues over another connection or ends the run, after the last read of a body.
+    /// Continues over another connection, or ends the run.
     async fn end_body(
         &mut self,
         mut session: Box<Session>,
@@ -252,7 +241,7 @@ impl RunTask {
         Err(reason)
     }
 
-    /// Requests the events after the last one received from an agent whose stream broke.
+    /// Requests the events after the last one received.
     async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
         // The client gets what has arrived: the agent may take its time.
         self.flush_output().await?;
@@ -270,7 +259,7 @@ impl RunTask {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
-                    self.context.record.reconnects += 1;
+                    self.context.record.summary.reconnects += 1;
                     self.stream.resume();
                     self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                     return Ok(ReconnectOutcome::Resumed(session));
@@ -288,12 +277,11 @@ impl RunTask {
         Ok(ReconnectOutcome::Exhausted(failure))
     }
 
-    /// Reports the counts since the last call.
     fn record_metrics(&mut self) {
         let record = &mut self.context.record;
         let report = self.stream.report_mut();
-        if let Some(detected) = record.metrics.count_report(report, &mut record.totals) {
-            record.agent_dialect = report.agent;
+        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+            record.summary.agent_dialect = report.agent;
             internal_event::DialectDetected {
                 run: record.log_fields(),
                 side: "agent",
@@ -306,7 +294,7 @@ impl RunTask {
         }
     }
 
-    /// Reads at least one piece, and what else is ready, up to a batch. Returns `false` at the end of the body.
+    /// Reads at least one piece, and more while it is ready. Returns `false` at the end of the body.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
@@ -331,7 +319,7 @@ impl RunTask {
         self.deadlines.on_read();
         // A read that fails at its end has delivered what came before.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
-        self.context.record.bytes_read += bytes_read as u64;
+        self.context.record.summary.bytes_read += bytes_read as u64;
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
@@ -348,7 +336,7 @@ impl RunTask {
         }
     }
 
-    /// Waits for the first event that ends the run while the agent is silent, and sends keep-alives meanwhile.
+    /// Waits for what ends the run while the agent is silent, and sends keep-alives meanwhile.
     async fn next_interrupt(
         output: &RunOutput,
         context: &mut RunContext,
@@ -376,7 +364,6 @@ impl RunTask {
         }
     }
 
-    /// Writes what was translated to the client, waiting while it is slow.
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.record_metrics();
         if self.out.is_empty() {
@@ -389,7 +376,7 @@ impl RunTask {
             None => {
                 let latency = record.started_at.elapsed();
                 record.metrics.series.first_event.observe(latency);
-                record.first_event = Some(latency);
+                record.summary.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
         }
@@ -412,10 +399,9 @@ impl RunTask {
 
     fn record_bytes_written(&mut self, length: usize) {
         self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
-        self.context.record.bytes_written += length as u64;
+        self.context.record.summary.bytes_written += length as u64;
     }
 
-    /// Sends the terminal event or the refusal, and records the outcome.
     async fn close(
         mut self: Box<Self>,
         reason: RunEndReason,
@@ -449,12 +435,11 @@ impl RunTask {
         }
         // Counts what was read without an event for the client, too.
         self.record_metrics();
-        self.context.record.reader_count = self.output.reader_count();
+        self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
         (self.output, self.context.lifecycle)
     }
 
-    /// Starts the client's response, which has not begun. Returns whether that is a refusal.
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
         let Some(rejection) = rejection else {
             // The client reads the end of the run from the stream.
@@ -468,12 +453,11 @@ impl RunTask {
         self.output.forget();
         let refused = start_tx.send(Err(rejection.clone())).is_ok();
         if refused && self.context.access.errors == RouteErrorFormat::Http {
-            self.context.record.status = rejection.status();
+            self.context.record.summary.status = rejection.status();
         }
         refused
     }
 
-    /// Writes the last events.
     async fn flush_final(&mut self) {
         if self.flush_output().await.is_err() {
             // A client that has left misses nothing; one that returns reads it from the log.

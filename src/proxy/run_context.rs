@@ -1,5 +1,6 @@
 //! The context and the request of a run.
 
+use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;
@@ -7,9 +8,7 @@ use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
-use crate::telemetry::trace::UpstreamSpanBuilder;
 use bytes::Bytes;
-use http::HeaderMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +17,6 @@ pub(super) struct RunContext {
     pub(crate) connector: Arc<Connector>,
     pub(crate) lifecycle: LifecycleWatch,
     pub(crate) keep_alive: Duration,
-    /// where the detected dialect is recorded, if the route leaves it open
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) record: RunRecord,
@@ -26,15 +24,13 @@ pub(super) struct RunContext {
 
 /// Dropped when the agent has responded.
 pub(super) struct AgentRequest {
-    pub(crate) fields: HeaderMap,
-    pub(crate) spans: UpstreamSpanBuilder,
+    pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
     /// in which the agent may respond
     pub(crate) framings: &'static [Framing],
 }
 
 impl RunContext {
-    /// Starts the deadlines now.
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);

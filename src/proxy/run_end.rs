@@ -10,13 +10,11 @@ use crate::telemetry::label::RunOutcome;
 use crate::translate::{BudgetLimit, Stream, StreamError};
 use std::time::Duration;
 
-/// Longest time for reading the rest of a response after the terminal event, to reuse its connection.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Most bytes of that rest.
 const DISCARD_LIMIT: usize = 64 << 10;
 
-/// Ends the wait for the agent.
 pub(super) enum RunInterrupt {
     Stopped(LogStopReason),
     Cut,
@@ -127,7 +125,6 @@ impl RunEndReason {
         }
     }
 
-    /// Returns the counted outcome, and the error that the gateway reports.
     pub(super) fn into_outcome(self) -> (RunOutcome, Option<Rejection>) {
         match self {
             RunEndReason::AgentEnded(RunEnding::Finished) => (RunOutcome::Finished, None),
@@ -148,7 +145,6 @@ fn limit_reached(detail: String) -> RunEndReason {
     RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(detail))
 }
 
-/// Reads the rest of a response after its run, briefly, so that the connection can be reused.
 pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
         let mut left = DISCARD_LIMIT;

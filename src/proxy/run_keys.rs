@@ -13,7 +13,7 @@ pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: 
     RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
 }
 
-/// Distinguishes the same id of other callers and on other routes.
+/// Distinguishes equal ids of other callers and on other routes.
 pub(super) fn run_key(route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
     hash_key("run", route, caller, id)
 }

@@ -30,7 +30,6 @@ impl RunOutput {
         matches!(self, RunOutput::Logged(_))
     }
 
-    /// Returns the number of streams that have read the log.
     pub(super) fn reader_count(&self) -> Option<u64> {
         match self {
             RunOutput::Direct(..) => None,
@@ -38,12 +37,11 @@ impl RunOutput {
         }
     }
 
-    /// Returns whether the client of a two-step run did not come in time.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, RunOutput::Direct(pipe, _) if pipe.is_unread())
     }
 
-    /// Writes all of `frames` and leaves it empty; `number` is the last frame's. Waits at capacity.
+    /// Writes all of `frames`, the last of which has `number`, and leaves it empty. Waits at capacity.
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => Ok(pipe.write(frames).await?),
@@ -51,7 +49,6 @@ impl RunOutput {
         }
     }
 
-    /// Writes the last frames without waiting.
     pub(super) fn push(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.push(frames)?,
@@ -60,7 +57,6 @@ impl RunOutput {
         Ok(())
     }
 
-    /// Waits until the output has no reader left for good.
     pub(super) async fn wait_closed(&self) -> LogStopReason {
         match self {
             RunOutput::Direct(pipe, _) => {
@@ -75,7 +71,7 @@ impl RunOutput {
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.drop_stalled()?,
-            RunOutput::Logged(output) => output.writer.remove_stalled(),
+            RunOutput::Logged(output) => output.writer.log().remove_stalled(),
         }
         Ok(())
     }
@@ -83,18 +79,12 @@ impl RunOutput {
     /// Disconnects stalled readers until that ends the run.
     pub(super) async fn wait_stalled(&self) -> LogStopReason {
         match self {
-            RunOutput::Direct(pipe, _) => {
-                pipe.wait_stalled().await;
-                LogStopReason::Abandoned
-            }
-            RunOutput::Logged(output) => {
-                output.writer.remove_stalled_loop().boxed().await;
-                LogStopReason::Abandoned
-            }
+            RunOutput::Direct(pipe, _) => pipe.wait_stalled().await,
+            RunOutput::Logged(output) => output.writer.remove_stalled_loop().boxed().await,
         }
+        LogStopReason::Abandoned
     }
 
-    /// Sends a keep-alive; a client whose response has not started gets none.
     pub(super) fn send_keep_alive(&self, response_started: bool) {
         match self {
             // Protobuf has no comment frame.
@@ -117,14 +107,14 @@ impl RunOutput {
         }
     }
 
-    /// Discards the log of a run that was refused: the next request calls the agent again.
+    /// Discards the log of a refused run, so that the next request calls the agent again.
     pub(super) fn forget(&mut self) {
         if let RunOutput::Logged(output) = self {
             output.writer.forget();
         }
     }
 
-    /// Ends the output after the last frame. Waits until a direct client has read it.
+    /// Ends the output, and waits until a direct client has read it.
     pub(super) async fn finish(self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish().await,

@@ -3,13 +3,11 @@
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
 use crate::telemetry::RouteMetrics;
-use crate::telemetry::internal_event::{self, RunInfo};
+use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::RunOutcome;
-use crate::telemetry::metric::RunTotals;
 use crate::telemetry::trace::RequestSpan;
 use crate::translate::RunIds;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) struct RunRecord {
@@ -19,22 +17,8 @@ pub(super) struct RunRecord {
     pub(crate) caller: CallerContext,
     pub(crate) started_at: Instant,
     pub(crate) metrics: Arc<RouteMetrics>,
-    pub(crate) client_dialect: &'static str,
-    /// the detected one, once it is known
-    pub(crate) agent_dialect: &'static str,
-    /// the last one that responded
-    pub(crate) upstream: Option<Arc<str>>,
-    /// of the client's response
-    pub(crate) status: u16,
-    /// from the request to the first event for the client
-    pub(crate) first_event: Option<Duration>,
-    pub(crate) totals: RunTotals,
-    pub(crate) bytes_read: u64,
-    pub(crate) bytes_written: u64,
-    pub(crate) reconnects: u32,
-    /// present if the run outlives its client
-    pub(crate) reader_count: Option<u64>,
-    /// ends with the record; absent once that is emitted
+    pub(crate) summary: RunSummary,
+    /// absent once the record is emitted
     pub(crate) span: Option<RequestSpan>,
 }
 
@@ -50,19 +34,10 @@ impl RunRecord {
             run: self.log_fields(),
             trace_id: span.id(),
             caller: self.caller.caller(),
-            client_dialect: self.client_dialect,
-            agent_dialect: self.agent_dialect,
-            upstream: self.upstream.as_deref(),
-            status: self.status,
+            summary: &self.summary,
             outcome,
             rejection,
-            first_event: self.first_event,
             duration: self.started_at.elapsed(),
-            totals: self.totals,
-            bytes_read: self.bytes_read,
-            bytes_written: self.bytes_written,
-            resumed: self.reconnects,
-            readers: self.reader_count,
         };
         span.finish_run(&ended);
         ended.emit(&self.metrics);
@@ -97,16 +72,7 @@ mod tests {
             caller: CallerContext::default(),
             started_at: Instant::now(),
             metrics: metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI)),
-            client_dialect: "ag-ui",
-            agent_dialect: "hai",
-            upstream: None,
-            status: 200,
-            first_event: None,
-            totals: RunTotals::default(),
-            bytes_read: 0,
-            bytes_written: 0,
-            reconnects: 0,
-            reader_count: None,
+            summary: RunSummary::default(),
             span: Some(TraceProvider::default().begin(None, arrival)),
         }
     }

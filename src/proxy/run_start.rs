@@ -1,15 +1,16 @@
 //! Starts the run of a request that has passed the gates, and returns the head of its response.
 //!
 //! ```text
-//!   admit ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
+//!   check ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
 //!                            │                          (two-step)
 //!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
 //! Every step may refuse, which releases what the run holds so far.
 
+use super::agent_client::AgentClient;
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
-use super::lifecycle::{LifecyclePhase, RunPermit};
+use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
@@ -33,9 +34,8 @@ use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
     RunToken, StoredRun,
 };
-use crate::telemetry::internal_event::{self, RunInfo};
+use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
-use crate::telemetry::metric::RunTotals;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
@@ -53,17 +53,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Longest wait of a two-step client for a refusal before its run is reported as started. Most refusals come at once,
-/// and are more useful here than as RUN_ERROR in a stream that must be requested.
+/// Longest wait of a two-step client for a refusal. Most refusals come at once, and are more useful here than as
+/// RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
-
-/// A request whose head allows a run.
-struct AdmittedRequest {
-    head: RunRequestHead,
-    /// both are held while the client takes part, which may be longer than this request
-    permit: RunPermit,
-    stream_permit: StreamPermit,
-}
 
 struct RunRequestHead {
     parts: Parts,
@@ -81,7 +73,7 @@ pub(super) struct RewrittenRequest {
 
 pub(super) struct RunPreview {
     pub(crate) framing: Framing,
-    /// the evidence, if the route leaves the client's dialect open
+    /// if the dialect was detected
     pub(crate) detected_by: Option<&'static str>,
     /// if there was a body
     pub(crate) translation: Option<RewrittenRequest>,
@@ -93,14 +85,23 @@ struct SpawnedRun {
 }
 
 impl Gateway {
-    /// Starts a run and waits for the start of its response, at most one keep-alive interval.
+    /// Starts a run and waits for its response, at most one keep-alive interval.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
         request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        let (admitted, body) = self.admit(route, request)?;
-        let AdmittedRequest { head, permit, mut stream_permit } = admitted;
+        let started_at = Instant::now();
+        let framing = check_run_request(route, request.method(), request.headers())?;
+        // Counted before the check: a request whose body is still arriving delays a drain that begins.
+        let permit = self.lifecycle.enter();
+        if self.lifecycle.phase() == LifecyclePhase::Cut {
+            return Err(RejectionKind::Draining.into());
+        }
+        let (mut parts, body) = request.into_parts();
+        let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
+        let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
+        let head = RunRequestHead { parts, framing, caller, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body).await?;
         // Only SSE has ids to resume from.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
@@ -213,7 +214,6 @@ impl Gateway {
         }
     }
 
-    /// Claims a run among the replicas.
     async fn claim_run(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         let Some(replication) = &self.replication else { return ClaimResult::Unconfirmed };
         let mut guard = ClaimGuard(Some((replication, descriptor)));
@@ -222,7 +222,6 @@ impl Gateway {
         claim
     }
 
-    /// Starts a run whose log is new.
     async fn run_logged(
         &self,
         route: &RouteEntry,
@@ -248,7 +247,6 @@ impl Gateway {
         })
     }
 
-    /// Responds to a request for a run that was started already.
     fn join_existing(
         &self,
         route: &RouteEntry,
@@ -263,23 +261,6 @@ impl Gateway {
         }
     }
 
-    /// Checks what the head allows before the body is read.
-    fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
-        let started_at = Instant::now();
-        let framing = check_run_request(route, request.method(), request.headers())?;
-        // Counted before the check: a request whose body is still arriving delays a drain that begins.
-        let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() == LifecyclePhase::Cut {
-            return Err(RejectionKind::Draining.into());
-        }
-        let (mut parts, body) = request.into_parts();
-        let stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
-        let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        let head = RunRequestHead { parts, framing, caller, started_at };
-        Ok((AdmittedRequest { head, permit, stream_permit }, body))
-    }
-
-    /// Translates a request without starting, counting or sending anything.
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
@@ -316,9 +297,15 @@ impl Gateway {
             stream = stream.with_frame_ids(token.as_str());
         }
         let trace = self.take_trace(&head.parts);
-        let agent_request = AgentRequest {
-            fields: self.guard.upstream_fields(&head.parts, &route.start_match),
+        let agent_client = AgentClient {
+            cluster: Arc::clone(&route.cluster),
+            connector: Arc::clone(&self.connector),
+            request_id: head.request_id().to_owned(),
             spans: trace.upstream_spans(),
+            fields: Arc::new(self.guard.upstream_fields(&head.parts, &route.start_match)),
+        };
+        let agent_request = AgentRequest {
+            client: agent_client,
             body: request.body.into(),
             framings: negotiation::supported_framings(route.agent),
         };
@@ -329,16 +316,12 @@ impl Gateway {
             caller: head.caller,
             started_at: head.started_at,
             metrics: Arc::clone(&route.metrics),
-            client_dialect: client.dialect.name,
-            agent_dialect: agent.dialect.name,
-            upstream: None,
-            status: if route.two_step.is_some() { 202 } else { 200 },
-            first_event: None,
-            totals: RunTotals::default(),
-            bytes_read: 0,
-            bytes_written: 0,
-            reconnects: 0,
-            reader_count: None,
+            summary: RunSummary {
+                client_dialect: client.dialect.name,
+                agent_dialect: agent.dialect.name,
+                status: if route.two_step.is_some() { 202 } else { 200 },
+                ..RunSummary::default()
+            },
             span: Some(trace),
         };
         let context = RunContext {
@@ -365,7 +348,6 @@ impl Gateway {
         })
     }
 
-    /// Waits for the start of the response, at most `wait_limit`.
     async fn await_start(
         &self,
         route: &RouteEntry,
@@ -391,8 +373,7 @@ impl Gateway {
     }
 }
 
-/// Releases a claim whose client disconnected before its result: no run begins, and a later request for it must not
-/// wait.
+/// Releases a claim whose client disconnected before its result: a later request for the run must not wait.
 struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
 impl Drop for ClaimGuard<'_> {
@@ -409,7 +390,6 @@ impl RunRequestHead {
         responses::request_id(&self.parts.headers)
     }
 
-    /// Translates the body for the agent.
     fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
@@ -424,7 +404,6 @@ impl RunRequestHead {
         Ok(RewrittenRequest { client, agent, request })
     }
 
-    /// Returns the refusal of a body; a forbidden tool is counted as an authorisation failure.
     fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
         if !refused.is_forbidden_tool {
             return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
@@ -435,7 +414,6 @@ impl RunRequestHead {
     }
 }
 
-/// Checks the head of a request for a run and returns the client's framing.
 fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
     if *method != Method::POST {
         return Err(RejectionKind::MethodNotAllowed.into());

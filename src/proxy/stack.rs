@@ -23,7 +23,6 @@ use std::sync::Arc;
 use tower::{Service, ServiceBuilder, service_fn};
 use uuid::Uuid;
 
-/// Longest request id that is accepted from a client.
 const REQUEST_ID_LIMIT: usize = 128;
 
 pub(crate) fn stack(
@@ -82,7 +81,6 @@ fn with_trace(tracing: &TraceProvider, mut request: Request<Incoming>) -> Reques
     request
 }
 
-/// Starts the span of a request, in the client's trace if it has one.
 pub(super) fn start_trace(
     tracing: &TraceProvider,
     method: &Method,

@@ -18,14 +18,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Held while a client takes part in a run.
 pub(super) struct ClientPermits {
     pub(super) _run: RunPermit,
     pub(super) _open_run: OpenRunGuard,
     pub(super) _stream: StreamPermit,
 }
 
-/// The location of a route's two-step events, and the runs that wait there.
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,
@@ -33,14 +31,12 @@ pub(super) struct TwoStepEvents {
 }
 
 impl TwoStepEvents {
-    /// Builds the events of a two-step route; runs that wait at `before` wait here, too.
     pub(super) fn new(route: &config::RouteConfig, before: Option<&TwoStepEvents>) -> Option<Self> {
         let path = route.events_path.clone()?;
         let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
         Some(TwoStepEvents { path, pending, reader_timeout: route.timeouts.reader })
     }
 
-    /// Returns the path of a run's events.
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run whose events could not be requested is not started.
@@ -51,14 +47,13 @@ impl TwoStepEvents {
         })
     }
 
-    /// Reserves the entry of a run; fails if another run of the thread waits, or too many wait.
     pub(super) fn reserve(&self, ids: &RunIds) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
         Ok(self.pending.reserve(thread_id, self.reader_timeout)?)
     }
 }
 
-/// Negotiates a GET of events on a route whose runs end with their clients.
+/// Checks a GET of events on a route whose runs end with their clients.
 pub(super) fn check_events_request(
     client: PeerDialect,
     method: &Method,
@@ -75,7 +70,6 @@ pub(super) fn check_events_request(
     Ok(framing)
 }
 
-/// Serves the second step: the stream of a waiting run.
 pub(super) fn serve_events(
     events: Option<&TwoStepEvents>,
     client: PeerDialect,

@@ -8,13 +8,11 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// 10 characters, 50 bits.
 const TOKEN_LENGTH: usize = 10;
 
-/// Distinguishes the events of one run from those of another with the same ids. It is not a secret: the caller's identity
-/// decides who may read a run.
+/// Distinguishes runs with the same ids. Not a secret: the caller's identity decides which runs it may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
 impl RunToken {
-    /// Makes a token from the lower 50 bits of `random`.
     pub(crate) fn new(random: u64) -> RunToken {
         let mut rest = random;
         RunToken(std::array::from_fn(|_| {
@@ -39,7 +37,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses a cursor; `None` if this gateway did not write it. Clients send an event's `id` back unchanged.
+    /// Parses a cursor; `None` if this gateway did not write it.
     pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
         let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;

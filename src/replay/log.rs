@@ -47,28 +47,21 @@ use tokio::time::Instant;
 /// Consecutive frames share a chunk up to this size, so that small frames cost little.
 const CHUNK_SIZE: usize = 8 << 10;
 
-/// Memory of a chunk besides its frames, in bytes.
 const CHUNK_OVERHEAD: usize = 64;
 
-/// Most bytes per read.
 const MAX_READ: usize = 64 << 10;
 
-/// Most bytes per read of a watched reader, so that progress shows while a large event is sent over a slow connection: an
-/// HTTP/2 frame carries no more by default [RFC 9113 §4.2].
 const MAX_WATCHED_READ: usize = 16 << 10;
 
-/// Most readers of one run.
 const MAX_READERS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogLimits {
-    /// the run waits when every reader is this many bytes behind
     pub(crate) max_backlog: usize,
-    /// the oldest frames are folded when more bytes than this are retained
+    /// above this size the oldest frames are folded
     pub(crate) max_bytes: usize,
     /// a watched reader that reads nothing for this long while data is waiting is removed
     pub(crate) stall_timeout: Duration,
-    /// a run without a reader is stopped after this time
     pub(crate) abandon_after: Duration,
 }
 
@@ -76,7 +69,7 @@ pub(crate) struct LogLimits {
 pub(crate) struct RunLog {
     token: RunToken,
     limits: LogLimits,
-    /// Locked before `state`, and while trimmed frames are folded, so that a joining reader misses nothing.
+    /// Locked before `state`, and while frames are folded, so that a joining reader misses nothing.
     base: Mutex<LogBase>,
     state: Mutex<LogState>,
     /// notifies mirrors
@@ -97,20 +90,17 @@ struct LogState {
     /// the number of bytes written so far
     end_offset: u64,
     last_number: u64,
-    /// size of the base when it was last folded
     base_bytes: usize,
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
-    /// time when the last reader left; meaningful without readers
+    /// the time when the last reader left
     unread_since: Instant,
     /// a write that waits for readers
     write_waker: Option<Waker>,
-    /// a run that waits to be abandoned or stopped
     stop_waker: Option<Waker>,
 }
 
-/// Consecutive frames.
 #[derive(Debug)]
 struct LogChunk {
     /// of its first byte in the run
@@ -125,12 +115,11 @@ enum LogPhase {
     /// a stop was requested
     Stopping,
     Finished,
-    /// ended without a final event; unread frames are dropped
     Cut,
 }
 
 impl RunLog {
-    /// Creates a log that begins after event number `recap_through`, up to which `recap` has everything; 0 for a new run.
+    /// Creates a log after event number `recap_through`, the last one in `recap`; 0 for a new run.
     pub(super) fn new(token: RunToken, recap: Recap, recap_through: u64, limits: LogLimits) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
@@ -153,7 +142,7 @@ impl RunLog {
         self.token
     }
 
-    /// Returns whether the run is still going.
+    /// Returns whether the run has not ended.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.lock().phase, LogPhase::Open | LogPhase::Stopping)
     }
@@ -177,12 +166,11 @@ impl RunLog {
         self.state.lock().unread_since = Instant::now();
     }
 
-    /// Returns the number of the last event that is only in the recap.
+    /// Returns the number of the last event in the recap.
     pub(crate) fn recap_through(&self) -> u64 {
         self.state.lock().first_number() - 1
     }
 
-    /// Waits until the log has event `number`, or has ended.
     pub(crate) async fn wait_for_event(&self, number: u64) {
         loop {
             // Registered before the check, so that no change in between is missed.
@@ -200,7 +188,6 @@ impl RunLog {
         state.last_number >= number || matches!(state.phase, LogPhase::Finished | LogPhase::Cut)
     }
 
-    /// Requests the end of the run, unless it has ended.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         if state.phase == LogPhase::Open {
@@ -223,7 +210,6 @@ impl LogState {
         self.chunks.front().map_or(self.end_offset, |chunk| chunk.offset)
     }
 
-    /// Returns the number of the first retained frame, or of the next one to come.
     fn first_number(&self) -> u64 {
         self.chunks.front().map_or(self.last_number + 1, |chunk| chunk.first_number)
     }
@@ -258,7 +244,6 @@ impl LogState {
         piece
     }
 
-    /// Appends frames, the last of which has number `last`.
     fn append(&mut self, bytes: &[u8], last: u64) {
         let room = |chunk: &&mut LogChunk| chunk.bytes.len() + bytes.len() <= CHUNK_SIZE;
         match self.chunks.back_mut().filter(room) {
@@ -279,7 +264,6 @@ impl LogState {
     }
 }
 
-/// Iterates over the ends of frames. No frame contains an empty line, and comments are not retained.
 pub(super) fn frame_ends(frames: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memmem::find_iter(frames, b"\n\n").map(|at| at + 2)
 }

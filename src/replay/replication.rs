@@ -34,30 +34,26 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Deadline of Redis calls outside of requests: a copy may be late.
+/// Deadline of Redis calls outside of requests.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Interval of lease renewals.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// Time for all processes to write their runs again after Redis lost its data. Until then a run missing there may exist.
+/// Time for all processes to write their runs again after Redis lost its data. Until then a missing run may exist.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
-/// Shortest time for which Redis keeps an open run after its owner last wrote.
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// Limit for a resuming client to wait for events that the owner has not copied yet.
+/// Longest wait of a resuming client for events that the owner has not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limit of concurrent copies, so that Redis can answer in time.
 const MAX_COPIES: usize = 64;
 
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The runs of all replicas that share this Redis.
 pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
@@ -68,20 +64,17 @@ pub(crate) struct ReplicatedRuns {
     owned_runs: Mutex<HashMap<ReplayKey, Arc<OwnedRun>>>,
     /// wakes the followers of other replicas' runs
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
-    /// limits concurrent copies: after an outage of Redis every run has something to copy
     copy_permits: Semaphore,
-    /// number of times that Redis lost its data, and the last time
+    /// the number of data losses of Redis, and the last time
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSettings {
-    /// this process's name among the replicas; a new one at each start
     pub(crate) process: RunToken,
     /// silence after which readers get a comment
     pub(crate) keep_alive: Duration,
-    /// time that a run is kept after its end
     pub(crate) age: Duration,
 }
 
@@ -103,7 +96,6 @@ impl From<ReplicationUnavailable> for RunLookupError {
     }
 }
 
-/// The result of claiming a new run for this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimResult {
     Acquired,
@@ -126,7 +118,6 @@ pub(crate) struct RunQuery {
 }
 
 impl ReplicatedRuns {
-    /// Shares the runs of `store`. Connects in [`ReplicatedRuns::keep_running`], not here.
     pub(crate) fn new(
         store: Arc<RunStore>,
         redis: &RedisClient,
@@ -147,7 +138,6 @@ impl ReplicatedRuns {
         })
     }
 
-    /// Keeps the connection, the lease and the subscription alive; never returns.
     pub(crate) async fn keep_running(&self) {
         tokio::join!(
             self.redis
@@ -157,7 +147,7 @@ impl ReplicatedRuns {
         );
     }
 
-    /// Finds a run of this replica, or follows one of another. `cut` resolves when this process exits, and ends the following.
+    /// Finds a run of this replica, or follows one of another until `cut` resolves.
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -177,13 +167,11 @@ impl ReplicatedRuns {
         Ok(Some(stored))
     }
 
-    /// Returns the last run of a thread.
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let reply = self.in_time(self.send_command::<Option<String>>(Cmd::get(self.keys.last(thread)))).await?;
         Ok(reply.as_deref().and_then(redis_protocol::parse_key))
     }
 
-    /// Requests the end of another replica's run. Returns `false` if there is none.
     pub(crate) async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
         let mut call = redis_protocol::STOP.prepare_invoke();
         call.key(self.keys.run(run));
@@ -197,7 +185,6 @@ impl ReplicatedRuns {
         if exists || (leased && self.is_settled()) { Ok(exists) } else { Err(self.count_unavailable()) }
     }
 
-    /// Claims a new run for this replica. `messages` are those of its conversation.
     pub(crate) async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         self.claim_within(self.deadline, descriptor, messages).await
     }
@@ -226,7 +213,6 @@ impl ReplicatedRuns {
         }
     }
 
-    /// Handles the messages of other processes to this one; never returns.
     async fn receive_messages(&self) {
         let channel = self.keys.process(self.process_id());
         loop {
@@ -259,7 +245,6 @@ impl ReplicatedRuns {
         self.owned_runs.lock().get(run).cloned()
     }
 
-    /// Publishes a message to a process.
     async fn publish(&self, process: &str, message: &ReplicaMessage<'_>) -> Result<(), ReplicationUnavailable> {
         self.send_command(Cmd::publish(self.keys.process(process), message.to_string())).await
     }
@@ -298,12 +283,10 @@ impl ReplicatedRuns {
         ClaimResult::Acquired
     }
 
-    /// Returns whether a process has a lease.
     async fn is_alive(&self, process: &str) -> Result<bool, ReplicationUnavailable> {
         self.send_command(Cmd::exists(self.keys.process(process))).await
     }
 
-    /// Returns whether all processes had time to write again what Redis lost.
     fn is_settled(&self) -> bool {
         self.data_losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE_TIME)
     }
@@ -324,7 +307,6 @@ impl ReplicatedRuns {
         self.invoke(&call).await
     }
 
-    /// Prepares a script whose keys are a run and its frames, and whose first argument is the run's token.
     fn prepare_run_call(&self, script: &'static Script, descriptor: &RunDescriptor) -> ScriptInvocation<'static> {
         let RunDescriptor { keys: RunKeys { run, .. }, token, .. } = descriptor;
         let mut call = script.prepare_invoke();
@@ -342,7 +324,6 @@ impl ReplicatedRuns {
         query.await.map_err(|_| self.count_unavailable())
     }
 
-    /// Waits for a call at most until the deadline of a request.
     async fn in_time<T>(
         &self,
         call: impl Future<Output = Result<T, ReplicationUnavailable>>,
@@ -359,7 +340,6 @@ impl ReplicatedRuns {
         self.settings.process.as_str()
     }
 
-    /// Returns how long Redis keeps an open run after its owner last wrote.
     fn run_ttl(&self) -> Duration {
         self.settings.age.max(MIN_RUN_TTL)
     }

@@ -24,7 +24,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
-/// A digest that identifies a run, a thread or a request body.
 pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
@@ -47,13 +46,11 @@ struct StoredRuns {
     by_key: HashMap<ReplayKey, Arc<StoredRun>>,
     /// the last run of each thread
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
-    /// in the order of their ends; evicted runs stay listed
     ended: VecDeque<(Instant, Weak<StoredRun>)>,
     /// a task evicts runs past their age
     is_sweeping: bool,
 }
 
-/// Identifies a run, its thread, and the body of the request that started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunKeys {
     pub(crate) run: ReplayKey,
@@ -61,7 +58,6 @@ pub(crate) struct RunKeys {
     pub(crate) body: ReplayKey,
 }
 
-/// The properties of a run that other replicas need.
 #[derive(Clone, Debug)]
 pub(crate) struct RunDescriptor {
     pub(crate) keys: RunKeys,
@@ -74,7 +70,7 @@ pub(crate) struct RunDescriptor {
 #[derive(Debug)]
 pub(crate) struct StoredRun {
     pub(crate) keys: RunKeys,
-    /// truncated: ids from clients may have megabytes, which are not counted here
+    /// truncated: ids from clients may have megabytes, which are not counted
     pub(crate) ids: RunIds,
     pub(crate) log: Arc<RunLog>,
     /// true if another replica owns it, or did
@@ -83,7 +79,6 @@ pub(crate) struct StoredRun {
     counted_bytes: AtomicUsize,
 }
 
-/// A run to be stored.
 #[derive(Debug)]
 pub(crate) struct NewRun {
     pub(crate) descriptor: RunDescriptor,
@@ -101,13 +96,13 @@ pub(crate) enum InsertOutcome {
     Existing(Arc<StoredRun>),
     /// another request's run has the same key and is still going
     Conflict,
-    /// the store has no room: the run may start without being stored
+    /// the run may start without being stored
     Full,
 }
 
 impl RunStore {
-    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads nothing for
-    /// `stall_timeout` is removed.
+    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads
+    /// nothing for `stall_timeout` is removed.
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
@@ -123,7 +118,7 @@ impl RunStore {
         })
     }
 
-    /// Applies the bounds of a reloaded configuration. Excess runs are evicted as others come; running logs keep their limits.
+    /// Applies the bounds of a reloaded configuration. Running logs keep their limits.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock() = StoreBounds { replay, backlog };
     }
@@ -132,13 +127,12 @@ impl RunStore {
         self.runs.lock().by_key.get(run).cloned()
     }
 
-    /// The last run of a thread.
     pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
         let runs = self.runs.lock();
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
-    /// Stores a run, unless it is stored already.
+    /// Stores a run unless it is stored already.
     pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
         let NewRun { descriptor: RunDescriptor { keys, token, ids, .. }, recap, abandon_after, remote_through } = fresh;
         let StoreBounds { replay, backlog } = *self.bounds.lock();
@@ -191,7 +185,6 @@ impl RunStore {
         false
     }
 
-    /// Removes a run. Returns `false` if it was not stored any more.
     fn evict(&self, runs: &mut StoredRuns, old: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
         let RunKeys { run, thread, .. } = &old.keys;
         if !runs.by_key.get(run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
@@ -210,7 +203,6 @@ impl RunStore {
         true
     }
 
-    /// Evicts runs past their age, and returns when the next one is due.
     fn sweep(&self) -> Option<Instant> {
         let age = self.bounds.lock().replay.age;
         let mut runs = self.runs.lock();
@@ -226,14 +218,12 @@ impl RunStore {
     }
 }
 
-/// Evicts runs by age until no ended run is left.
 async fn sweep(store: Weak<RunStore>) {
     while let Some(next) = store.upgrade().and_then(|store| store.sweep()) {
         sleep_until(next).await;
     }
 }
 
-/// A run's entry in the store, held by its writer.
 struct StoreSlot {
     store: Arc<RunStore>,
     run: Arc<StoredRun>,

@@ -28,7 +28,7 @@ pub(super) struct ConnectionTimeouts {
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     phase: Mutex<ConnectionPhase>,
-    /// notified when the last response has ended, if a task waits for that
+    /// notified when the last response has ended, if a task waits for it
     idle: Notify,
 }
 
@@ -43,7 +43,6 @@ enum ConnectionPhase {
     Busy {
         /// without a complete response
         requests: usize,
-        /// whether a task waits for the last of them
         has_waiter: bool,
     },
 }
@@ -88,7 +87,7 @@ impl ConnectionActivity {
         matches!(*self.phase.lock(), ConnectionPhase::Busy { .. })
     }
 
-    /// Waits until the connection has exceeded the timeout of its phase. Cancel safe.
+    /// Waits until the connection exceeds the timeout of its phase. Cancel safe.
     pub(super) async fn wait_overdue(&self, timeouts: ConnectionTimeouts) {
         let shorter = timeouts.head.min(timeouts.idle);
         loop {
@@ -191,7 +190,6 @@ mod tests {
         assert_eq!(time_until_overdue(&activity).await, Some(Duration::from_secs(10)));
     }
 
-    /// A later timeout does not hide an earlier one.
     #[tokio::test(start_paused = true)]
     async fn wakes_the_waiting_task_at_each_phase_change() {
         for timeouts in [TIMEOUTS, ConnectionTimeouts { head: TIMEOUTS.idle, idle: TIMEOUTS.head }] {

@@ -27,7 +27,6 @@ struct ConnectionLimitState {
 }
 
 impl ConnectionLimit {
-    /// Applies the configured limits, reduced to what the process can open.
     pub(crate) fn for_clients(config: &Config) -> Self {
         let per_address = config.limits.connections_per_address;
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
@@ -60,7 +59,7 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Counts the connection for `origin`. Returns `false` if that address has reached its limit.
+    /// Counts the connection for its address. Returns `false` if the address has reached its limit.
     #[must_use]
     pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
         let Some(limit) = self.shared.per_address else { return true };

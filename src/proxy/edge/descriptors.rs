@@ -4,11 +4,10 @@ use crate::config::Config;
 use crate::telemetry::internal_event::ConnectionLimitReduced;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors besides those of connections: logs, listeners, runtimes, connections to issuers and replicas.
 const RESERVED_FILES: u64 = 64;
 
-/// Raises the descriptor limit to the system's maximum and returns the number of connections: as configured, or fewer,
-/// with a warning, if the limit is too low.
+/// Raises the descriptor limit to its maximum and returns the number of connections that it allows, at most as
+/// configured.
 pub(super) fn max_connections(config: &Config) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // If raising fails the old limit stays, and is read below.

@@ -33,15 +33,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of pipelined requests that are read during a stream. Beyond them the socket fills up, and only a write
-/// reveals whether the client is still connected.
+/// Most bytes of pipelined requests read during a stream. Beyond them only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 64 << 10;
 
 const READ_SIZE: usize = 2 << 10;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Serves HTTP/1 on `io` until the connection is closed; shutdown closes it gracefully.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: ReadAheadStream<I>,
@@ -73,7 +71,6 @@ where
     Ok(())
 }
 
-/// Lets hyper serve until it has written the head of a stream. Returns `None` if the connection ended before.
 async fn serve_until_stream<I, S, B>(
     builder: &http1::Builder,
     io: ReadAheadStream<I>,
@@ -121,7 +118,6 @@ where
     })))
 }
 
-/// The framing of a stream's body, from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyFraming {
     /// another request may follow
@@ -132,7 +128,7 @@ enum BodyFraming {
 }
 
 impl BodyFraming {
-    /// Parses what hyper wrote, once that is a complete head; interim responses (1xx) are skipped.
+    /// Parses what hyper has written, once the head is complete; skips interim responses (1xx).
     fn parse(written: &[u8]) -> Option<BodyFraming> {
         let end = memchr::memmem::find(written, HEAD_END)?;
         let (head, rest) = written.split_at(end + HEAD_END.len());
@@ -154,21 +150,22 @@ impl BodyFraming {
     }
 }
 
-/// Shared by the service and the socket of a connection, past hyper between them.
+/// Shared by the service above hyper and the socket below it.
 type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
-    /// everything hyper wrote has left
+    /// nothing that hyper wrote is pending
     Idle,
     /// an earlier response is still leaving: a stream after it stays with hyper, because the start of its head is
     /// unknown
     Flushing,
-    /// `written` is what hyper wrote since the body was captured
-    Captured { body: B, written: Vec<u8> },
+    Captured {
+        body: B,
+        written: Vec<u8>,
+    },
 }
 
 impl<B> HandoffState<B> {
-    /// Takes the body of a stream, if the state allows.
     fn capture(&mut self, body: B) -> HyperBody<B> {
         match self {
             HandoffState::Idle => {
@@ -179,7 +176,6 @@ impl<B> HandoffState<B> {
         }
     }
 
-    /// Returns the body of a stream whose head has left.
     fn take_body(&mut self) -> Option<(B, BodyFraming)> {
         let HandoffState::Captured { written, .. } = self else { return None };
         let framing = BodyFraming::parse(written)?;
@@ -190,7 +186,6 @@ impl<B> HandoffState<B> {
     }
 }
 
-/// Captures the bodies of streams, so that hyper sees only their heads.
 struct CapturingService<S, B> {
     handoff: HandoffCell<B>,
     inner: S,
@@ -236,7 +231,7 @@ where
     }
 }
 
-/// The body that hyper gets.
+/// The body that is passed to hyper.
 enum HyperBody<B> {
     Inline(B),
     /// hyper never sees a frame of it
@@ -267,7 +262,6 @@ impl<B: Body + Unpin> Body for HyperBody<B> {
     }
 }
 
-/// A socket that records the head of a stream, and whether a write is pending.
 struct HeadTap<I, B> {
     handoff: HandoffCell<B>,
     io: I,
@@ -292,7 +286,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
         wrote
     }
 
-    /// hyper flushes after it has written everything.
+    /// Leaves `Flushing`: hyper flushes after it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let state @ HandoffState::Flushing = &mut *self.handoff.lock() {
             *state = HandoffState::Idle;
@@ -305,7 +299,6 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     }
 }
 
-/// Writes a stream: ready when all of it is written; fails if it cannot be written or was aborted.
 struct RawChunkedWriter<I, B> {
     io: I,
     body: B,
@@ -363,7 +356,6 @@ where
     }
 }
 
-/// Reads what the client sends, to notice when it disconnects.
 fn poll_read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
     while ahead.len() < READ_AHEAD_LIMIT {
         let mut bytes = [0; READ_SIZE];
@@ -380,8 +372,7 @@ fn poll_read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &m
     Ok(())
 }
 
-/// One chunk: its length, its bytes and the line end [RFC 9112 §7.1]. Only its bytes if the body ends with the
-/// connection.
+/// One chunk [RFC 9112 §7.1]; only its bytes if the body ends with the connection.
 struct Http1Chunk {
     size_line: Bytes,
     data: Bytes,

@@ -19,7 +19,6 @@ pub(super) enum DetectedVersion {
     Http2,
 }
 
-/// Reads until the version is known.
 pub(super) async fn read_version<S: AsyncRead + Unpin>(
     mut stream: S,
 ) -> io::Result<(DetectedVersion, RewindStream<S>)> {

@@ -20,9 +20,10 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
-    listen: ListenerConfig,
+    pub(crate) config: ListenerConfig,
     pub(super) tls: Option<ListenerTls>,
-    file: Option<Arc<SocketFile>>,
+    /// of a Unix socket
+    pub(crate) file: Option<Arc<SocketFile>>,
 }
 
 #[derive(Debug)]
@@ -39,8 +40,7 @@ impl From<io::Error> for BindError {
 }
 
 impl Listener {
-    /// Binds as `listen` says, or takes over the socket that another process bound so. Port 0 selects a free port; a stale
-    /// socket file is replaced.
+    /// Binds the address, or takes over an inherited socket. A stale socket file is replaced.
     pub(crate) fn bind(listen: &ListenerConfig, inherited: Option<OwnedFd>) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match inherited {
@@ -50,12 +50,12 @@ impl Listener {
                 ListenAddress::Unix { path, mode } => bind_unix(path, *mode)?,
             },
         };
-        Ok(Listener { socket, listen: listen.clone(), tls, file: file.map(Arc::new) })
+        Ok(Listener { socket, config: listen.clone(), tls, file: file.map(Arc::new) })
     }
 
     /// Returns the configured address, which identifies the listener in each process with this configuration.
     pub(crate) fn key(&self) -> String {
-        self.listen.address.to_string()
+        self.config.address.to_string()
     }
 
     /// Duplicates the socket; both share one accept queue.
@@ -63,36 +63,24 @@ impl Listener {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    pub(crate) fn listen_config(&self) -> &ListenerConfig {
-        &self.listen
-    }
-
-    /// Returns the file of a Unix socket, so that it can stay when another process takes over.
-    pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
-        self.file.clone()
-    }
-
-    /// Returns the bound network address, with the real port.
     pub(crate) fn bound_address(&self) -> Option<SocketAddr> {
-        self.listen.tcp_address().map(|configured| {
+        self.config.tcp_address().map(|configured| {
             let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
             bound.unwrap_or(configured)
         })
     }
 
-    /// Returns the bound address for display.
     pub(crate) fn display_address(&self) -> String {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
-    /// Makes the socket ready to accept, within a runtime.
     pub(super) fn into_listening(self) -> io::Result<(ListeningSocket, ListenerConfig, Option<ListenerTls>)> {
-        let Listener { socket, listen, tls, file } = self;
+        let Listener { socket, config, tls, file } = self;
         let opened = match file {
             None => ListeningSocket::Tcp(TcpListener::from_std(socket.into())?),
             Some(file) => ListeningSocket::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, file),
         };
-        Ok((opened, listen, tls))
+        Ok((opened, config, tls))
     }
 }
 
@@ -120,12 +108,11 @@ impl ListeningSocket {
     }
 }
 
-/// The file of a Unix socket, removed on drop if it is still this process's.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
     identity: FileIdentity,
-    released: AtomicBool,
+    owned: AtomicBool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -136,24 +123,18 @@ struct FileIdentity {
 
 impl SocketFile {
     fn new(path: &Path) -> io::Result<Self> {
-        Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, released: AtomicBool::new(false) })
+        Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, owned: AtomicBool::new(true) })
     }
 
-    /// Keeps the file on drop: another process took over the socket.
-    pub(crate) fn release(&self) {
-        self.released.store(true, Ordering::Relaxed);
+    /// Sets whether this process removes the file: the one that listens last does.
+    pub(crate) fn set_owned(&self, owned: bool) {
+        self.owned.store(owned, Ordering::Relaxed);
     }
 
-    /// Makes this process the owner of the file.
-    pub(crate) fn take_ownership(&self) {
-        self.released.store(false, Ordering::Relaxed);
-    }
-
-    /// Removes the file if this process owns it, for an exit that does not wait for drops.
     pub(crate) fn remove(&self) {
         // Another process may have put its own there since.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
-        if is_ours && !self.released.swap(true, Ordering::Relaxed) {
+        if is_ours && self.owned.swap(false, Ordering::Relaxed) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -178,13 +159,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Prepares the socket of another process. Its file belongs to that process until the handover is complete: a failure before
-/// that must not remove it.
+/// Prepares the socket of another process, which owns the file until the handover is complete.
 fn adopt_socket(listen: &ListenerConfig, socket: Socket) -> io::Result<(Socket, Option<SocketFile>)> {
     socket.set_nonblocking(true)?;
     let ListenAddress::Unix { path, .. } = &listen.address else { return Ok((socket, None)) };
     let file = SocketFile::new(path)?;
-    file.release();
+    file.set_owned(false);
     Ok((socket, Some(file)))
 }
 
@@ -229,15 +209,14 @@ mod tests {
         (path, ListenerConfig { address, tls: None, proxy_protocol: false })
     }
 
-    /// An inherited socket and the ownership of its file.
     #[tokio::test]
     async fn handed_over_socket_keeps_accepting_and_keeps_its_file() {
         let (path, listen) = unix_listener("handed-over");
         let old = Listener::bind(&listen, None).expect("a socket");
         let new = Listener::bind(&listen, old.clone_fd().ok()).expect("the same socket");
         assert_eq!(old.key(), new.key());
-        old.file().expect("a file").release();
-        new.file().expect("the same file").take_ownership();
+        old.file.as_ref().expect("a file").set_owned(false);
+        new.file.as_ref().expect("the same file").set_owned(true);
         drop(old);
         let (new, ..) = new.into_listening().expect("a listener");
         let (client, accepted) = tokio::join!(UnixStream::connect(&path), new.accept());
@@ -259,7 +238,6 @@ mod tests {
         assert_eq!(accepted.expect("a connection").1, PeerAddr::Tcp(client));
     }
 
-    /// Another process may have replaced the file before this one ends.
     #[tokio::test]
     async fn leaves_the_file_of_another_socket_alone() {
         let (path, listen) = unix_listener("another");

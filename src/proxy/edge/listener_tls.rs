@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// Most encrypted bytes that wait for a client that does not read, besides `limits.client_buffer`.
+/// Most encrypted bytes that wait for a client, besides `limits.client_buffer`.
 const WRITE_BUFFER_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -35,7 +35,6 @@ struct ListenerTlsMaterial {
 }
 
 impl ListenerTls {
-    /// Reads the files for the first time. An expired certificate is accepted here: there is no better one.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
         let mut paths = vec![files.cert.clone(), files.key.clone()];
@@ -64,7 +63,6 @@ impl ListenerTls {
         }
     }
 
-    /// Reloads the certificate when its files change. Never returns.
     pub(super) async fn watch(&self, listener: &str, metrics: &ListenerMetrics) {
         self.material
             .watch(|_, result| match result {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The header is in the first packet.
+/// Short, because the header is in the first packet.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,15 +50,13 @@ pub(crate) struct PlaneConfig {
     pub(crate) trusted_proxies: TrustedProxies,
 }
 
-/// Serves `edge` on the listeners of a plane until it drains.
 pub(crate) fn plane_service<S: HttpService>(
     plane: PlaneConfig,
     edge: EdgeServer<S>,
     metrics: &Metrics,
     drain: &DrainSignal,
 ) -> impl PingoraService + 'static {
-    let metrics =
-        plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen_config().tls.is_some()));
+    let metrics = plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.config.tls.is_some()));
     let watches = Some((drain.watch_accepting(), drain.watch_closing()));
     PlaneService { metrics: metrics.collect(), edge: Arc::new(edge), plane, watches }
 }
@@ -67,7 +65,7 @@ struct PlaneService<S> {
     plane: PlaneConfig,
     edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
-    /// taken when serving starts: for listeners, and for connections
+    /// for listeners, and for connections; taken when serving starts
     watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
@@ -121,7 +119,6 @@ struct ConnectionAcceptor {
 /// The reason, and the error of a library if there was one.
 type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
-/// Accepts connections until the plane stops accepting.
 async fn accept_loop<S: HttpService>(
     acceptor: Arc<ConnectionAcceptor>,
     opened: ListeningSocket,
@@ -217,7 +214,7 @@ impl ConnectionAcceptor {
             None => sender,
         };
         if !permit.try_count_address(addr) {
-            self.reject_overloaded(stream.get_ref());
+            self.reject_overloaded(&stream.inner);
             return Err((ConnectionRejectReason::AddressLimit, None));
         }
         let Some(tls) = &self.tls else {
@@ -230,7 +227,7 @@ impl ConnectionAcceptor {
         }
     }
 
-    /// Reads the PROXY header, which untrusted senders must send, too; they keep their own address.
+    /// Reads the PROXY header. The address in it counts only from trusted senders.
     async fn resolve_origin(
         &self,
         stream: &mut WriteTimeoutStream<RawStream>,
@@ -256,7 +253,7 @@ impl ConnectionAcceptor {
         ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
-    /// Sends a 503 if the client can read it, which it cannot before a TLS handshake.
+    /// Sends a 503, which a client can read only without TLS.
     fn reject_overloaded(&self, stream: &RawStream) {
         if self.tls.is_none() {
             stream.try_send(RESPONSE_503);

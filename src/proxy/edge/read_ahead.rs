@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Most bytes that are read ahead. Beyond them the next write notices the disconnect, and reading continues after the
-/// responses.
+/// Most bytes that are read ahead. Beyond them the next write detects the disconnect.
 const READ_AHEAD_LIMIT: usize = 32 << 10;
 
 const READ_SIZE: usize = 4 << 10;
@@ -21,10 +20,10 @@ const READ_SIZE: usize = 4 << 10;
 pub(super) struct ReadAheadStream<S> {
     stream: S,
     activity: Arc<ConnectionActivity>,
-    /// read ahead, and how much of it was passed on since
+    /// the bytes read ahead, of which `consumed` were passed on
     buffered: Vec<u8>,
     consumed: usize,
-    /// whether hyper waits for bytes, and so notices the end itself
+    /// hyper waits for bytes, and so detects the end itself
     is_read_pending: bool,
 }
 
@@ -41,7 +40,7 @@ impl<S> ReadAheadStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
-    /// Buffers available bytes. Pending means that the peer is connected; its next byte or its end wakes the task.
+    /// Buffers available bytes until the read is pending; the next byte or the end then wakes the task.
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.buffered.len() < READ_AHEAD_LIMIT {
             let mut piece = [0; READ_SIZE];
@@ -107,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes after it has read everything it wants: the place to read what it does not want.
+    /// Reads ahead here, since hyper flushes after it has read what it wants.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
             self.read_ahead(cx)?;

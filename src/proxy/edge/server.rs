@@ -23,24 +23,23 @@ use tower::{Service, ServiceExt};
 /// Most open streams of one HTTP/2 connection.
 const H2_MAX_STREAMS: u32 = 256;
 
-/// Most streams of one HTTP/2 connection that were reset before they were accepted ("rapid reset", CVE-2023-44487). It
-/// rarely happens by accident; one more ends the connection with GOAWAY. h2's own default.
+/// Most streams of a connection that the peer resets before they are accepted ("rapid reset", CVE-2023-44487); one more
+/// ends the connection with GOAWAY. h2's own default.
 const H2_MAX_PENDING_RESETS: usize = 20;
 
-/// Most streams of one HTTP/2 connection that are reset here for an error of the peer ("MadeYouReset", CVE-2025-8671)
-/// before the connection ends with GOAWAY. hyper's limit of 1024 is for proxies that reset for their own reasons.
+/// Most streams of a connection that are reset here for an error of the peer ("MadeYouReset", CVE-2025-8671); one more
+/// ends it with GOAWAY. hyper allows 1024, for proxies that reset for their own reasons.
 const H2_MAX_LOCAL_RESETS: usize = 64;
 
 /// Silence before a PING checks an HTTP/2 peer.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Serves `S` on connections, over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
+/// Serves `S` over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
 ///
-/// Where hyper leaves no room for a problem document, HTTP/1 gets a bare status and the end of the connection: 400 for
-/// an invalid head, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more. A late
-/// head ends the connection without a response. For HTTP/2, h2 answers a field list that is too large with a bare 431,
-/// ends an endless CONTINUATION (as many frames as the list may fill, and a few) and a flood of empty DATA with GOAWAY,
-/// and holds back PING and SETTINGS until their answers are written.
+/// Malformed requests get bare statuses from hyper and h2, without a problem document: 400 for an invalid head, 431 for
+/// one that is too large or has too many fields, 414 for a target of 64 KiB and more. A late head ends the connection
+/// without a response. h2 ends endless CONTINUATION and floods of empty DATA with GOAWAY, and holds back PING and
+/// SETTINGS until their answers are written.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeServer<S> {
     service: S,
@@ -80,9 +79,8 @@ where
 impl<S> EdgeServer<S> {
     /// Applies the limits of `config` and of this module.
     ///
-    /// `head_timeout` runs from the accepted connection to the detected version, and again from there to the end of the
-    /// first request head, so a peer that is late with both takes up to twice as long. Later it runs from the first
-    /// byte of each head, and `idle_timeout` in between.
+    /// `head_timeout` covers the detection of the version, and again the first request head; later it starts with the
+    /// first byte of each head, and `idle_timeout` applies in between.
     pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
         let mut http1 = http1::Builder::new();
         http1
@@ -106,7 +104,6 @@ impl<S> EdgeServer<S> {
 }
 
 impl<S: HttpService> EdgeServer<S> {
-    /// Serves HTTP on `stream` until it closes; shutdown closes it gracefully.
     pub(super) async fn serve_connection<T>(
         &self,
         stream: T,
@@ -138,7 +135,7 @@ impl<S: HttpService> EdgeServer<S> {
         Ok(())
     }
 
-    /// Serves HTTP/2 until the connection closes, which starts after the idle timeout or at shutdown.
+    /// Serves HTTP/2; closes gracefully after the idle timeout or at shutdown.
     async fn serve_http2<T>(
         &self,
         stream: T,
@@ -246,7 +243,6 @@ mod tests {
         }
     }
 
-    /// The body is dropped with the connection, which shows the run that its client has disconnected.
     #[tokio::test(start_paused = true)]
     async fn closes_the_connection_of_a_client_that_stops_reading() {
         let (mut client, stream) = tokio::io::duplex(1 << 10);

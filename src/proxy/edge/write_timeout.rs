@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails with `TimedOut` if the peer takes nothing for `limit` while bytes wait for it.
+/// Fails with `TimedOut` if the peer takes no bytes for `limit` while some wait for it.
 #[derive(Debug)]
 pub(super) struct WriteTimeoutStream<S> {
-    stream: S,
+    pub(super) inner: S,
     limit: Duration,
     /// runs while a write is pending
     stall_timer: Option<Pin<Box<Sleep>>>,
@@ -21,14 +21,9 @@ pub(super) struct WriteTimeoutStream<S> {
 
 impl<S> WriteTimeoutStream<S> {
     pub(super) fn new(stream: S, limit: Duration) -> Self {
-        WriteTimeoutStream { stream, limit, stall_timer: None }
+        WriteTimeoutStream { inner: stream, limit, stall_timer: None }
     }
 
-    pub(super) fn get_ref(&self) -> &S {
-        &self.stream
-    }
-
-    /// Turns a write that is pending for too long into an error.
     fn check_timeout(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.stall_timer = None;
@@ -42,13 +37,13 @@ impl<S> WriteTimeoutStream<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.check_timeout(written, cx)
     }
 
@@ -57,20 +52,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bytes);
         self.check_timeout(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut self.inner).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

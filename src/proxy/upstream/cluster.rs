@@ -24,7 +24,6 @@ use tokio::time::{Instant, sleep};
 /// Most endpoints that are tried for a run.
 const ATTEMPTS: usize = 4;
 
-/// Most stale pooled connections at one endpoint before a run fails.
 const MAX_STALE: usize = 4;
 
 /// Interval of name resolution.
@@ -41,11 +40,10 @@ pub(crate) struct Cluster {
     balancer: WeightedBalancer,
     dialer: AgentDialer,
     none_healthy: UpstreamSetMetrics,
-    /// whether the log has a line about it since the last healthy endpoint
     none_healthy_logged: AtomicBool,
 }
 
-/// The configuration that a cluster is built from: equal settings reuse the cluster.
+/// The configuration of a cluster: equal settings reuse the cluster.
 #[derive(Debug, PartialEq)]
 pub(in crate::proxy) struct ClusterSettings {
     route: String,
@@ -53,7 +51,6 @@ pub(in crate::proxy) struct ClusterSettings {
     tls: Option<UpstreamTlsConfig>,
     health: Option<HealthCheckConfig>,
     ejection: EjectionConfig,
-    /// the path of the events of a two-step agent
     pub(in crate::proxy) events: Option<PathTemplate>,
     pub(in crate::proxy) timeouts: TimeoutsConfig,
 }
@@ -108,8 +105,7 @@ impl Cluster {
         })
     }
 
-    /// Returns whether a cluster of `route` would equal this one, which then stays in use with its health and
-    /// connections.
+    /// Returns whether this cluster, with its health and connections, can serve `route`.
     pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
@@ -119,8 +115,8 @@ impl Cluster {
         let _ = self.backends.update(|_| ()).await;
     }
 
-    /// Resolves names, checks health and reloads certificates, periodically. Never returns. Must run once, and without
-    /// concurrent calls of [`Cluster::resolve`].
+    /// Resolves names, checks health and reloads certificates; never returns. Must run once, and not concurrently with
+    /// [`Cluster::resolve`].
     pub(crate) async fn watch(&self) {
         let resolve = async {
             loop {
@@ -148,12 +144,11 @@ impl Cluster {
         tokio::join!(resolve, check, certificates);
     }
 
-    /// Returns for each upstream whether it receives runs, and its state as text.
     pub(crate) fn report(&self) -> Vec<(bool, String)> {
         self.upstream_set.report()
     }
 
-    /// Sends a run to an endpoint, and to the next while it cannot have begun, and reads the head of the response.
+    /// Sends a run to an endpoint, or to the next while it cannot have begun, and reads the head of the response.
     pub(in crate::proxy) async fn send(
         &self,
         connector: &Connector,
@@ -176,8 +171,7 @@ impl Cluster {
             .unwrap_or_else(|| Rejection::from(RejectionKind::UpstreamUnreachable).with_cause("no address is known")))
     }
 
-    /// Sends a repeatable request to one endpoint and reads the head of its response. A stale pooled connection does
-    /// not count as its failure.
+    /// Sends a repeatable request to one endpoint and reads the head of the response.
     pub(in crate::proxy) async fn send_to(
         &self,
         connector: &Connector,
@@ -187,7 +181,7 @@ impl Cluster {
         self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(|error| error.rejection)
     }
 
-    /// Sends a request to one endpoint, again while stale pooled connections are the cause and a retry is safe.
+    /// Sends a request to one endpoint; retries after a stale pooled connection if that is safe.
     async fn exchange(
         &self,
         connector: &Connector,
@@ -238,7 +232,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the connection to the pool after a clean end; dropping the session closes it.
+    /// Returns the connection to the pool after a clean end.
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
         let Session { connection, in_flight, mut span } = *session;
         span.finish();
@@ -246,7 +240,6 @@ impl Cluster {
         self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
     }
 
-    /// Chooses an untried endpoint, if possible a healthy one.
     fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
         let now = Instant::now();
         let backends = self.backends.get_backend();

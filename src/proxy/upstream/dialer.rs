@@ -24,22 +24,20 @@ use tokio::time::{Instant, timeout};
 /// Most idle connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
-/// Keep time of an idle connection. Below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes
-/// it first.
+/// Keep time of an idle connection, below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes it
+/// first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
-/// The same over HTTP/2, where a closing agent names the requests that it did not process.
 const POOL_IDLE_H2: Duration = Duration::from_secs(30);
 
-/// Most runs that share one HTTP/2 connection; an agent may allow fewer.
 const H2_MAX_STREAMS: usize = 100;
 
-/// Most unread bytes of an agent over HTTP/2: of one run, and of all runs of a connection. The second exceeds what all
-/// runs can have unread, so that a slow client delays only its own run.
+/// Most unread bytes of an agent over HTTP/2, of one run and of a connection. The second exceeds what all runs can have
+/// unread, so that a slow client delays only its own run.
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 const H2_CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Most stale connections that are skipped. Closed ones soon leave the pool by themselves.
+/// Most stale connections that are skipped; closed ones soon leave the pool by themselves.
 const MAX_STALE: usize = 64;
 
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -65,7 +63,6 @@ pub(super) struct AgentDialer {
     pub(crate) for_checks: bool,
 }
 
-/// A connection, or a stream of one, and what is needed to return it.
 pub(super) struct PooledConnection {
     /// `Custom` once it was returned
     pub(super) session: HttpSession,
@@ -86,7 +83,7 @@ pub(super) struct DialedConnection {
 }
 
 impl AgentDialer {
-    /// Connects to an endpoint, or reuses a connection to it. `timeouts.connect` covers all of it.
+    /// Connects to an endpoint, or reuses a connection, within `timeouts.connect`.
     pub(super) async fn connect(
         &self,
         connector: &Connector,
@@ -129,7 +126,6 @@ impl AgentDialer {
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 
-    /// Returns a connection to the pool after a clean end; dropping it closes it.
     pub(super) async fn release(
         &self,
         connector: &Connector,
@@ -181,8 +177,8 @@ impl AgentDialer {
     }
 }
 
-/// Returns whether the agent has closed a pooled connection. pingora checks, too, but only what the runtime has noticed
-/// so far, which is late on a busy machine: the run would be sent into a closed connection, and could not be retried.
+/// Returns whether the agent has closed a pooled connection. pingora's own check is late on a busy machine: the run
+/// would be sent into a closed connection, and could not be retried.
 fn is_closed(session: &HttpSession) -> bool {
     let peek = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
     match session {
@@ -200,8 +196,7 @@ fn is_closed(session: &HttpSession) -> bool {
 }
 
 impl Drop for PooledConnection {
-    /// A dropped HTTP/2 run is cancelled by a reset, and its connection stays in use. It must be released, or it would
-    /// be kept for ever once idle.
+    /// Releases an HTTP/2 connection, which otherwise would be kept for ever; the dropped run is cancelled by a reset.
     fn drop(&mut self) {
         use futures_util::FutureExt;
         if let Some(release) = self.h2_release.take()

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Most bytes that are read of a check's response.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)");

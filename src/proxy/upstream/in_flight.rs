@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) struct InFlightGuard {
+pub(in crate::proxy) struct InFlightGuard {
     upstream_set: Arc<UpstreamSet>,
     endpoint: Arc<UpstreamEndpoint>,
     ejection: EjectionConfig,
@@ -24,7 +24,6 @@ enum InFlightState {
 }
 
 impl InFlightGuard {
-    /// Counts a run at `target` whose request began at `since`, with `timeout` for its response.
     pub(super) fn new(
         upstream_set: &Arc<UpstreamSet>,
         target: &Arc<UpstreamEndpoint>,
@@ -41,7 +40,7 @@ impl InFlightGuard {
         &self.endpoint
     }
 
-    pub(super) fn upstream_label(&self) -> Arc<str> {
+    pub(in crate::proxy) fn upstream_label(&self) -> Arc<str> {
         Arc::clone(&self.upstream_set.entry(&self.endpoint).label)
     }
 

@@ -7,7 +7,6 @@ use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
-/// Maps a failure to connect to `address`.
 pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
@@ -41,7 +40,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
     Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
-/// Maps a failure before the response's head: nothing arrived, so nothing was truncated.
+/// Maps a failure before the head of the response.
 pub(super) fn head_rejection(error: &BError) -> Rejection {
     let mut rejection = read_rejection(error);
     if rejection.kind == RejectionKind::UpstreamTruncated {
@@ -50,19 +49,17 @@ pub(super) fn head_rejection(error: &BError) -> Rejection {
     rejection
 }
 
-/// Returns whether the agent reported that it did not process the request: it refused the stream, or its GOAWAY
-/// excludes it. "Requests that have not been processed [...] can be retried" (RFC 9113 §8.7), by these two signs.
+/// Returns whether the agent refused the stream, or its GOAWAY excludes it: "Requests that have not been processed
+/// [...] can be retried" (RFC 9113 §8.7).
 pub(super) fn is_unprocessed(error: &BError) -> bool {
     // pingora also marks protocol errors of the agent's HTTP/2, which say nothing about processing.
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
-/// Returns the cause for the log.
 pub(super) fn cause_text(rejection: &Rejection) -> &str {
     rejection.cause.as_deref().unwrap_or_else(|| rejection.message())
 }
 
-/// Returns the counted outcome of a failure before the response.
 pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
     match rejection.kind {
         RejectionKind::UpstreamUnreachable => UpstreamOutcome::Unreachable,

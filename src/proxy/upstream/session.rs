@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest time for writing the head of a request, and again for its body: a connection that accepts neither is dead.
-/// `first_byte` ends it as well; this limit is for operators who set that very long.
+/// Longest time for writing the head of a request, and again for its body, for operators who set `first_byte` very
+/// long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest time for an HTTP/2 agent that stopped reading a request to respond with the reason.
+/// Longest wait for the reason of an HTTP/2 agent that stopped reading a request.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -31,12 +31,11 @@ pub(in crate::proxy) struct UpstreamRequest<'a> {
     pub(crate) operation: AgentOperation<'a>,
     pub(crate) request_id: &'a str,
     pub(crate) spans: &'a UpstreamSpanBuilder,
-    /// about the caller; the request's own fields take precedence
+    /// of the caller; the request's own fields take precedence
     pub(crate) fields: &'a http::HeaderMap,
 }
 
 pub(in crate::proxy) enum AgentOperation<'a> {
-    /// a run, with its events in the response; JSON
     Run(Bytes),
     /// a run whose events are requested afterwards; JSON
     Start(Bytes),
@@ -57,7 +56,6 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// Starts the span of the request, without the query, which may hold a secret of the operator.
     pub(in crate::proxy) fn start_span(&self, upstream: &UpstreamConfig, label: &str) -> UpstreamSpan {
         let (method, path) = self.method_and_path(upstream);
         let path = path.split_once('?').map_or(path, |(path, _)| path);
@@ -65,14 +63,12 @@ impl UpstreamRequest<'_> {
     }
 }
 
-/// The endpoint that started a run and has its events.
 #[derive(Clone, Debug)]
 pub(in crate::proxy) struct EndpointRef(pub(super) Arc<UpstreamEndpoint>);
 
-/// Counts as a run of the endpoint until it is dropped.
 pub(in crate::proxy) struct Session {
     pub(super) connection: PooledConnection,
-    pub(super) in_flight: InFlightGuard,
+    pub(in crate::proxy) in_flight: InFlightGuard,
     pub(super) span: UpstreamSpan,
 }
 
@@ -94,11 +90,6 @@ impl Session {
         EndpointRef(Arc::clone(self.in_flight.endpoint()))
     }
 
-    pub(in crate::proxy) fn upstream_label(&self) -> Arc<str> {
-        self.in_flight.upstream_label()
-    }
-
-    /// Ends the span of the exchange.
     pub(in crate::proxy) fn finish(&mut self, failure: Option<&Rejection>) {
         match failure {
             Some(failure) => self.span.record_failure(failure),
@@ -106,7 +97,6 @@ impl Session {
         }
     }
 
-    /// Sends a request and reads the head of its response.
     pub(super) async fn send(
         &mut self,
         upstream: &UpstreamConfig,
@@ -133,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Explains a failed write, by the agent's own response if it sent one over HTTP/2.
+    /// Explains a failed write, by the agent's response if it sent one over HTTP/2.
     async fn write_failure(&mut self, error: &BError) -> ExchangeError {
         let is_unprocessed = pingora_errors::is_unprocessed(error);
         if !is_unprocessed
@@ -145,7 +135,6 @@ impl Session {
         ExchangeError::from_write(error, is_unprocessed)
     }
 
-    /// Reads the head of the response after any 1xx.
     async fn read_response_head(&mut self) -> Result<(), ExchangeError> {
         let inner = &mut self.connection.session;
         loop {
@@ -167,9 +156,8 @@ impl Session {
         self.connection.session.response_header()
     }
 
-    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe.
-    ///
-    /// The rejection is boxed, so that waiting runs reserve little memory for it.
+    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe. The rejection is
+    /// boxed, because waiting runs reserve memory for it.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
         let read = match &mut self.connection.session {
             HttpSession::H1(session) => session.read_body_ref().await.map(|piece| piece.map(take).is_some()),

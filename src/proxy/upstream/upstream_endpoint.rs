@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest ejection, unless the configured first one is longer.
+/// Longest ejection, unless the configured first one is longer.
 const MAX_EJECTION: Duration = Duration::from_secs(300);
 
 pub(super) struct UpstreamEndpoint {
@@ -27,7 +27,7 @@ pub(super) struct UpstreamEndpoint {
     pub(crate) address: SocketAddr,
     /// relative share of the runs
     pub(crate) weight: u32,
-    /// round-robin credit, changed only under the lock of [`super::balancer`]
+    /// changed only under the lock of [`super::balancer`]
     pub(crate) credit: AtomicI64,
     in_flight: AtomicUsize,
     /// the result of the active checks; `true` without them
@@ -51,7 +51,6 @@ enum OutlierState {
     Trial { times: u32 },
 }
 
-/// The change caused by a failure or a success.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutlierChange {
     None,
@@ -86,7 +85,7 @@ impl UpstreamEndpoint {
         rested && self.is_healthy()
     }
 
-    /// Returns whether it is expected to respond: an ejected endpoint must prove it first.
+    /// Returns whether the endpoint is healthy and not ejected.
     pub(super) fn is_available(&self) -> bool {
         matches!(*self.outlier_state.lock(), OutlierState::Available { .. }) && self.is_healthy()
     }

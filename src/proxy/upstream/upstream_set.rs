@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest time for resolving a name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct UpstreamSet {
@@ -63,7 +62,6 @@ impl UpstreamSet {
         }
     }
 
-    /// Returns for each upstream whether it receives runs, and its state as text.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
         let endpoints = self.endpoints.lock();
         let reports = self.entries.iter().zip(endpoints.iter()).map(|(member, targets)| {
@@ -82,7 +80,7 @@ impl UpstreamSet {
         reports.collect()
     }
 
-    /// Resolves all names. A name that fails keeps its endpoints and does not affect the others.
+    /// Resolves all names. A name that fails keeps its endpoints.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
         let mut known = self.endpoints.lock();
@@ -122,7 +120,6 @@ enum ResolveError {
     NoAddress,
 }
 
-/// Returns the addresses of an upstream, at least one.
 async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, ResolveError> {
     match &upstream.address {
         UpstreamAddress::Host { host, port, .. } => {

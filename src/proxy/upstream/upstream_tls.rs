@@ -43,7 +43,7 @@ impl ClusterTls {
         })
     }
 
-    /// Returns the name that the agents' certificates must have, if it is not their host.
+    /// Returns the name that certificates must have instead of the host.
     pub(super) fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
@@ -52,7 +52,7 @@ impl ClusterTls {
         Arc::clone(&self.material.get())
     }
 
-    /// Polls the files: never returns.
+    /// Polls the files; never returns.
     pub(super) async fn watch(&self) {
         let route = &self.route;
         self.material
@@ -64,7 +64,6 @@ impl ClusterTls {
     }
 }
 
-/// Returns the files in the order in which [`load_material`] reads them.
 fn file_paths(files: &UpstreamTlsConfig) -> Vec<PathBuf> {
     let identity = files.identity.iter().flat_map(|UpstreamClientCert { cert, key }| [cert, key]);
     files.ca.iter().chain(identity).cloned().collect()
@@ -96,7 +95,7 @@ impl TlsFile<'_> {
         format!("{}: {cause}", self.path.display())
     }
 
-    /// Reads certificates that pingora can read, which it does not check itself.
+    /// Reads certificates and checks that pingora can read them, too.
     fn certificates(self) -> Result<Vec<CertificateDer<'static>>, String> {
         let all = tls::parse_certificates(self.content).map_err(|error| self.error(error))?;
         if all.iter().any(|one| X509Certificate::from_der(one).is_err()) {
@@ -115,7 +114,6 @@ fn parse_authorities(file: TlsFile<'_>) -> Result<Arc<CaType>, String> {
     Ok(all.into_iter().map(|one| WrappedX509::new(one.to_vec(), parse_x509)).collect())
 }
 
-/// Reads a certificate and its key, and checks that they belong together.
 fn parse_identity(cert: TlsFile<'_>, key: TlsFile<'_>) -> Result<Arc<CertKey>, String> {
     let chain = cert.certificates()?;
     let private = tls::parse_private_key(key.content).map_err(|error| key.error(error))?;

@@ -13,7 +13,11 @@ pub(crate) struct LogMirror {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorEvent {
     /// the next frames, with their ids
-    Frames { first: u64, last: u64, bytes: Bytes },
+    Frames {
+        first: u64,
+        last: u64,
+        bytes: Bytes,
+    },
     /// frames were trimmed before the mirror read them
     Trimmed {
         /// the number of the last trimmed frame
@@ -21,29 +25,24 @@ pub(crate) enum MirrorEvent {
     },
     /// the run has ended, and everything was read
     Finished,
-    /// the run was cut off without a final event
     Cut,
 }
 
-/// A summary of the frames that the log no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorSummary {
     /// the run has no event yet
     Empty,
     /// it was too large to retain
     Discarded,
-    /// Frames that bring a client or a recap up to this event. Includes at least the first event, and thereby the
-    /// conversation before the run.
+    /// frames up to this event, including at least the first and thereby the conversation before the run
     Through(u64, Vec<u8>),
 }
 
 impl LogMirror {
-    /// Creates a mirror that begins with the oldest retained frame.
     pub(crate) fn new(log: &Arc<RunLog>) -> LogMirror {
         LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
-    /// Summarises the trimmed frames. The mirror's next frames follow the summary or overlap with it.
     pub(crate) fn summarize(&self) -> MirrorSummary {
         let base = self.log.base.lock();
         let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };

@@ -15,7 +15,7 @@ const MAX_UNREAD_RECAPS: usize = 2;
 /// The start position of a reader; a time is that of the recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
-    /// at the first event while it is retained; else with a recap
+    /// at the first event if it is retained; else with a recap
     Start(i64),
     /// after the last event that it received
     Cursor(Cursor),
@@ -25,9 +25,8 @@ pub(crate) enum ReadFrom {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinError {
-    /// the cursor belongs to another run, to a trimmed event or to one that does not exist yet
+    /// of another run, of a trimmed event or of one that does not exist yet
     Cursor,
-    /// the run has the most readers allowed, or too many unread recaps
     Full,
     /// the run was too large to retain
     Discarded,
@@ -40,19 +39,16 @@ pub(crate) struct LogReader {
     number: u64,
 }
 
-/// The reader was cut off: it was too slow, or the run was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReaderCutOff;
 
 impl RunLog {
-    /// Returns whether the log ever had a reader.
     pub(crate) fn had_readers(&self) -> bool {
         self.state.lock().readers_total > 0
     }
 
-    /// Joins the log. `watched` readers are removed by the log when they stall; `resource` is dropped when the reader leaves.
-    ///
-    /// Writing a recap takes some milliseconds per retained MiB.
+    /// Joins the log. `watched` readers are removed by the log when they stall. A recap takes some milliseconds per
+    /// retained MiB.
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,
@@ -124,7 +120,6 @@ impl RecapSource {
 }
 
 impl LogState {
-    /// Adds a reader at a position, by default at the head, and returns its number.
     fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn ReaderResource>) -> u64 {
         self.readers_total += 1;
         // Most runs have one reader.

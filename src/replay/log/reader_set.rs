@@ -7,12 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl LogState {
-    /// Returns the backlog of the fastest reader in bytes; `None` without readers.
     pub(crate) fn min_backlog(&self) -> Option<usize> {
         self.readers.iter().map(|slot| slot.backlog(self.end_offset)).min()
     }
 
-    /// Returns the positions of the fastest and the slowest reader.
     pub(crate) fn read_range(&self) -> (u64, u64) {
         let fastest = self.readers.iter().map(|slot| slot.offset).max();
         let slowest = self.readers.iter().map(|slot| slot.offset).min();
@@ -23,7 +21,6 @@ impl LogState {
         self.readers.iter_mut().find(|slot| slot.number == number)
     }
 
-    /// Takes the next bytes for a reader; `None` if there are none.
     pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
         let index = self.readers.iter().position(|slot| slot.number == number)?;
         let ReaderSlot { offset: at, stall_watch: watch, ref mut recap, .. } = self.readers[index];
@@ -45,8 +42,8 @@ impl LogState {
         Some(piece)
     }
 
-    /// Returns the time by which the next watched reader has to read; `None` without watched readers. Stall periods
-    /// start only in this call, so that an event costs nothing.
+    /// Returns when the next watched reader times out. Stall periods start only in this call, so that an event costs
+    /// nothing.
     pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
@@ -66,7 +63,7 @@ impl LogState {
         next
     }
 
-    /// Removes matching readers. Their bodies end with an error at the next poll.
+    /// Removes matching readers, whose bodies end with an error at the next poll.
     pub(crate) fn remove_readers(&mut self, matches: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
         let mut removed = Vec::new();
         while let Some(index) = self.readers.iter().position(&matches) {

@@ -5,14 +5,12 @@ use std::fmt::Debug;
 use std::task::Waker;
 use tokio::time::Instant;
 
-/// A resource that a reader holds until it leaves, such as a permit.
 pub(crate) trait ReaderResource: Debug + Send {}
 
 impl<T: Debug + Send> ReaderResource for T {}
 
 #[derive(Debug)]
 pub(super) struct ReaderSlot {
-    /// counts up from 1 over all readers of the log
     pub(crate) number: u64,
     /// the next byte to read
     pub(crate) offset: u64,
@@ -31,7 +29,7 @@ pub(super) struct ReaderSlot {
 pub(super) enum StallWatch {
     /// by its connection
     Connection,
-    /// by the log; no data was waiting when it last checked
+    /// by the log; no data was waiting at the last check
     Log,
     /// by the log; data has been waiting since this time
     Waiting(Instant),

@@ -251,17 +251,17 @@ async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
     let stalled = writer.log().join(cursor_at(0), true, Arc::clone(&resource)).expect("kept");
     let waits = writer.log().join(cursor_at(0), true, Arc::clone(&others)).expect("kept");
     // Time without data to read does not count.
-    writer.remove_stalled();
+    writer.log().remove_stalled();
     advance(PACE.stall_timeout * 2).await;
-    writer.remove_stalled();
+    writer.log().remove_stalled();
     try_write(&writer, 1, 100);
     read_available(&waits);
-    writer.remove_stalled();
+    writer.log().remove_stalled();
     advance(PACE.stall_timeout - Duration::from_secs(1)).await;
-    writer.remove_stalled();
+    writer.log().remove_stalled();
     assert_eq!(Arc::strong_count(&resource), 2);
     advance(Duration::from_secs(1)).await;
-    writer.remove_stalled();
+    writer.log().remove_stalled();
     assert_eq!((Arc::strong_count(&resource), Arc::strong_count(&others)), (1, 2));
     assert_eq!(next_chunk(&stalled).await, Some(Err(ReaderCutOff)));
     // The same after the end of the run, when only the log watches its readers.

@@ -18,9 +18,8 @@ pub(crate) enum LogStopReason {
     Stopped,
 }
 
-/// A log's entry in the store that retains it.
 pub(in crate::replay) trait LogRetention: Send + Sync {
-    /// Records the log's retained bytes. Returns `false` if they do not fit even after all evictions.
+    /// Records the retained bytes. Returns `false` if they do not fit even after evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
     /// Counts a live run whose log was discarded.
@@ -29,11 +28,9 @@ pub(in crate::replay) trait LogRetention: Send + Sync {
     /// Removes the run without counting an eviction.
     fn remove(&self);
 
-    /// Makes the run evictable, and starts the task that evicts by age.
     fn mark_ended(&self);
 }
 
-/// The only writer of a log; cuts the log when dropped before `finish`.
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
     slot: Option<Box<dyn LogRetention>>,
@@ -70,7 +67,6 @@ impl LogWriter {
         Poll::Ready(Ok(()))
     }
 
-    /// Appends `frames`, the last events of a run, without waiting for readers, and empties it.
     pub(crate) fn push(&self, frames: &mut Vec<u8>, last: u64) {
         let mut state = self.log.state.lock();
         if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
@@ -122,7 +118,7 @@ impl LogWriter {
         self.record_bytes(retained);
     }
 
-    /// Reports the retained bytes to the store, and discards them if the store is full.
+    /// Reports the retained bytes to the store, and discards them if it is full.
     fn record_bytes(&self, bytes: usize) {
         if self.slot.as_ref().is_none_or(|slot| slot.record_bytes(bytes)) {
             return;
@@ -150,7 +146,6 @@ impl LogWriter {
         }
     }
 
-    /// Waits until the run is abandoned or stopped.
     pub(crate) async fn wait_for_stop(&self) -> LogStopReason {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         std::future::poll_fn(|cx| {
@@ -175,7 +170,7 @@ impl LogWriter {
         .await
     }
 
-    /// Sends a keep-alive comment to readers that have nothing to read. The log does not retain it.
+    /// Sends a keep-alive to readers that have nothing to read.
     pub(crate) fn send_comment(&self) {
         let mut state = self.log.state.lock();
         let head = state.end_offset;
@@ -186,10 +181,6 @@ impl LogWriter {
         }
         drop(state);
         wakers.into_iter().for_each(wake);
-    }
-
-    pub(crate) fn remove_stalled(&self) {
-        self.log.remove_stalled();
     }
 
     /// Removes stalled readers in time; never returns.
@@ -203,7 +194,7 @@ impl LogWriter {
         }
     }
 
-    /// Ends the log after its final event. Readers get the remaining frames, and the store keeps the log.
+    /// Ends the log after its final event; the store keeps it.
     pub(crate) fn finish(mut self) {
         self.close(LogPhase::Finished);
         if let Some(slot) = self.slot.take() {
@@ -211,7 +202,6 @@ impl LogWriter {
         }
     }
 
-    /// Ends the bodies of all readers with an error at once, and removes the log from the store.
     pub(crate) fn cut(&mut self) {
         self.close(LogPhase::Cut);
         self.forget();
@@ -240,7 +230,7 @@ impl LogWriter {
     }
 }
 
-/// Cuts a log that was not finished: its run was torn down, so its events are incomplete.
+/// Cuts a log that was not finished, since its events are incomplete.
 impl Drop for LogWriter {
     fn drop(&mut self) {
         if self.log.is_open() {
@@ -264,7 +254,7 @@ impl LogState {
 }
 
 impl RunLog {
-    fn remove_stalled(&self) {
+    pub(crate) fn remove_stalled(&self) {
         let mut state = self.state.lock();
         let _ = state.next_stall(self.limits.stall_timeout);
         let now = Instant::now();
@@ -278,7 +268,6 @@ impl RunLog {
         wakers.into_iter().for_each(wake);
     }
 
-    /// Spawns a task that removes readers of an ended run when they stall.
     pub(super) fn drain_readers(self: &Arc<Self>) {
         // Without a runtime the process is exiting, and there are no readers.
         let Ok(runtime) = Handle::try_current() else { return };

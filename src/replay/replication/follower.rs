@@ -34,10 +34,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Following ends after this time without a reader: long enough for a client to reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// Readers are cut off, and reconnect, after Redis has not answered or not had the run for this long.
+/// Longest time without an answer of Redis; then readers are cut off and reconnect.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Delay of the second poll; doubles up to [`HEARTBEAT_INTERVAL`].
 const FIRST_POLL: Duration = Duration::from_millis(25);
 
 /// Most entries per read; each is a chunk of the owner's log, or one large frame.
@@ -46,7 +45,7 @@ const MAX_ENTRIES: usize = 16;
 /// The hash fields of a run, in the order that `RemoteRun::from_fields` reads.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
 
-/// A run as Redis has it.
+/// A run, as stored in Redis.
 struct RemoteRun {
     descriptor: RunDescriptor,
     owner: String,
@@ -61,43 +60,40 @@ struct RemoteRun {
 impl RemoteRun {
     fn from_fields(mut fields: Vec<Option<Vec<u8>>>, wanted: &RunQuery) -> Option<RemoteRun> {
         let side = wanted.side;
-        let mut texts = Vec::new();
-        for (name, field) in RUN_FIELDS.iter().zip(&mut fields) {
-            texts.push(if *name == "base" { None } else { String::from_utf8(field.take().unwrap_or_default()).ok() });
-        }
-        let base = fields.into_iter().nth(6).flatten().unwrap_or_default();
-        let mut texts = texts.into_iter().map(Option::unwrap_or_default);
-        let mut next = || texts.next().unwrap_or_default();
-        let [token, body, thread, owner, state, through, _base] = std::array::from_fn(|_| next());
-        let [messages, dialect, content, thread_id, run_id, unjoinable] = std::array::from_fn(|_| next());
+        let mut field = |name: &str| {
+            let index = RUN_FIELDS.iter().position(|field| *field == name)?;
+            fields.get_mut(index)?.take()
+        };
+        let base = field("base").unwrap_or_default();
+        let mut text = |name| String::from_utf8(field(name).unwrap_or_default()).unwrap_or_default();
+        let state = text("s");
         if !matches!(state.as_str(), "open" | "ended") {
             return None;
         }
         // The owner detected the dialect of an `auto` route's client from its request.
-        let detected = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
-        let content = if content == "1" { TextFormat::Blocks } else { side.text_format };
-        let side = detected.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
+        let detected = dialect::find_by_name(&text("d")).filter(|_| side.is_auto);
+        let text_format = if text("c") == "1" { TextFormat::Blocks } else { side.text_format };
+        let side = detected.map_or(side, |dialect| PeerDialect { text_format, ..PeerDialect::new(dialect) });
         let keys = RunKeys {
             run: wanted.run,
-            thread: redis_protocol::parse_key(&thread)?,
-            body: redis_protocol::parse_key(&body)?,
+            thread: redis_protocol::parse_key(&text("th"))?,
+            body: redis_protocol::parse_key(&text("b"))?,
         };
-        let token = Cursor::parse(&format!("{token}-0"))?.token;
-        let ids = RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) };
+        let token = Cursor::parse(&format!("{}-0", text("t")))?.token;
+        let ids = RunIds { thread_id: Json::from_trusted(text("i")), run_id: Json::from_trusted(text("r")) };
         Some(RemoteRun {
             descriptor: RunDescriptor { keys, token, side, ids },
-            owner,
-            messages: (!messages.is_empty()).then(|| messages.into()),
-            through: through.parse().ok()?,
+            owner: text("h"),
+            messages: Some(text("m")).filter(|messages| !messages.is_empty()).map(Into::into),
+            through: text("k").parse().ok()?,
             base,
             open: state == "open",
-            too_large: !unjoinable.is_empty(),
+            too_large: !text("u").is_empty(),
         })
     }
 }
 
 impl ReplicatedRuns {
-    /// Follows a run of another replica; `None` if no replica has it.
     pub(super) async fn follow(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -160,7 +156,6 @@ impl ReplicatedRuns {
     }
 }
 
-/// Fills a log from Redis.
 struct RunFollower {
     shared: Arc<ReplicatedRuns>,
     descriptor: RunDescriptor,
@@ -174,12 +169,11 @@ struct RunFollower {
     wake: Arc<Notify>,
 }
 
-/// Progress of a stop that was requested on this replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopState {
     NotRequested,
     Requested,
-    /// the owner got it
+    /// the owner has received it
     Sent,
 }
 
@@ -204,7 +198,6 @@ enum FollowEnd {
     Cut,
 }
 
-/// An entry of a Redis stream: its id, and its field with the frames.
 type StreamEntry = (String, (String, Vec<u8>));
 
 impl RunFollower {
@@ -304,7 +297,6 @@ impl RunFollower {
         }
     }
 
-    /// Reads all available frames that readers have room for.
     async fn read(&mut self) -> Result<ReadStatus, ReplicationUnavailable> {
         loop {
             if !self.pending.is_empty() {
@@ -339,7 +331,6 @@ impl RunFollower {
         }
     }
 
-    /// Writes the pending frames if readers have room now.
     fn flush_pending(&mut self) {
         use futures_util::FutureExt;
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
@@ -361,7 +352,7 @@ impl RunFollower {
         shared.is_alive(&self.owner).await
     }
 
-    /// Ends a run whose owner is gone, for all its followers: the first one writes the error.
+    /// Ends a run whose owner is gone; the first follower writes the error for all.
     async fn end_orphaned(&mut self) {
         let (last, frames) = self.run_lost_frames();
         let shared = &self.shared;

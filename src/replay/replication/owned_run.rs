@@ -6,11 +6,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A run of this replica.
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
-    /// the processes that follow it, and the time of each one's last message
+    /// with the time of each one's last message
     followers: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -19,7 +18,6 @@ impl OwnedRun {
         OwnedRun { log, followers: Mutex::default() }
     }
 
-    /// Records that another process has readers of the run.
     pub(crate) fn add_follower(&self, process: &str) {
         self.log.reset_abandon_timer();
         let now = Instant::now();
@@ -28,7 +26,6 @@ impl OwnedRun {
         followers.push((process.to_owned(), now));
     }
 
-    /// Returns the processes that follow the run.
     pub(crate) fn followers(&self) -> Vec<String> {
         let followers = self.followers.lock();
         followers.iter().map(|(process, _)| process.clone()).collect()

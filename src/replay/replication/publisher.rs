@@ -17,11 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Limit for retries to record the end of a run while Redis does not answer. An exiting process may wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ReplicatedRuns {
-    /// Copies a run of this replica until its end, then drops `resource`.
     pub(crate) fn replicate(
         self: &Arc<Self>,
         descriptor: RunDescriptor,
@@ -54,9 +52,7 @@ struct RunPublisher {
     mirror: LogMirror,
     /// the last copied frame
     sent_through: u64,
-    /// true if Redis has the conversation before the run
     has_base: bool,
-    /// the last frame in the summary that Redis has
     summed_through: u64,
 }
 
@@ -78,7 +74,7 @@ enum PublishOutcome {
 }
 
 impl RunPublisher {
-    /// Copies until the run ends, or another run has its key.
+    /// Copies until the run ends or another run has its key.
     async fn publish_to_end(mut self) {
         self.copy_log().await;
         let mut owned_runs = self.shared.owned_runs.lock();
@@ -185,7 +181,6 @@ impl RunPublisher {
         Ok(outcome)
     }
 
-    /// Writes a summary of the trimmed frames. `anew` discards all frames that Redis has.
     async fn write_summary(&mut self, anew: bool) -> Result<PublishOutcome, ReplicationUnavailable> {
         let (through, frames) = match self.mirror.summarize() {
             MirrorSummary::Empty => return Ok(PublishOutcome::Written),

@@ -19,7 +19,6 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// A process without a renewal for this long is gone.
 pub(super) const LEASE_TTL: Duration = Duration::from_secs(5);
 
 macro_rules! scripts {
@@ -145,7 +144,6 @@ scripts! {
         return {1, h, 1}";
 }
 
-/// Builds the names of keys and channels.
 #[derive(Debug)]
 pub(super) struct RedisKeys(String);
 

@@ -6,6 +6,7 @@ use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
 use crate::translate::RunIds;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The run that a log line is about.
@@ -94,44 +95,49 @@ impl PreflightAnswered<'_> {
     }
 }
 
+/// The facts about a run that its log line and its span report.
+#[derive(Debug, Default)]
+pub(crate) struct RunSummary {
+    /// as configured or detected
+    pub(crate) client_dialect: &'static str,
+    pub(crate) agent_dialect: &'static str,
+    /// the last one that answered, as in metrics
+    pub(crate) upstream: Option<Arc<str>>,
+    /// of the response to the client
+    pub(crate) status: u16,
+    /// from the request to the first event for the client
+    pub(crate) first_event: Option<Duration>,
+    pub(crate) totals: RunTotals,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) reconnects: u32,
+    /// present if the run outlives its client
+    pub(crate) reader_count: Option<u64>,
+}
+
 /// A run ended: the line of the access log.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
     pub(crate) trace_id: TraceId,
     pub(crate) caller: CallerInfo<'a>,
-    /// as configured or detected
-    pub(crate) client_dialect: &'static str,
-    pub(crate) agent_dialect: &'static str,
-    /// the one that answered, as in metrics
-    pub(crate) upstream: Option<&'a str>,
-    /// of the response to the client
-    pub(crate) status: u16,
+    pub(crate) summary: &'a RunSummary,
     pub(crate) outcome: RunOutcome,
     /// where the gateway ended it
     pub(crate) rejection: Option<&'a Rejection>,
-    /// from the request to the first event for the client
-    pub(crate) first_event: Option<Duration>,
     pub(crate) duration: Duration,
-    pub(crate) bytes_read: u64,
-    pub(crate) bytes_written: u64,
-    pub(crate) totals: RunTotals,
-    /// number of times its agent's stream broke and was resumed
-    pub(crate) resumed: u32,
-    /// number of streams that read it, where it outlives its client
-    pub(crate) readers: Option<u64>,
 }
 
 impl RunEnded<'_> {
     pub(crate) fn emit(self, metrics: &RouteMetrics) {
         metrics.record_end(self.outcome, self.duration);
-        let run = self.run;
-        if self.totals.foreign > 0 {
+        let RunEnded { run, summary, .. } = self;
+        if summary.totals.foreign > 0 {
             tracing::warn!(
                 route = run.route,
                 request_id = run.request_id,
                 thread_id = run.thread_id(),
                 run_id = run.run_id(),
-                events = self.totals.foreign,
+                events = summary.totals.foreign,
                 "the agent's dialect is not the one in `agent` of the route"
             );
         }
@@ -149,23 +155,23 @@ impl RunEnded<'_> {
                     subject = self.caller.subject.map(sanitize),
                     tenant = self.caller.tenant.map(sanitize),
                     key_id = self.caller.key_id.map(sanitize),
-                    client_dialect = self.client_dialect,
-                    agent_dialect = self.agent_dialect,
-                    upstream = self.upstream,
-                    status = self.status,
+                    client_dialect = summary.client_dialect,
+                    agent_dialect = summary.agent_dialect,
+                    upstream = summary.upstream.as_deref(),
+                    status = summary.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(sanitize),
-                    first_event_ms = self.first_event.map(millis),
+                    first_event_ms = summary.first_event.map(millis),
                     duration_ms = millis(self.duration),
-                    events_in = self.totals.events_in,
-                    events_out = self.totals.events_out,
-                    bytes_in = self.bytes_read,
-                    bytes_out = self.bytes_written,
-                    repairs = self.totals.repairs,
-                    losses = self.totals.losses,
-                    resumed = self.resumed,
-                    readers = self.readers,
+                    events_in = summary.totals.events_in,
+                    events_out = summary.totals.events_out,
+                    bytes_in = summary.bytes_read,
+                    bytes_out = summary.bytes_written,
+                    repairs = summary.totals.repairs,
+                    losses = summary.totals.losses,
+                    resumed = summary.reconnects,
+                    readers = summary.reader_count,
                     "run ended"
                 )
             };

@@ -103,7 +103,7 @@ impl SpanRecording {
     pub(super) fn finish_run(&mut self, ended: &RunEnded<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let now = SystemTime::now();
-        if let Some(first) = ended.first_event {
+        if let Some(first) = ended.summary.first_event {
             let at = now.checked_sub(ended.duration).and_then(|began| began.checked_add(first));
             span.add_event_with_timestamp("first event", at.unwrap_or(now), Vec::new());
         }
@@ -123,7 +123,7 @@ impl SpanRecording {
             | RunOutcome::GatewayError => {
                 span.set_attribute(attribute("error.type", code));
                 // "For HTTP status codes in the 4xx range span status MUST be left unset in case of SpanKind.SERVER".
-                if !(400..500).contains(&ended.status) {
+                if !(400..500).contains(&ended.summary.status) {
                     span.set_status(Status::error(code));
                 }
             }
@@ -131,24 +131,26 @@ impl SpanRecording {
         let ids = ended.run.ids;
         let number = |name, value: u64| attribute(name, i64::try_from(value).unwrap_or(i64::MAX));
         let attributes = [
-            attribute("http.response.status_code", i64::from(ended.status)),
+            attribute("http.response.status_code", i64::from(ended.summary.status)),
             attribute("gen_ai.operation.name", "invoke_agent"),
             attribute("gen_ai.conversation.id", sanitize(&ids.thread_id.text().unwrap_or_default())),
             attribute("diglot.run_id", sanitize(&ids.run_id.text().unwrap_or_default())),
             attribute("diglot.request_id", ended.run.request_id.to_owned()),
-            attribute("diglot.client_dialect", ended.client_dialect),
-            attribute("diglot.agent_dialect", ended.agent_dialect),
+            attribute("diglot.client_dialect", ended.summary.client_dialect),
+            attribute("diglot.agent_dialect", ended.summary.agent_dialect),
             attribute("diglot.outcome", outcome),
-            number("diglot.events_in", ended.totals.events_in),
-            number("diglot.events_out", ended.totals.events_out),
-            number("diglot.bytes_in", ended.bytes_read),
-            number("diglot.bytes_out", ended.bytes_written),
-            number("diglot.repairs", ended.totals.repairs),
-            number("diglot.losses", ended.totals.losses),
-            number("diglot.resumed", ended.resumed.into()),
+            number("diglot.events_in", ended.summary.totals.events_in),
+            number("diglot.events_out", ended.summary.totals.events_out),
+            number("diglot.bytes_in", ended.summary.bytes_read),
+            number("diglot.bytes_out", ended.summary.bytes_written),
+            number("diglot.repairs", ended.summary.totals.repairs),
+            number("diglot.losses", ended.summary.totals.losses),
+            number("diglot.resumed", ended.summary.reconnects.into()),
         ];
         span.set_attributes(attributes);
-        span.set_attributes(ended.upstream.map(|upstream| attribute("diglot.upstream", upstream.to_owned())));
+        span.set_attributes(
+            ended.summary.upstream.as_deref().map(|upstream| attribute("diglot.upstream", upstream.to_owned())),
+        );
         span.set_attributes(client_address(ended.caller));
         span.end_with_timestamp(now);
     }
