@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use super::listen::ListenerConfig;
-use super::load::{self, LoadContext, env_var, read_source};
+use super::load::{env_var, read_source};
+use super::load_context::LoadContext;
+use super::parse::parse_and_check;
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::{check, file};
 
@@ -42,8 +44,8 @@ impl AdminEndpointsConfig {
 }
 
 fn load_endpoints(name: &str, text: &str, with: LoadContext<'_>) -> Result<AdminEndpointsConfig, ConfigProblems> {
-    load::parse_and_check::<file::AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
-        .map(|(_, reach)| reach)
+    parse_and_check::<file::AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
+        .map(|(_, (status, run_dir))| AdminEndpointsConfig { status, run_dir })
 }
 
 #[cfg(test)]

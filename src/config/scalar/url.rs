@@ -10,7 +10,7 @@ use crate::config::upstream::implied_port;
 /// The host and the port, written or implied.
 pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
-    const PORT: ScalarError = ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");
+    let port_error = || ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
             let fault = ScalarError::new("has an IPv6 address that cannot be read", EXAMPLE);
@@ -28,14 +28,14 @@ pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String,
     }
     let port = match port.strip_prefix(':') {
         // `u16` also reads `+80`.
-        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| PORT)?,
+        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| port_error())?,
         None if port.is_empty() => implied_port(tls),
-        _ => return Err(PORT),
+        _ => return Err(port_error()),
     };
     let letter = |each: u8| each.is_ascii_alphanumeric() || b"-_.:".contains(&each);
     let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
     match port {
-        0 => Err(PORT),
+        0 => Err(port_error()),
         _ if empty_label || !host.bytes().all(letter) => Err(ScalarError::new("has an invalid host name", EXAMPLE)),
         port => Ok((host, port)),
     }
@@ -82,11 +82,11 @@ pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarErro
     }
 }
 
-/// The origin of a page, as browsers write it; `None` for `*`, which is any.
-pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, ScalarError> {
+/// Parses the origin of a page, as browsers write it, or `*`.
+pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write scheme, host and port as in the browser's `Origin` header: `https://app.example.com`";
     match text {
-        "*" => return Ok(None),
+        "*" => return Ok(text.to_owned()),
         "null" => {
             const HINT: &str =
                 "every sandboxed frame and local file has the origin `null`, so allowing it would allow all of them";
@@ -124,12 +124,12 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, Scal
             ScalarError::new("is not in the form that browsers send", EXAMPLE).with_suggestion(Some(serialised))
         );
     }
-    Ok(Some(serialised))
+    Ok(serialised)
 }
 
 /// A Redis: its URL in parts, so that a password can be put in and left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) struct RedisUrl {
+pub(crate) struct RedisUrl {
     scheme: &'static str,
     user: String,
     password: Option<String>,

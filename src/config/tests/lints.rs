@@ -1,7 +1,8 @@
 //! Warnings: valid settings that are probably unintended, and the same settings where they are intended.
 
 use super::environment;
-use crate::config::load::{LoadContext, load_with};
+use crate::config::load::load_with;
+use crate::config::load_context::LoadContext;
 use crate::config::{ConfigProblem, ProblemSeverity};
 use std::path::Path;
 

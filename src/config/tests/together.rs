@@ -11,7 +11,8 @@ use crate::config::file::{
     UpstreamMapping, UpstreamTlsSpec,
 };
 use crate::config::keys::keys_of;
-use crate::config::load::{LoadContext, load_with};
+use crate::config::load::load_with;
+use crate::config::load_context::LoadContext;
 use crate::config::{ConfigProblem, ConfigProblems};
 
 fn problems_of(path: &Path, text: &str) -> Vec<ConfigProblem> {
