@@ -4,10 +4,10 @@ use super::Config;
 use super::access::{RateLimitsConfig, TrustedProxies, TrustedProxy};
 use super::checker::{ConfigChecker, Place, ReferenceKind};
 use super::file::ConfigFile;
-use super::load_context::SourceText;
 use super::problem::ConfigProblem;
 use super::process::ProcessConfig;
 use super::section::Section;
+use super::source::SourceText;
 
 mod interner;
 mod lints;
@@ -27,7 +27,7 @@ mod upstream;
 mod route;
 
 pub(super) use admin_endpoints::check_admin_endpoints;
-pub(super) use api_keys::check_keys;
+pub(super) use api_keys::load_key_file;
 
 /// Checks `file`, which was read from `source`. Returns the warnings with the configuration.
 ///

@@ -9,9 +9,9 @@ use serde_saphyr::Location;
 
 use super::kind::{OpenKind, ScalarKind};
 use super::listen::{ListenAddress, ListenerConfig};
-use super::load_context::SourceText;
 use super::problem::{ConfigProblem, ProblemSeverity, SourcePosition, may_hold_password};
 use super::scalar::ScalarError;
+use super::source::SourceText;
 use super::substitution::{ExpandedText, SubstitutionError, expand};
 use super::text::{Scalar, Spanned, Text};
 use crate::dialect::Dialect;
@@ -167,7 +167,7 @@ impl<'a> ConfigChecker<'a> {
 
     /// Returns whether the value at `path` was skipped because it could not be read, which is already reported.
     pub(super) fn is_skipped(&self, path: &str) -> bool {
-        self.source.skipped_paths.iter().any(|skipped| {
+        self.source.repairs.skipped_paths.iter().any(|skipped| {
             path.strip_prefix(skipped.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     }
@@ -221,7 +221,7 @@ impl<'a> ConfigChecker<'a> {
             self.report_error(at, message, fault.hint);
             return None;
         }
-        let suggestion = fault.suggestion.filter(|_| !scalar.substituted && !may_hold_password(&scalar.text));
+        let suggestion = fault.suggestion.filter(|_| !scalar.substituted && scalar.display != HIDDEN_VALUE);
         let hint = match (hint_for_quotes(written), suggestion) {
             (Some(hint), _) => hint.into(),
             (None, Some(meant)) => format!("did you mean `{meant}`?").into(),
@@ -234,7 +234,8 @@ impl<'a> ConfigChecker<'a> {
     pub(super) fn expand_scalar(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
-                let display = quote_value(written, substituted);
+                let may_quote = self.source.may_quote(&at.path);
+                let display = if may_quote { quote_value(written, substituted) } else { HIDDEN_VALUE.to_owned() };
                 return Some(ExpandedScalar { text, display, substituted });
             }
             Ok(ExpandedText { substituted: false, .. }) => {
@@ -261,7 +262,7 @@ impl<'a> ConfigChecker<'a> {
     fn expand_secret(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
-                return Some(ExpandedScalar { text, display: "the value".to_owned(), substituted });
+                return Some(ExpandedScalar { text, display: HIDDEN_VALUE.to_owned(), substituted });
             }
             Ok(_) => ("the value is empty".to_owned(), "write a value or remove the key".to_owned()),
             Err(SubstitutionError::Unset(name)) => {
@@ -289,8 +290,8 @@ impl<'a> ConfigChecker<'a> {
         match read_regular_file(file) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
-                let shown = quote_value(&written.value, written.value.contains("${"));
-                self.report_error(&at.of(written), format!("{shown} {error}"), HINT);
+                // The name is not quoted: it may be the secret itself, in place of the file that contains it.
+                self.report_error(&at.of(written), format!("the file {error}"), HINT);
                 None
             }
         }
@@ -299,8 +300,8 @@ impl<'a> ConfigChecker<'a> {
     /// Reports that a required key is missing, at the mapping that lacks it.
     pub(super) fn report_missing_key(&mut self, at: &Place) {
         let (mapping, key) = at.path.rsplit_once('.').unwrap_or(("", &at.path));
-        let is_elsewhere =
-            mapping.starts_with("routes[") && self.source.misplaced_keys.iter().any(|misplaced| misplaced == key);
+        let is_elsewhere = mapping.starts_with("routes[")
+            && self.source.repairs.misplaced_keys.iter().any(|misplaced| misplaced == key);
         if is_elsewhere || self.is_skipped(&at.path) {
             return;
         }
@@ -335,9 +336,8 @@ impl<'a> ConfigChecker<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> ConfigProblem {
-        ConfigProblem::for_file(self.source.name, message)
-            .with_location(path, position, self.source.text)
-            .with_hint(hint)
+        let problem = ConfigProblem::for_file(self.source.name, message).with_location(path, position).with_hint(hint);
+        if problem.message.starts_with(HIDDEN_VALUE) { problem } else { problem.with_excerpt(self.source.text) }
     }
 
     /// Reports each value that is equal to an earlier one.
@@ -364,13 +364,17 @@ impl<'a> ConfigChecker<'a> {
     }
 }
 
+/// Stands for a value that may be a secret. A message that begins with it has no excerpt either.
+const HIDDEN_VALUE: &str = "the value";
+
 const REFERENCE_HINT: &str = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
 
 /// Quotes a value for a message: the text of the file, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
-    if may_hold_password(written) {
-        return "the value".to_owned();
+    // Text with `: ` is probably a header field with its value.
+    if may_hold_password(written) || written.contains(": ") {
+        return HIDDEN_VALUE.to_owned();
     }
     let cut: String = written.trim().chars().take(MAX_SHOWN).collect();
     let dots = if cut.len() < written.trim().len() { "…" } else { "" };

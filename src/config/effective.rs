@@ -9,9 +9,10 @@ use super::Config;
 use super::access::RateLimitQuota;
 use super::file::{ConfigFile, Scalar, ScalarOrList, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
 use super::kind;
-use super::load::{self, LoadedConfig, env_var};
-use super::load_context::{KeyCheck, LoadContext};
+use super::load::{self, LoadedConfig};
+use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
+use super::source::{KeyCheck, LoadContext};
 
 /// The file at `path`, checked, as YAML in the order of the complete file.
 ///

@@ -9,19 +9,19 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::file::{self, ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
-use super::spanned_tree::PathStep;
 
-/// Returns whether it is a key of routes at the top level of the file.
-pub(super) fn is_route_key_at_top(key: &str, at: &[PathStep]) -> bool {
-    at.len() == 1 && keys_of::<RouteSpec>().contains(&key)
+/// Returns whether the key at `path` is one of routes at the top level of the file.
+pub(super) fn is_route_key_at_top(key: &str, path: &str) -> bool {
+    path == key && keys_of::<RouteSpec>().contains(&key)
 }
 
-/// Describes the right place for a key that is unknown in its mapping.
-pub(super) fn suggest_location(key: &str, at: &[PathStep]) -> Option<&'static str> {
+/// Describes the right place for a key that is unknown in the mapping where `path` ends.
+pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     const OF_ROUTE: &str =
         "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
-    let is_top = at.len() == 1;
-    let is_in_route = matches!(at, [PathStep::Key(routes), PathStep::Index(_), PathStep::Key(_)] if routes == "routes");
+    let is_top = path == key;
+    let index = path.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(key)?.strip_suffix("]."));
+    let is_in_route = index.is_some_and(|index| index.bytes().all(|each| each.is_ascii_digit()));
     let homes = [
         (is_top, keys_of::<RouteSpec>(), OF_ROUTE),
         (!is_top, keys_of::<ConfigFile>(), "it is a key of the whole file: write it without indentation"),
@@ -68,13 +68,13 @@ pub fn keys_by_mapping() -> BTreeMap<&'static str, &'static [&'static str]> {
     )
 }
 
-/// The keys a struct reads, as it tells them to whatever it is read from.
+/// Returns the keys that a struct passes to its deserializer.
 pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     struct FieldNameProbe<'a>(&'a Cell<&'static [&'static str]>);
     impl<'de> Deserializer<'de> for FieldNameProbe<'_> {
         type Error = Refusal;
         fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
-            Err(Refusal::custom("asked only for its keys"))
+            Err(Refusal::custom("only the keys are read"))
         }
         fn deserialize_struct<V: Visitor<'de>>(
             self,
@@ -91,7 +91,7 @@ pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str]
         }
     }
     let keys = Cell::new(&[][..]);
-    // Whoever asked has heard what there is to hear.
+    // The error is always the same; the keys are known by then.
     let _ = T::deserialize(FieldNameProbe(&keys));
     keys.get()
 }

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use super::access::ApiKeyConfig;
-use super::file::ConfigFile;
-pub(crate) use super::load_context::KeyCheck;
-pub use super::load_context::KeyMismatch;
-use super::load_context::LoadContext;
-use super::parse::{self, decode_utf8, parse_and_check, unreadable};
+use super::admin_endpoints::AdminEndpointsConfig;
+use super::file::{AdminEndpointsSpec, ConfigFile};
+use super::parse::{decode_utf8, env_var, parse_and_check};
 use super::problem::{ConfigProblem, ConfigProblems};
+use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
 
@@ -39,7 +38,11 @@ pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Lo
 /// # Errors
 /// Fails if the file cannot be read.
 pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
-    read_file::read_file(path).map_err(|error| unreadable(&path.display().to_string(), error.to_string()))
+    read_file::read_file(path).map_err(|error| {
+        ConfigProblem::for_path(path, error.to_string())
+            .with_hint("name a YAML file that this user may read, of at most 1 MiB")
+            .into()
+    })
 }
 
 /// Loads as [`load_bytes`] does, with another context.
@@ -79,7 +82,7 @@ pub fn from_str_with(
 /// # Errors
 /// Returns every problem of the file.
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
-    parse::parse_key_file(path, content, &env_var, check::check_keys)
+    check::load_key_file(path, content, &env_var)
 }
 
 /// A file that can be run on.
@@ -92,6 +95,48 @@ pub(crate) struct LoadedConfig {
     pub(super) file: ConfigFile,
 }
 
-pub(super) fn env_var(variable: &str) -> Option<String> {
-    std::env::var(variable).ok()
+impl AdminEndpointsConfig {
+    /// Reads the file at `path`, even if other keys have mistakes.
+    ///
+    /// # Errors
+    /// The file cannot be read, or these keys have mistakes.
+    pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
+        let name = path.display().to_string();
+        load_endpoints(&name, decode_utf8(&name, &read_source(path)?)?, LoadContext::for_path(path, &env_var))
+    }
+
+    /// Returns the endpoints of a file that sets neither key.
+    ///
+    /// # Errors
+    /// None; the defaults pass the same checks as a file.
+    pub(crate) fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
+        load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
+    }
+}
+
+fn load_endpoints(name: &str, text: &str, with: LoadContext<'_>) -> Result<AdminEndpointsConfig, ConfigProblems> {
+    parse_and_check::<AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
+        .map(|(_, (status, run_dir))| AdminEndpointsConfig { status, run_dir })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<AdminEndpointsConfig, ConfigProblems> {
+        load_endpoints("f", text, LoadContext::for_path(Path::new("/etc/diglot.yaml"), &|_| None))
+    }
+
+    #[test]
+    fn ignores_mistakes_in_other_keys() {
+        let text = "listeners: {status: 0.0.0.0:1, data: nowhere}\nrun_dir: run\nroute: 1\nkeep_alive: [soon]\n";
+        let reach = read(text).unwrap_or_else(|problems| panic!("{problems}"));
+        let status: Vec<_> = reach.status.iter().map(|one| one.address.to_string()).collect();
+        assert_eq!((status, reach.run_dir), (vec!["0.0.0.0:1".to_owned()], Some("/etc/run".into())));
+        for text in ["listeners: {status: 1}\n", "run_dir: \"\"\n", "listeners: {\n", "status: [\n"] {
+            read(text).expect_err(text);
+        }
+        assert_eq!(read("{}").ok(), AdminEndpointsConfig::from_defaults().ok());
+        assert!(AdminEndpointsConfig::from_defaults().is_ok_and(|reach| reach.status.len() == 1));
+    }
 }

@@ -33,24 +33,25 @@ mod scalar;
 mod kind;
 mod text;
 mod problem;
-mod load_context;
+pub(crate) mod source;
 mod checker;
 mod section;
 pub(crate) mod file;
 pub mod schema;
+mod excerpt;
 mod spanned_tree;
 pub mod keys;
-mod recovering_reader;
+mod tree_reader;
 mod yaml_hints;
 mod yaml_errors;
 mod recovery;
 mod parse;
 mod check;
+pub(crate) mod admin_endpoints;
 pub mod load;
 pub mod effective;
 mod difference;
 pub mod reload;
-pub(crate) mod admin_endpoints;
 #[cfg(test)]
 mod tests;
 

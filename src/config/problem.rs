@@ -7,8 +7,6 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-use super::schema::secrets::{is_secret_key, is_secret_path};
-
 /// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
@@ -89,18 +87,11 @@ impl ConfigProblem {
         }
     }
 
-    /// Adds the place within the file, and the line from its text.
-    pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>, source: &str) -> ConfigProblem {
+    /// Adds the place within the file.
+    pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>) -> ConfigProblem {
         path.clone_into(&mut self.path);
-        if let Some(SourcePosition { line, column }) = position {
-            self.line = Some(line);
-            self.column = Some(column);
-            let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
-            let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            let is_secret = is_secret_path(path) || is_secret_line(source, before);
-            let harmless = |line: &&str| !may_hold_password(line) && !is_secret;
-            self.excerpt = line.filter(harmless).map(str::to_owned);
-        }
+        self.line = position.map(|position| position.line);
+        self.column = position.map(|position| position.column);
         self
     }
 
@@ -108,11 +99,6 @@ impl ConfigProblem {
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ConfigProblem {
         self.hint = Some(hint.into());
         self
-    }
-
-    /// Says nothing of what stands in its line.
-    pub(super) fn without_excerpt(self) -> ConfigProblem {
-        ConfigProblem { excerpt: None, ..self }
     }
 
     fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,31 +257,6 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// Returns whether a line, or one that it is indented under, has a key whose value is a secret.
-fn is_secret_line(source: &str, line: usize) -> bool {
-    let above: Vec<&str> = source.lines().take(line + 1).collect();
-    let mut indent = usize::MAX;
-    for line in above.into_iter().rev().filter(|line| !line.trim().is_empty()) {
-        let own = line.len() - line.trim_start().len();
-        if own < indent {
-            indent = own;
-            if keys_in_line(line).any(is_secret_key) {
-                return true;
-            }
-        }
-    }
-    false
-}
-
-/// Returns the words of a line that a colon follows.
-fn keys_in_line(line: &str) -> impl Iterator<Item = &str> {
-    line.split(':').rev().skip(1).map(|before| {
-        let before = before.trim_end().trim_end_matches(['"', '\'']);
-        let start = before.rfind(|each: char| !(each.is_ascii_alphanumeric() || matches!(each, '_' | '-')));
-        &before[start.map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8))..]
-    })
-}
-
 /// A file may hold anything; a terminal must not be steered by it.
 fn to_printable(each: char) -> char {
     match each {
@@ -332,11 +293,8 @@ mod tests {
     #[test]
     fn puts_the_caret_under_the_faulty_character() {
         let source = "a: 1\n\t名字: \u{1b}[31m";
-        let problem = ConfigProblem::for_file("f", "m").with_location(
-            "名字",
-            Some(SourcePosition { line: 2, column: 6 }),
-            source,
-        );
+        let place = SourcePosition { line: 2, column: 6 };
+        let problem = ConfigProblem::for_file("f", "m").with_location("名字", Some(place)).with_excerpt(source);
         assert_eq!(problem.to_string(), "f:2:6: 名字: m\n  2 |  名字: \u{fffd}[31m\n    |        ^");
     }
 
@@ -344,7 +302,8 @@ mod tests {
     fn cuts_a_long_excerpt_around_the_mistake() {
         let source = format!("{}X{}", "a".repeat(500), "b".repeat(500));
         let shown = ConfigProblem::for_file("f", "m")
-            .with_location("", Some(SourcePosition { line: 1, column: 501 }), &source)
+            .with_location("", Some(SourcePosition { line: 1, column: 501 }))
+            .with_excerpt(&source)
             .to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[1].len(), "  1 | ".len() + MAX_EXCERPT);

@@ -1,161 +1,123 @@
-//! A file as far as it can be read: its values, and every mistake in its keys and shapes.
+//! Reads a file as far as possible: its values, and every mistake in its keys and shapes.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+use serde_saphyr::Options;
 
 use super::keys;
 use super::problem::{ConfigProblem, is_one_edit_off, nearest};
-use super::recovering_reader::{NodePath, RecoveringReader, RecoveryAction, RecoveryState};
-use super::spanned_tree::{PathStep, SpannedTree};
-use super::yaml_errors::{explain, explain_duplicate_key, explain_unknown_key, unwrap_aliases};
+use super::source::FileRepairs;
+use super::spanned_tree::{MapEntry, TreeNode};
+use super::tree_reader::{self, TreeError, TreeMistake};
+use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
 
-/// Limits on the mistakes reported and on the bytes read for them. Each mistake reads the whole text again, and
-/// more would not help in one pass.
+/// More mistakes than anybody corrects in one pass.
 const MAX_MISTAKES: usize = 100;
-const MAX_REREAD_BYTES: usize = 16 << 20;
 
 /// The readable part of a file.
 pub(super) struct RecoveredFile<T> {
-    /// `None` when there is nothing to go on with.
+    /// `None` if the file as a whole cannot be read.
     pub(super) value: Option<T>,
     pub(super) problems: Vec<ConfigProblem>,
-    /// Paths whose values were left out, since they could not be read. What is missing there is no mistake of its own.
-    pub(super) skipped_paths: Vec<String>,
-    /// Keys of routes that stand at the top of the file. A route that lacks one of them may be the one that it belongs to.
-    pub(super) misplaced_keys: Vec<String>,
+    pub(super) repairs: FileRepairs,
 }
 
 /// Reads `text`, the content of the file `name`.
-pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options) -> RecoveredFile<T> {
-    let none =
-        |problems| RecoveredFile { value: None, problems, skipped_paths: Vec::new(), misplaced_keys: Vec::new() };
-    let first = match serde_saphyr::from_str_with_options(text, options.clone()) {
-        Ok(value) => return RecoveredFile { value: Some(value), ..none(Vec::new()) },
+pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
+    let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
+    let first_error = match serde_saphyr::from_str_with_options(text, options.clone()) {
+        Ok(value) => {
+            return RecoveredFile { value: Some(value), problems: Vec::new(), repairs: FileRepairs::default() };
+        }
         Err(error) => error,
     };
-    match SpannedTree::parse(text, &options) {
-        Ok(outline) if is_manifest(&outline) => {
-            let kind = outline.find(&[PathStep::Key("kind".to_owned())]).and_then(|place| place.key);
-            let message = "this is a Kubernetes manifest, not a configuration";
-            let hint = "check the configuration below `data` as a separate file";
-            none(vec![ConfigProblem::for_file(name, message).with_location("", kind, text).with_hint(hint)])
-        }
-        Ok(outline) => {
-            let mut draft = recover(name, text, options, &outline);
-            // Nothing that the reader refuses is taken, should it be something that nobody thought of.
-            if draft.problems.is_empty() {
-                draft.problems.push(explain(name, text, first.without_snippet(), None, None));
+    let tree = match TreeNode::parse(text, options) {
+        Ok(tree) => tree,
+        Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet())),
+    };
+    // Such as a ConfigMap that contains a configuration.
+    if let (Some(_), Some(kind)) = (tree.entry("apiVersion"), tree.entry("kind")) {
+        let message = "this is a Kubernetes manifest, not a configuration";
+        let hint = "check the configuration below `data` as a separate file";
+        return unreadable(ConfigProblem::for_file(name, message).with_location("", kind.position).with_hint(hint));
+    }
+    let mut file = recover(name, text, &tree);
+    // A text that the strict reader refuses is never accepted.
+    if file.problems.is_empty() {
+        file.problems.push(explain_syntax(name, text, first_error.without_snippet()));
+    }
+    file
+}
+
+impl FileRepairs {
+    /// Applies a suggestion for an unknown key, in the tree and here.
+    fn apply(&mut self, suggestion: &KeySuggestion, at: &TreeError<'_>, entry: &MapEntry) {
+        let sibling_path =
+            |key: &str| format!("{}{key}", at.corrected_path.strip_suffix(&entry.key).unwrap_or_default());
+        match suggestion {
+            KeySuggestion::Misspelt(meant) => match meant[..] {
+                [meant] => {
+                    entry.read_as.set(Some(meant));
+                    self.guessed_paths.push(sibling_path(meant));
+                    return;
+                }
+                _ => self.skipped_paths.extend(meant.iter().map(|meant| sibling_path(meant))),
+            },
+            KeySuggestion::Misplaced(_) if keys::is_route_key_at_top(&entry.key, &at.corrected_path) => {
+                self.misplaced_keys.push(entry.key.clone());
             }
-            draft
+            KeySuggestion::Misplaced(_) => {}
         }
-        // Of a text that is no YAML nothing else can be said.
-        Err(error) => none(vec![explain(name, text, error.without_snippet(), None, None)]),
+        entry.value.is_skipped.set(true);
     }
 }
 
-/// Returns whether it is a Kubernetes manifest, such as a ConfigMap with a configuration in it.
-fn is_manifest(outline: &SpannedTree) -> bool {
-    ["apiVersion", "kind"].iter().all(|key| outline.find(&[PathStep::Key((*key).to_owned())]).is_some())
-}
-
-/// Reads the text again until each of its mistakes is known.
-fn recover<T: DeserializeOwned>(
-    name: &str,
-    text: &str,
-    mut options: Options,
-    outline: &SpannedTree,
-) -> RecoveredFile<T> {
-    options.duplicate_keys = DuplicateKeyPolicy::FirstWins;
-    let mut repairs = RecoveryState::default();
-    let mut draft = RecoveredFile {
-        value: None,
-        problems: outline.duplicate_keys().iter().map(|of| explain_duplicate_key(name, text, of)).collect(),
-        skipped_paths: Vec::new(),
-        misplaced_keys: Vec::new(),
-    };
-    let most = MAX_MISTAKES.min(MAX_REREAD_BYTES / text.len().max(1));
-    for _ in 0..most {
-        let read =
-            |reader: serde_saphyr::Deserializer<'_, '_>| T::deserialize(RecoveringReader::for_root(reader, &repairs));
-        // The options leave excerpts out.
-        let error = match serde_saphyr::with_deserializer_from_str_with_options(text, options.clone(), read) {
+/// Reads the tree until each of its mistakes is known and repaired.
+fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> RecoveredFile<T> {
+    let mut file = RecoveredFile { value: None, problems: Vec::new(), repairs: FileRepairs::default() };
+    tree.skip_duplicate_keys("", &mut |path, entry, first_line| {
+        file.problems.push(explain_duplicate_key(name, path, entry, first_line));
+    });
+    for _ in 0..MAX_MISTAKES {
+        let error = match tree_reader::read(tree) {
             Ok(value) => {
-                draft.value = Some(value);
+                file.value = Some(value);
                 break;
             }
             Err(error) => error,
         };
-        let Some(failed) = repairs.take_failed() else {
-            draft.problems.push(explain(name, text, &error, Some(outline), None));
-            break;
-        };
-        let before = repairs.actions.get(&failed.path.path_steps).copied();
-        if before == Some(RecoveryAction::Skip) {
-            break;
-        }
-        let repair = match unwrap_aliases(&error) {
-            Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
-                let (meant, home) = suggest_keys(field, expected, &failed.path, &repairs, outline);
-                let position = outline.find(&failed.path.path_steps).and_then(|place| place.key);
-                draft.problems.push(explain_unknown_key(
-                    name,
-                    text,
-                    position,
-                    &failed,
-                    (field, expected, &meant, home),
-                ));
-                if home.is_some() && keys::is_route_key_at_top(field, &failed.path.path_steps) {
-                    draft.misplaced_keys.push(field.clone());
-                }
-                match meant[..] {
-                    [meant] => RecoveryAction::ReadAs(meant),
-                    _ => {
-                        draft.skipped_paths.extend(meant.iter().map(|meant| failed.path.sibling(meant)));
-                        RecoveryAction::Skip
-                    }
-                }
+        let node = error.node.unwrap_or(tree);
+        let guessed = error.entry.and_then(|(entry, _)| entry.read_as.get());
+        match (&error.mistake, error.entry) {
+            (TreeMistake::UnknownKey { known }, Some((entry, entries))) if guessed.is_none() => {
+                let suggestion = suggest_keys(known, &error, entry, entries);
+                file.problems.push(explain_unknown_key(name, &error.path, entry, known, &suggestion));
+                file.repairs.apply(&suggestion, &error, entry);
             }
             _ => {
                 // A mistake below a guessed key shows only that the guess was wrong.
-                if before.is_none() {
-                    draft.problems.push(explain(name, text, &error, Some(outline), Some(&failed)));
+                if guessed.is_none() {
+                    file.problems.push(explain_mistake(name, text, &error, node));
                 }
-                draft.skipped_paths.push(failed.path.corrected_path.clone());
-                RecoveryAction::Skip
+                file.repairs.skipped_paths.push(error.corrected_path);
+                if node.is_skipped.replace(true) || error.node.is_none() {
+                    break;
+                }
             }
-        };
-        repairs.actions.insert(failed.path.path_steps, repair);
+        }
     }
-    draft
+    file
 }
 
 /// Suggests the members of `known` that an unknown key may be meant as, or else its right place.
-fn suggest_keys(
-    key: &str,
-    known: &[&'static str],
-    at: &NodePath,
-    repairs: &RecoveryState,
-    outline: &SpannedTree,
-) -> (Vec<&'static str>, Option<&'static str>) {
-    let mut meant = nearest(key, known);
-    meant.retain(|meant| is_unused_key(meant, at, repairs, outline));
+fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
+    let mut meant = nearest(&entry.key, known);
+    meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
     // A file of API keys has no routes.
-    let has_others = at.path_steps.len() > 1 || known.contains(&"routes");
-    // The name of another key, letter by letter, is that key rather than one that is only near.
-    let is_other = has_others && !meant.iter().any(|meant| is_one_edit_off(key, meant));
-    match keys::suggest_location(key, &at.path_steps).filter(|_| is_other) {
-        Some(home) => (Vec::new(), Some(home)),
-        None => (meant, None),
+    let has_others = at.corrected_path != entry.key || known.contains(&"routes");
+    // The exact name of another key is that key rather than one that is only near.
+    let is_other = has_others && !meant.iter().any(|meant| is_one_edit_off(&entry.key, meant));
+    match keys::suggest_location(&entry.key, &at.corrected_path).filter(|_| is_other) {
+        Some(location) => KeySuggestion::Misplaced(location),
+        None => KeySuggestion::Misspelt(meant),
     }
-}
-
-/// Returns whether no other key of the mapping is that one, or is read as it.
-fn is_unused_key(key: &str, at: &NodePath, repairs: &RecoveryState, outline: &SpannedTree) -> bool {
-    let Some((_, mapping)) = at.path_steps.split_last() else { return false };
-    let other = [mapping, &[PathStep::Key(key.to_owned())]].concat();
-    let same_mapping = |other: &[PathStep]| other.len() == at.path_steps.len() && other.starts_with(mapping);
-    let is_read = |(other, repair): (&Vec<PathStep>, &RecoveryAction)| {
-        same_mapping(other) && matches!(repair, RecoveryAction::ReadAs(meant) if *meant == key)
-    };
-    outline.find(&other).is_none() && !repairs.actions.iter().any(is_read)
 }

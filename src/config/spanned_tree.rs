@@ -1,199 +1,217 @@
-//! The shape of a YAML text: what stands at each place of the tree, and where that is written.
+//! A YAML text as a tree: the value at each place, and where it is written.
 //!
-//! The YAML reader says where an error is, not in what; an operator thinks in `routes[0].client`. The outline is made
-//! only after an error, from the same reader, which is why positions are comparable.
+//! The tree is made only of a text that the strict reader refused. Mistakes are repaired in it: a value that cannot be read
+//! is marked as skipped and a misspelt key gets its probable meaning, so that the text need not be parsed again.
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Location, Options, Spanned};
 
 use super::problem::SourcePosition;
 
-/// A text as a tree, without the content of its scalars.
 #[derive(Debug)]
-pub(super) struct SpannedTree(Spanned<TreeNode>);
+pub(super) struct TreeNode {
+    pub(super) value: NodeValue,
+    /// At an alias, the position of the alias.
+    pub(super) referenced: Location,
+    /// At an alias, the position of the anchor's value.
+    pub(super) defined: Location,
+    /// Set if it is read as nothing: an entry of a mapping as if it were absent, one of a list as an empty value.
+    pub(super) is_skipped: Cell<bool>,
+}
 
-/// A node without its content.
 #[derive(Debug)]
-enum TreeNode {
+pub(super) enum NodeValue {
     Empty,
-    Scalar,
-    List(Vec<Spanned<TreeNode>>),
-    Mapping(Vec<(Spanned<String>, Spanned<TreeNode>)>),
+    Scalar(TreeScalar),
+    List(Vec<TreeNode>),
+    Mapping(Vec<MapEntry>),
 }
 
-/// The kind of a key without a value.
-pub(super) const EMPTY_NODE: &str = "nothing";
-
-/// One step from the top of the tree to a place in it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum PathStep {
-    Key(String),
-    Index(usize),
+#[derive(Debug)]
+pub(super) struct TreeScalar {
+    pub(super) text: String,
+    pub(super) kind: TreeScalarKind,
 }
 
-/// A place in the tree.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NodeLocation {
-    /// The position of its key, or of its value if it has no key.
-    pub(super) key: Option<SourcePosition>,
-    /// The position of its value; for an alias that of the anchor's value.
-    pub(super) value: Option<SourcePosition>,
-    /// The kind of the node, in words.
-    pub(super) kind: &'static str,
+/// The type that YAML infers for a scalar.
+#[derive(Debug)]
+pub(super) enum TreeScalarKind {
+    Text,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
 }
 
-/// A key that is written again in its mapping.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct DuplicateKey {
-    pub(super) path: String,
+#[derive(Debug)]
+pub(super) struct MapEntry {
     pub(super) key: String,
     pub(super) position: Option<SourcePosition>,
-    /// The line on which it is written first.
-    pub(super) first_line: u64,
+    /// The key that a misspelt one is read as.
+    pub(super) read_as: Cell<Option<&'static str>>,
+    pub(super) value: TreeNode,
 }
 
-/// Such as `routes[0].client`; empty for the whole file.
-pub(super) fn format_path(steps: &[PathStep]) -> String {
-    let mut path = String::new();
-    for step in steps {
-        match step {
-            PathStep::Key(key) if path.is_empty() => path += key,
-            PathStep::Key(key) => path += &format!(".{key}"),
-            PathStep::Index(index) => path += &format!("[{index}]"),
-        }
-    }
-    path
+/// The shape of a node; displayed as in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeShape {
+    Empty,
+    Scalar,
+    List,
+    Mapping,
 }
 
-impl SpannedTree {
-    /// The outline of `text`.
-    ///
-    /// # Errors
-    /// The text is not YAML, or these options reject it.
-    pub(super) fn parse(text: &str, options: &Options) -> Result<SpannedTree, serde_saphyr::Error> {
-        let mut options = options.clone();
-        options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
-        serde_saphyr::from_str_with_options(text, options).map(SpannedTree)
-    }
-
-    /// Returns the node at the end of `steps`; for a key that is defined twice, the first one.
-    pub(super) fn find(&self, steps: &[PathStep]) -> Option<NodeLocation> {
-        let mut at = (None, &self.0);
-        for step in steps {
-            at = match (step, &at.1.value) {
-                (PathStep::Key(key), TreeNode::Mapping(entries)) => {
-                    let (key, value) = entries.iter().find(|(written, _)| written.value == *key)?;
-                    (Some(key), value)
-                }
-                (PathStep::Index(index), TreeNode::List(items)) => (None, items.get(*index)?),
-                _ => return None,
-            };
-        }
-        let (key, value) = at;
-        let value_at = SourcePosition::from_location(value.defined);
-        let key = key.map_or(value_at, |key| SourcePosition::from_location(key.defined));
-        Some(NodeLocation { key, value: value_at, kind: value.value.kind_name() })
-    }
-
-    /// Every key that is written twice in one mapping.
-    pub(super) fn duplicate_keys(&self) -> Vec<DuplicateKey> {
-        let (mut found, mut steps) = (Vec::new(), Vec::new());
-        collect_duplicates(&self.0.value, &mut steps, &mut found);
-        found
-    }
-}
-
-fn collect_duplicates(node: &TreeNode, steps: &mut Vec<PathStep>, found: &mut Vec<DuplicateKey>) {
-    match node {
-        TreeNode::Empty | TreeNode::Scalar => {}
-        TreeNode::List(items) => {
-            for (index, item) in items.iter().enumerate() {
-                steps.push(PathStep::Index(index));
-                collect_duplicates(&item.value, steps, found);
-                steps.pop();
-            }
-        }
-        TreeNode::Mapping(entries) => {
-            let mut first = std::collections::HashMap::new();
-            for (key, value) in entries {
-                steps.push(PathStep::Key(key.value.clone()));
-                match first.get(&key.value) {
-                    Some(first_line) => found.push(DuplicateKey {
-                        path: format_path(steps),
-                        key: key.value.clone(),
-                        position: SourcePosition::from_location(key.defined),
-                        first_line: *first_line,
-                    }),
-                    None => {
-                        first.insert(&key.value, key.defined.line());
-                        collect_duplicates(&value.value, steps, found);
-                    }
-                }
-                steps.pop();
-            }
-        }
-    }
+/// Returns the path of a key in the mapping at `path`.
+pub(super) fn join_key(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 impl TreeNode {
-    fn kind_name(&self) -> &'static str {
-        match self {
-            TreeNode::Empty => EMPTY_NODE,
-            TreeNode::Scalar => "a single value",
-            TreeNode::List(_) => "a list",
-            TreeNode::Mapping(_) => "a mapping",
+    /// # Errors
+    /// The text is not YAML, or these options reject it.
+    pub(super) fn parse(text: &str, options: &Options) -> Result<TreeNode, serde_saphyr::Error> {
+        let mut options = options.clone();
+        options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
+        let mut root: TreeNode = serde_saphyr::from_str_with_options(text, options)?;
+        root.restore_source_text(text);
+        Ok(root)
+    }
+
+    /// Returns the entry with this key, if the node is a mapping.
+    pub(super) fn entry(&self, key: &str) -> Option<&MapEntry> {
+        let NodeValue::Mapping(entries) = &self.value else { return None };
+        entries.iter().find(|entry| entry.key == key)
+    }
+
+    pub(super) fn shape(&self) -> NodeShape {
+        match self.value {
+            NodeValue::Empty => NodeShape::Empty,
+            NodeValue::Scalar(_) => NodeShape::Scalar,
+            NodeValue::List(_) => NodeShape::List,
+            NodeValue::Mapping(_) => NodeShape::Mapping,
         }
+    }
+
+    /// Gives each number its text as it is written: `0.10`, not `0.1`.
+    fn restore_source_text(&mut self, source: &str) {
+        match &mut self.value {
+            NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Text, .. }) | NodeValue::Empty => {}
+            NodeValue::Scalar(scalar) => {
+                let span = self.defined.span();
+                let index = |bytes: Option<u64>| bytes.and_then(|bytes| usize::try_from(bytes).ok());
+                let range = index(span.byte_offset()).zip(index(span.byte_len()));
+                if let Some(text) = range.and_then(|(start, length)| source.get(start..start + length)) {
+                    text.clone_into(&mut scalar.text);
+                }
+            }
+            NodeValue::List(items) => items.iter_mut().for_each(|item| item.restore_source_text(source)),
+            NodeValue::Mapping(entries) => {
+                entries.iter_mut().for_each(|entry| entry.value.restore_source_text(source));
+            }
+        }
+    }
+
+    /// Skips each key that repeats an earlier one of its mapping, and reports its path, itself and the line of the earlier
+    /// one.
+    pub(super) fn skip_duplicate_keys(&self, path: &str, report: &mut impl FnMut(&str, &MapEntry, u64)) {
+        match &self.value {
+            NodeValue::Empty | NodeValue::Scalar(_) => {}
+            NodeValue::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    item.skip_duplicate_keys(&format!("{path}[{index}]"), report);
+                }
+            }
+            NodeValue::Mapping(entries) => {
+                let mut first_lines = HashMap::new();
+                for entry in entries {
+                    let path = join_key(path, &entry.key);
+                    match first_lines.get(&entry.key) {
+                        None => {
+                            first_lines.insert(&entry.key, entry.position.map_or(0, |position| position.line));
+                            entry.value.skip_duplicate_keys(&path, report);
+                        }
+                        Some(first_line) => {
+                            entry.value.is_skipped.set(true);
+                            report(&path, entry, *first_line);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl MapEntry {
+    pub(super) fn read_key(&self) -> &str {
+        self.read_as.get().unwrap_or(&self.key)
+    }
+}
+
+impl fmt::Display for NodeShape {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            NodeShape::Empty => "nothing",
+            NodeShape::Scalar => "a single value",
+            NodeShape::List => "a list",
+            NodeShape::Mapping => "a mapping",
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for TreeNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TreeNode, D::Error> {
+        let Spanned { value, referenced, defined, .. } = Deserialize::deserialize(deserializer)?;
+        Ok(TreeNode { value, referenced, defined, is_skipped: Cell::new(false) })
+    }
+}
+
+macro_rules! visit_scalars {
+    ($($method:ident($value:ident: $type:ty) => $kind:expr),+ $(,)?) => {
+        $(fn $method<E: Error>(self, $value: $type) -> Result<NodeValue, E> {
+            Ok(NodeValue::Scalar(TreeScalar { text: $value.to_string(), kind: $kind }))
+        })+
+    };
+}
+
+impl<'de> Deserialize<'de> for NodeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NodeValue, D::Error> {
         struct NodeVisitor;
         impl<'de> Visitor<'de> for NodeVisitor {
-            type Value = TreeNode;
+            type Value = NodeValue;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("anything")
             }
-            fn visit_unit<E: Error>(self) -> Result<TreeNode, E> {
-                Ok(TreeNode::Empty)
+            fn visit_unit<E: Error>(self) -> Result<NodeValue, E> {
+                Ok(NodeValue::Empty)
             }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
+            visit_scalars! {
+                visit_str(text: &str) => TreeScalarKind::Text,
+                visit_bool(value: bool) => TreeScalarKind::Bool(value),
+                visit_u64(value: u64) => TreeScalarKind::Unsigned(value),
+                visit_i64(value: i64) => TreeScalarKind::Signed(value),
+                visit_f64(value: f64) => TreeScalarKind::Float(value),
+                visit_u128(value: u128) => TreeScalarKind::Text,
+                visit_i128(value: i128) => TreeScalarKind::Text,
             }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_i128<E: Error>(self, _: i128) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_u128<E: Error>(self, _: u128) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_str<E: Error>(self, _: &str) -> Result<TreeNode, E> {
-                Ok(TreeNode::Scalar)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TreeNode, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<NodeValue, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = list.next_element()? {
                     items.push(item);
                 }
-                Ok(TreeNode::List(items))
+                Ok(NodeValue::List(items))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TreeNode, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NodeValue, A::Error> {
                 let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
+                while let Some((key, value)) = map.next_entry::<Spanned<String>, TreeNode>()? {
+                    let position = SourcePosition::from_location(key.defined);
+                    entries.push(MapEntry { key: key.value, position, read_as: Cell::new(None), value });
                 }
-                Ok(TreeNode::Mapping(entries))
+                Ok(NodeValue::Mapping(entries))
             }
         }
         deserializer.deserialize_any(NodeVisitor)

@@ -1,11 +1,11 @@
-//! Messages for the YAML reader's errors, in terms of keys and values, with hints.
+//! Explains what cannot be read, in terms of keys and values, with hints.
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
-use super::recovering_reader::ReadFailure;
-use super::schema::secrets::{holds_secrets, is_named_like_secret, is_secret_key, is_secret_path};
-use super::spanned_tree::{DuplicateKey, EMPTY_NODE, NodeLocation, SpannedTree, format_path};
+use super::schema::secrets::holds_secrets;
+use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
+use super::tree_reader::{TreeError, TreeMistake};
 use super::yaml_hints;
 
 /// Keys of mappings that are easily taken for a single value, and how they are written.
@@ -28,161 +28,129 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Says what the reader's error is. `at` is what could not be read, the whole file where it is `None`; without an outline
-/// the mistake is in the YAML itself.
-pub(super) fn explain(
-    name: &str,
-    text: &str,
-    error: &Error,
-    outline: Option<&SpannedTree>,
-    at: Option<&ReadFailure>,
-) -> ConfigProblem {
-    let error = unwrap_aliases(error);
-    let steps = at.map_or(&[][..], |failed| &failed.path.path_steps);
-    let place = outline.and_then(|outline| outline.find(steps));
-    let position = match &place {
-        Some(place) if at.is_some_and(|failed| failed.is_key) => place.key,
-        Some(place) => place.value,
-        None => error.location().and_then(SourcePosition::from_location),
-    };
-    let path = format_path(steps);
-    let slip = position.and_then(|position| find_hint(error, text, position, place.as_ref()));
-    let is_slip_of_secret = slip.as_ref().is_some_and(|slip| slip.may_hold_secret);
-    let (position, (message, hint)) = match slip {
-        Some(slip) => (Some(slip.position), (slip.message, Some(slip.hint))),
-        None => (position, describe(error, &path, place.as_ref())),
-    };
-    let problem = ConfigProblem::for_file(name, message).with_location(&path, position, text);
-    // A value in place of a mapping is likely to be what belongs into it.
-    let is_secret = |path: &str| is_secret_path(path) || holds_secrets(path);
-    let is_secret = is_slip_of_secret || at.is_some_and(|failed| is_secret(&failed.path.corrected_path));
-    let problem = if is_secret { problem.without_excerpt() } else { problem };
-    match hint {
-        Some(hint) => problem.with_hint(hint),
-        None => problem,
-    }
+/// The probable meaning of an unknown key.
+pub(super) enum KeySuggestion {
+    /// The known keys that it may be a misspelling of, if any.
+    Misspelt(Vec<&'static str>),
+    /// Its right place, since it is a key of another mapping.
+    Misplaced(&'static str),
 }
 
-/// The mistake is in the text that an alias repeats, so that is where it is shown.
-pub(super) fn unwrap_aliases(mut error: &Error) -> &Error {
+// None of these problems has an excerpt: a line that is not understood may contain a secret in any place of it.
+
+/// Explains why a text is not YAML.
+pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> ConfigProblem {
+    // The mistake is in the text that an alias repeats.
     while let Error::AliasError { error: inner, .. } = error {
         error = inner;
     }
-    error
-}
-
-/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for, `home` says where
-/// it belongs.
-pub(super) fn explain_unknown_key(
-    name: &str,
-    text: &str,
-    position: Option<SourcePosition>,
-    failed: &ReadFailure,
-    (field, known, meant, location_hint): (&str, &[&str], &[&str], Option<&str>),
-) -> ConfigProblem {
-    let hint = match location_hint {
-        Some(home) => home.to_owned(),
-        // One that is near and stands there already is not what was meant.
-        None if meant.is_empty() => did_you_mean("", known),
-        None => did_you_mean(field, meant),
-    };
-    let problem = ConfigProblem::for_file(name, format!("unknown key `{field}`"));
-    let problem = problem.with_location(&format_path(&failed.path.path_steps), position, text).with_hint(hint);
-    // Its value may be a secret, unless the key is known to belong elsewhere.
-    let is_harmless = (location_hint.is_some() && !is_secret_path(field))
-        || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
-    // `key: …` belongs to `listeners` too, and a slip for `sha256` or `secret` is next to them.
-    let near_secret =
-        is_named_like_secret(field) || known.iter().any(|key| is_secret_key(key) && !key.ends_with("headers"));
-    let is_harmless = is_harmless && !near_secret && !is_secret_path(&failed.path.corrected_path);
-    if is_harmless { problem } else { problem.without_excerpt() }
-}
-
-/// Says that a key is written twice.
-pub(super) fn explain_duplicate_key(name: &str, text: &str, of: &DuplicateKey) -> ConfigProblem {
-    let DuplicateKey { path, key, position, first_line } = of;
-    let message = format!("the key `{key}` is defined twice; first on line {first_line}");
-    let hint = "keep one of the two, or merge their values";
-    ConfigProblem::for_file(name, message).with_location(path, *position, text).with_hint(hint)
-}
-
-fn describe(error: &Error, path: &str, place: Option<&NodeLocation>) -> (String, Option<String>) {
-    let found = place.map_or("something else", |place| place.kind);
-    match error {
-        Error::NullIntoString { .. } => describe_missing_value(path),
-        Error::Unexpected { .. } | Error::SerdeInvalidType { .. } if found == EMPTY_NODE => {
-            describe_missing_value(path)
-        }
-        Error::Unexpected { expected, .. } => describe_shape(expected, found, path),
-        Error::SerdeInvalidType { unexpected, expected, .. } => {
-            let (found, hint) = match unexpected.as_str() {
-                "map" => ("a mapping", None),
-                "sequence" => ("a list", None),
-                scalar => (scalar, Some("put the value in quotes if it is meant as text".to_owned())),
-            };
-            (format!("expected {expected}, found {found}"), hint)
+    let position = error.location().and_then(SourcePosition::from_location);
+    let (message, hint) = match error {
+        Error::ExternalMessage { msg, .. } => {
+            if let Some(found) = position.and_then(|position| yaml_hints::hint_for_syntax_error(text, position, msg)) {
+                return explain_hint(name, "", found);
+            }
+            (format!("this is not YAML: {msg}"), syntax_hint(msg))
         }
         Error::UnknownAnchor { .. } => (
             "an alias (`*name`) without an anchor (`&name`) above it".to_owned(),
-            Some("define the anchor, or quote a value that begins with `*`".to_owned()),
+            Some("define the anchor, or quote a value that begins with `*`"),
         ),
         Error::MultipleDocuments { .. } => (
             "a second YAML document begins here".to_owned(),
-            Some("keep one document in the file: remove the line `---`".to_owned()),
+            Some("keep one document in the file: remove the line `---`"),
         ),
         Error::Budget { .. } => (
             "the file is nested too deeply or repeats itself too often".to_owned(),
-            Some("use fewer levels and aliases: a configuration is four levels deep and needs few aliases".to_owned()),
+            Some("use fewer levels and aliases: a configuration is four levels deep and needs few aliases"),
         ),
-        Error::ExternalMessage { msg, .. } => (format!("this is not YAML: {msg}"), syntax_hint(msg)),
         other => (UserMessageFormatter.format_message(other).into_owned(), None),
-    }
+    };
+    let problem = ConfigProblem::for_file(name, message).with_location("", position);
+    ConfigProblem { hint: hint.map(str::to_owned), ..problem }
 }
 
-/// Returns a hint about the probable cause of a syntax error.
-fn find_hint(
-    error: &Error,
-    text: &str,
-    position: SourcePosition,
-    place: Option<&NodeLocation>,
-) -> Option<yaml_hints::YamlHint> {
-    match (error, place.map(|place| place.kind)) {
-        (Error::ExternalMessage { msg, .. }, _) => yaml_hints::hint_for_syntax_error(text, position, msg).map(|slip| {
-            let is_readers = slip.message == *msg;
-            let message = if is_readers { format!("this is not YAML: {msg}") } else { slip.message };
-            yaml_hints::YamlHint { message, ..slip }
-        }),
-        (_, Some(EMPTY_NODE)) => yaml_hints::hint_for_comment_at(text, position),
-        (Error::Unexpected { expected, .. }, Some(_)) => yaml_hints::hint_for_shape(text, position, expected),
+/// Explains a value that cannot be read, which is `node`.
+pub(super) fn explain_mistake(name: &str, text: &str, error: &TreeError<'_>, node: &TreeNode) -> ConfigProblem {
+    let found = node.shape();
+    let position = SourcePosition::from_location(node.defined);
+    let typing_error = position.and_then(|position| match error.mistake {
+        TreeMistake::MissingValue => yaml_hints::hint_for_comment_at(text, position),
+        TreeMistake::WrongShape { expected } => yaml_hints::hint_for_shape(text, position, expected),
         _ => None,
+    });
+    if let Some(typing_error) = typing_error {
+        return explain_hint(name, &error.path, typing_error);
     }
-}
-
-fn describe_missing_value(path: &str) -> (String, Option<String>) {
-    let hint = if path.ends_with(']') {
-        "write a value after the `-`, or remove the `-`"
-    } else {
-        "write a value or remove the key"
-    };
-    ("the value is missing".to_owned(), Some(hint.to_owned()))
-}
-
-fn describe_shape(expected: &str, found: &str, path: &str) -> (String, Option<String>) {
-    let key = path.rsplit('.').next().unwrap_or(path);
-    let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
-    let (shape, hint) = match expected {
-        "mapping start" => ("a mapping", of_key.unwrap_or("write `key: value` lines below it, indented")),
-        "sequence start" => ("a list", "begin each entry with `- `, indented below the key"),
-        "string scalar" => {
-            ("a single value", "write one value after the key; quote a text that begins with `{` or `[`")
+    let (message, hint) = match &error.mistake {
+        TreeMistake::MissingValue if error.path.ends_with(']') => {
+            ("the value is missing".to_owned(), Some("write a value after the `-`, or remove the `-`"))
         }
-        other => return (format!("expected {other}, found {found}"), None),
+        TreeMistake::MissingValue => ("the value is missing".to_owned(), Some("write a value or remove the key")),
+        TreeMistake::WrongShape { expected } => {
+            (format!("expected {expected}, found {found}"), Some(shape_hint(*expected, &error.path)))
+        }
+        TreeMistake::WrongType { expected, found: scalar } => {
+            let hint = (found == NodeShape::Scalar).then_some("put the value in quotes if it is meant as text");
+            (format!("expected {expected}, found {scalar}"), hint)
+        }
+        TreeMistake::UnknownKey { .. } | TreeMistake::Unreadable => ("the value cannot be read".to_owned(), None),
     };
-    (format!("expected {shape}, found {found}"), Some(hint.to_owned()))
+    let problem = ConfigProblem::for_file(name, message).with_location(&error.path, position);
+    ConfigProblem { hint: hint.map(str::to_owned), ..problem }
+}
+
+fn explain_hint(name: &str, path: &str, found: yaml_hints::YamlHint) -> ConfigProblem {
+    ConfigProblem::for_file(name, found.message).with_location(path, Some(found.position)).with_hint(found.hint)
+}
+
+/// Explains a key that is not one of `known`.
+pub(super) fn explain_unknown_key(
+    name: &str,
+    path: &str,
+    entry: &MapEntry,
+    known: &[&str],
+    suggestion: &KeySuggestion,
+) -> ConfigProblem {
+    let hint = match suggestion {
+        KeySuggestion::Misplaced(location) => (*location).to_owned(),
+        // A near key that is already in the mapping was not meant.
+        KeySuggestion::Misspelt(meant) if meant.is_empty() => did_you_mean("", known),
+        KeySuggestion::Misspelt(meant) => did_you_mean(&entry.key, meant),
+    };
+    let mapping_path = path.strip_suffix(&entry.key).unwrap_or(path).trim_end_matches('.');
+    let is_misspelt = !matches!(suggestion, KeySuggestion::Misspelt(meant) if meant.is_empty());
+    // In `redis: {s3cr3t}` the unknown key is the secret.
+    if !is_misspelt && entry.value.shape() == NodeShape::Empty && holds_secrets(mapping_path) {
+        let problem = ConfigProblem::for_file(name, "a value without a key");
+        return problem.with_location(mapping_path, entry.position).with_hint(hint);
+    }
+    let problem = ConfigProblem::for_file(name, format!("unknown key `{}`", entry.key));
+    problem.with_location(path, entry.position).with_hint(hint)
+}
+
+pub(super) fn explain_duplicate_key(name: &str, path: &str, entry: &MapEntry, first_line: u64) -> ConfigProblem {
+    let message = format!("the key `{}` is defined twice; first on line {first_line}", entry.key);
+    let hint = "keep one of the two, or merge their values";
+    ConfigProblem::for_file(name, message).with_location(path, entry.position).with_hint(hint)
+}
+
+fn shape_hint(expected: NodeShape, path: &str) -> &'static str {
+    let key = path.rsplit('.').next().unwrap_or(path);
+    match expected {
+        NodeShape::Mapping => {
+            let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
+            of_key.unwrap_or("write `key: value` lines below it, indented")
+        }
+        NodeShape::List => "begin each entry with `- `, indented below the key",
+        NodeShape::Scalar | NodeShape::Empty => {
+            "write one value after the key; quote a text that begins with `{` or `[`"
+        }
+    }
 }
 
 /// Returns a hint about the usual cause of the reader's message.
-fn syntax_hint(message: &str) -> Option<String> {
+fn syntax_hint(message: &str) -> Option<&'static str> {
     const HINTS: &[(&str, &str)] = &[
         (
             "mapping values are not allowed",
@@ -194,5 +162,5 @@ fn syntax_hint(message: &str) -> Option<String> {
         ("unexpected character", "put the value in quotes"),
         ("did not find expected", "indent the keys of one mapping by the same number of spaces"),
     ];
-    HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| (*hint).to_owned())
+    HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint)
 }

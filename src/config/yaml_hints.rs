@@ -8,9 +8,9 @@ use super::file::{
     TimeoutsSpec,
 };
 use super::keys::keys_of;
-use super::load_context::SourceText;
 use super::problem::SourcePosition;
-use super::schema::secrets::is_secret_path;
+use super::source::SourceText;
+use super::spanned_tree::NodeShape;
 
 /// A hint about the probable intention.
 #[derive(Debug)]
@@ -18,8 +18,6 @@ pub(super) struct YamlHint {
     pub(super) position: SourcePosition,
     pub(super) message: String,
     pub(super) hint: String,
-    /// Set if the line may contain a secret that its key does not reveal.
-    pub(super) may_hold_secret: bool,
 }
 
 /// The slip behind the reader's `message` about a text that is no YAML; it stopped at `stopped`.
@@ -40,11 +38,11 @@ pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message
 }
 
 /// The slip behind one shape where another was expected, found at `place`.
-pub(super) fn hint_for_shape(text: &str, place: SourcePosition, wanted: &str) -> Option<YamlHint> {
+pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeShape) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
-    match wanted {
-        "mapping start" => line.missing_colon(),
-        "sequence start" => line.missing_dash_blank(),
+    match expected {
+        NodeShape::Mapping => line.missing_colon(),
+        NodeShape::List => line.missing_dash_blank(),
         _ => None,
     }
 }
@@ -87,7 +85,6 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
         position: SourcePosition { column: begin.column + char_count(value) - char_count(value.trim_start()), ..begin },
         message: "the value is missing".to_owned(),
         hint: "`#` begins a comment; quote a value that begins with it".to_owned(),
-        may_hold_secret: false,
     })
 }
 
@@ -101,7 +98,7 @@ fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHi
     let column = char_count(line.indentation().split('\t').next().unwrap_or_default()) + 1;
     let position = SourcePosition { line: line.number, column };
     let hint = "indent with spaces; YAML does not allow tabs".to_owned();
-    Some(YamlHint { position, message: message.to_owned(), hint, may_hold_secret: false })
+    Some(YamlHint { position, message: format!("this is not YAML: {message}"), hint })
 }
 
 struct YamlLine<'t> {
@@ -151,7 +148,6 @@ impl<'t> YamlLine<'t> {
             position: SourcePosition { line: self.number, column: char_count(self.text) - char_count(entry) + 1 },
             message: format!("there is no `: ` after `{key}`"),
             hint: format!("write `{key}: {example}`: a colon and a space"),
-            may_hold_secret: is_secret_path(key),
         })
     }
 
@@ -163,7 +159,6 @@ impl<'t> YamlLine<'t> {
             position: SourcePosition { line: self.number, column: self.column() },
             message: format!("this is not a list entry: there is no space between `-` and `{key}`"),
             hint: format!("write `- {key}: …`: a space after the dash"),
-            may_hold_secret: is_secret_path(key),
         })
     }
 }

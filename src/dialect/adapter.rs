@@ -1,26 +1,54 @@
 //! The interface of a dialect's own code, for events that no shared shape describes.
 //!
 //! ```text
-//!   reading   frame ─▶ parts by the row ─▶ adapter.read ─▶ canonical events
+//!   reading   frame ─▶ parts by the row ─▶ adapter.read, or adapter.restore if the event carries its type ─▶ canonical events
 //!   writing   canonical event ─▶ adapter.buffer ─▶ parts by the row ─▶ adapter.write ─▶ frame
 //! ```
 //! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` only.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
-use crate::event::Event;
+use crate::event::{Event, EventLoss, EventRepair, EventType, Members};
 
 /// Translates one direction of one run: reader and writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
-    fn read(&mut self, row: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>));
+    /// Reads an event of an own shape.
+    ///
+    /// # Errors
+    /// Fails if the event does not have the form of its row: it has to be carried whole.
+    fn read(
+        &mut self,
+        row: &'static EventRow,
+        parts: IncomingEvent<'_>,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent>;
+
+    /// Returns true if [`DialectAdapter::read`] would refuse an event with these members.
+    fn is_unreadable(&self, _row: &'static EventRow, _members: &Members<'_>) -> bool {
+        false
+    }
+
+    /// Emits what must precede an event that [`DialectAdapter::read`] does not receive.
+    fn read_other(&mut self, _sink: &mut dyn CanonicalSink) {}
+
+    /// Emits everything that waits, before the end of the run.
+    fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
+
+    /// Restores the canonical event of this kind, of which the dialect's event carries the type.
+    fn restore<'a>(&mut self, _row: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a>;
 
     /// Records a canonical event that the engine read.
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Buffers an event until later ones arrive, or passes it through. `canonical_type` is the chunk that the event was
-    /// expanded from, empty for an event that the gateway added.
-    fn buffer<'a>(&mut self, event: Event<'a>, _canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
-        ReleasedEvents::pass(event)
+    /// Buffers an event until later ones arrive, passes it through, or replaces it. `canonical_type` is the chunk that
+    /// the event was expanded from, empty for an event that the gateway added; `now_ms` is since the epoch.
+    fn buffer<'a>(
+        &mut self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        _now_ms: i64,
+    ) -> ReleasedEvents<'a> {
+        ReleasedEvents::pass(event, canonical_type)
     }
 
     /// Completes an outgoing event of an own shape.
@@ -31,20 +59,72 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     }
 }
 
-#[derive(Default)]
+/// Receives the canonical events that an adapter reads, and counts its repairs and losses.
+pub(crate) trait CanonicalSink {
+    fn emit(&mut self, event: Event<'_>);
+    fn count_repair(&mut self, repair: EventRepair);
+    /// Counts a repair of the dialect's own form: no rule is broken.
+    fn count_allowed_repair(&mut self, repair: EventRepair);
+    fn count_loss(&mut self, loss: EventLoss);
+}
+
+/// An event does not have the form of its row.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnreadableEvent;
+
+/// Events to be written now, in this order.
+#[derive(Debug, Default)]
 pub(crate) struct ReleasedEvents<'a> {
-    /// buffered events, to be written first
-    pub(crate) earlier: Vec<Event<'static>>,
-    pub(crate) current: Option<Event<'a>>,
+    first: Option<ReleasedEvent<'a>>,
+    rest: Vec<ReleasedEvent<'a>>,
+}
+
+/// An event to be written, and its form.
+#[derive(Debug)]
+pub(crate) enum ReleasedEvent<'a> {
+    /// by the row of its kind
+    ByRow { event: Event<'a>, canonical_type: Option<&'static str> },
+    /// complete, as an event of this row
+    Complete { row: &'static EventRow, outgoing: OutgoingEvent<'a> },
+    /// whole, as CUSTOM
+    AsCustom(Event<'a>),
 }
 
 impl<'a> ReleasedEvents<'a> {
-    pub(crate) const fn pass(event: Event<'a>) -> Self {
-        ReleasedEvents { earlier: Vec::new(), current: Some(event) }
+    pub(crate) fn pass(event: Event<'a>, canonical_type: Option<&'static str>) -> Self {
+        ReleasedEvents::default().with_event(event, canonical_type)
     }
 
-    /// Returns one event that was merged from buffered ones.
-    pub(crate) fn merged(event: Event<'static>) -> Self {
-        ReleasedEvents { earlier: vec![event], current: None }
+    pub(crate) fn with_event(mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> Self {
+        self.push_event(event, canonical_type);
+        self
+    }
+
+    pub(crate) fn push_event(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) {
+        self.push(ReleasedEvent::ByRow { event, canonical_type });
+    }
+
+    pub(crate) fn push(&mut self, released: ReleasedEvent<'a>) {
+        match self.first {
+            None => self.first = Some(released),
+            Some(_) => self.rest.push(released),
+        }
+    }
+}
+
+impl<'a> IntoIterator for ReleasedEvents<'a> {
+    type Item = ReleasedEvent<'a>;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Self::Item>, std::vec::IntoIter<Self::Item>>;
+
+    /// Returns the events in the order of writing.
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.rest)
+    }
+}
+
+impl<'a> FromIterator<ReleasedEvent<'a>> for ReleasedEvents<'a> {
+    fn from_iter<I: IntoIterator<Item = ReleasedEvent<'a>>>(events: I) -> Self {
+        let mut events = events.into_iter();
+        ReleasedEvents { first: events.next(), rest: events.collect() }
     }
 }

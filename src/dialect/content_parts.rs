@@ -3,9 +3,8 @@
 
 use super::carry;
 use crate::codec::json;
-use crate::dialect::peer_dialect::PeerDialect;
 use crate::dialect::peer_version::PeerVersion;
-use crate::dialect::table::ContentParts;
+use crate::dialect::table::{ContentParts, PeerDialect};
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 

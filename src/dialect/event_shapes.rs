@@ -1,14 +1,11 @@
 //! Reading and writing of shapes that map one event to one event but write members differently.
 
-use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
-
-/// Under `extra["ag-ui"]`: members that the chunk lacked.
-pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
@@ -128,16 +125,6 @@ pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Removes the members that expanding added to a chunk.
-pub(crate) fn restore_absent(event: &mut Event<'_>) {
-    let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
-    for name in json::parse_elements(&list).unwrap_or_default() {
-        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
-            event.remove(field);
-        }
-    }
-}
-
 /// Note, on a start and on the arguments after it: they were one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
@@ -147,4 +134,14 @@ pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
 
 pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+}
+
+/// Note: members that were null.
+pub(crate) const NULLS_NOTE: &str = "$nulls";
+
+/// Returns whether the member to be supplied here was noted as null.
+pub(crate) fn was_null(own: &Members<'_>, field: Field) -> bool {
+    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
+    let names = note.and_then(json::parse_elements).unwrap_or_default();
+    names.iter().any(|name| name.is_str(field.camel()))
 }

@@ -12,21 +12,22 @@ pub(crate) mod memory_limits;
 mod peer_version;
 mod row;
 mod adapter;
+mod tool_name;
 mod table;
 mod ag_ui;
 mod ag_ui_0;
-mod ag_ui_snake;
 mod custom;
-mod tool_name;
 mod peer_dialect;
 pub(crate) mod content_parts;
 pub(crate) mod event_shapes;
+pub(crate) mod reasoning_ids;
+mod ag_ui_snake;
 mod cloudbase;
 mod hai;
 mod social_app;
 mod detection;
 
-pub(crate) use adapter::{DialectAdapter, ReleasedEvents};
+pub(crate) use adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, UnreadableEvent};
 pub use ag_ui::AG_UI;
 pub(crate) use ag_ui_0::AG_UI_0;
 pub(crate) use ag_ui_snake::AG_UI_SNAKE;
@@ -35,15 +36,12 @@ pub(crate) use cloudbase::CLOUDBASE;
 pub use custom::DialectOverrides;
 pub use detection::{DETECTION_RULES, DetectionRule, EventPattern};
 pub use hai::{HAI, block, collaboration};
-pub use peer_dialect::{
-    AUTO, INTERRUPT_TOOL, MemberCase, OPTION_CHOICES, OptionChoice, OptionSetter, PeerDialect, TextFormat,
-    TimestampUnit, choices_for,
-};
+pub use peer_dialect::{AUTO, INTERRUPT_TOOL, OPTION_CHOICES, OptionChoice, OptionSetter, choices_for};
 pub use peer_version::PeerVersion;
 pub use row::{CollaborationStep, EventRow, EventShape, FieldSet, OwnShape};
 pub use social_app::SOCIAL_APP;
 pub(crate) use table::{ContentParts, RunInputFormat};
-pub use table::{Dialect, FallbackPolicy, ValueAlias};
+pub use table::{Dialect, FallbackPolicy, MemberCase, PeerDialect, TextFormat, TimestampUnit, ValueAlias};
 pub use tool_name::ToolName;
 
 /// All built-in dialects, the canonical one first.

@@ -1,63 +1,9 @@
-//! One side of a route: a dialect and its options.
+//! The options of one side of a route.
 
+use super::adapter::DialectAdapter;
 use super::peer_version::PeerVersion;
-use super::table::{Dialect, ValueAlias};
+use super::table::{Dialect, MemberCase, PeerDialect, TextFormat, TimestampUnit};
 use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
-
-/// The form of streamed text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextFormat {
-    /// `"delta": "text"`
-    #[default]
-    String,
-    /// `"delta": {"output": {"type": "text", "content": "text"}}`
-    Blocks,
-}
-
-/// The spelling of written member names. Reading accepts both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemberCase {
-    /// `messageId`
-    #[default]
-    Camel,
-    /// `message_id`
-    Snake,
-}
-
-/// The unit of timestamps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimestampUnit {
-    /// numbers below 10^11 are seconds, others milliseconds; milliseconds are written
-    #[default]
-    Auto,
-    /// milliseconds since the epoch
-    Milliseconds,
-    /// seconds since the epoch
-    Seconds,
-}
-
-/// One side of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerDialect {
-    /// its dialect
-    pub dialect: &'static Dialect,
-    /// form of streamed text
-    pub text_format: TextFormat,
-    /// spelling of member names
-    pub member_case: MemberCase,
-    /// version of the peer
-    pub peer_version: PeerVersion,
-    /// unit of its timestamps
-    pub timestamp_unit: TimestampUnit,
-    /// tool whose calls stand for interrupts
-    pub interrupt_tool: ToolName,
-    /// the peer's own values, with precedence over the dialect's
-    pub value_aliases: &'static [ValueAlias],
-    /// names of CUSTOM events that are run errors
-    pub error_events: &'static [&'static str],
-    /// True while the dialect is only a default, to be replaced by the detected one.
-    pub is_auto: bool,
-}
 
 impl PeerDialect {
     /// Returns the dialect with its default options.
@@ -75,6 +21,11 @@ impl PeerDialect {
             error_events: &[],
             is_auto: false,
         }
+    }
+
+    /// Creates the adapter of the dialect, if it has one, for one direction of a run.
+    pub(crate) fn new_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
+        self.dialect.adapter.map(|new| new(*self))
     }
 
     /// Returns the name in the configuration.

@@ -57,8 +57,6 @@ pub enum EventShape {
     MessageList,
     /// a message between agents in three events: an activity and its changes
     Collaboration(CollaborationStep),
-    /// an event without a canonical counterpart, which travels whole as CUSTOM
-    NonCanonical,
     /// a canonical event without a counterpart in the dialect, which travels whole as CUSTOM
     Unsupported,
     /// a chunk, which becomes start, content and end
@@ -73,8 +71,6 @@ pub enum EventShape {
     VersionedOutcome,
     /// thinking whose messages have no ids
     ThinkingWithoutIds,
-    /// thinking without a span around its messages
-    ThinkingWithoutSpan,
     /// an error in an `error` member
     NestedError,
     /// a form of this dialect only, which its adapter reads and writes
@@ -88,6 +84,8 @@ pub struct OwnShape {
     pub description: &'static str,
     /// true for a whole message, so that a conversation cannot continue in the middle of one
     pub(crate) is_whole_message: bool,
+    /// true if a snapshot of messages can express the event
+    pub(crate) is_in_snapshot: bool,
     /// true if a required member may be null instead of absent
     pub(crate) null_is_absent: bool,
     /// the dialect's text member that the row does not list
@@ -96,7 +94,13 @@ pub struct OwnShape {
 
 impl OwnShape {
     pub(crate) const fn new(description: &'static str) -> Self {
-        OwnShape { description, is_whole_message: false, null_is_absent: false, text_member: None }
+        OwnShape {
+            description,
+            is_whole_message: false,
+            is_in_snapshot: true,
+            null_is_absent: false,
+            text_member: None,
+        }
     }
 }
 
@@ -124,7 +128,7 @@ impl EventShape {
     /// Returns true if this row writes all events of its kind. The other rows are found by their shape.
     #[must_use]
     pub(crate) const fn writes_its_kind(self) -> bool {
-        !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
+        !matches!(self, EventShape::Collaboration(_))
     }
 }
 

@@ -1,9 +1,10 @@
-//! The types of a dialect's table.
+//! The types of a dialect's table, and of a peer that uses it.
 
 use super::adapter::DialectAdapter;
 use super::carry::CarryLocation;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
+use super::tool_name::ToolName;
 use crate::event::{EventType, Field};
 
 /// One dialect, described against AG-UI 1.0.
@@ -36,7 +37,7 @@ pub struct Dialect {
 }
 
 /// Creates the adapter of a dialect for one stream.
-pub(crate) type NewAdapter = fn(&'static Dialect) -> Box<dyn DialectAdapter>;
+pub(crate) type NewAdapter = fn(PeerDialect) -> Box<dyn DialectAdapter>;
 
 /// Equality is identity: a table has no second copy.
 impl PartialEq for Dialect {
@@ -46,6 +47,61 @@ impl PartialEq for Dialect {
 }
 
 impl Eq for Dialect {}
+
+/// The form of streamed text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextFormat {
+    /// `"delta": "text"`
+    #[default]
+    String,
+    /// `"delta": {"output": {"type": "text", "content": "text"}}`
+    Blocks,
+}
+
+/// The spelling of written member names. Reading accepts both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemberCase {
+    /// `messageId`
+    #[default]
+    Camel,
+    /// `message_id`
+    Snake,
+}
+
+/// The unit of timestamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimestampUnit {
+    /// numbers below 10^11 are seconds, others milliseconds; milliseconds are written
+    #[default]
+    Auto,
+    /// milliseconds since the epoch
+    Milliseconds,
+    /// seconds since the epoch
+    Seconds,
+}
+
+/// One side of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerDialect {
+    /// its dialect
+    pub dialect: &'static Dialect,
+    /// form of streamed text
+    pub text_format: TextFormat,
+    /// spelling of member names
+    pub member_case: MemberCase,
+    /// version of the peer
+    pub peer_version: PeerVersion,
+    /// unit of its timestamps
+    pub timestamp_unit: TimestampUnit,
+    /// tool whose calls stand for interrupts
+    pub interrupt_tool: ToolName,
+    /// the peer's own values, with precedence over the dialect's
+    pub value_aliases: &'static [ValueAlias],
+    /// names of CUSTOM events that are run errors
+    pub error_events: &'static [&'static str],
+    /// True while the dialect is only a default, to be replaced by the detected one.
+    pub is_auto: bool,
+}
 
 /// A value of a member with another name in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,12 @@ pub mod run;
 pub(crate) mod lane;
 pub(crate) mod retired;
 pub(crate) mod schema;
+mod repair;
 
 pub use field::Field;
 pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
+pub use repair::{EventLoss, EventRepair};
 pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;

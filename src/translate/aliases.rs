@@ -5,21 +5,19 @@
 
 use super::RunIds;
 use super::carry;
-use super::event_parts::IncomingEvent;
-use super::event_parts::OutgoingEvent;
-use super::event_repair::EventLoss;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
 use crate::codec::json;
 use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit, ValueAlias};
 use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
-use crate::event::{Event, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Notes: words other than the dialect's own for the value, the timestamp as received, and members that were null.
+/// Notes: words other than the dialect's own for the value, and the timestamp as received.
 const ALIASES_NOTE: &str = "$words";
 const TIMESTAMP_NOTE: &str = "$timestamp";
-const NULLS_NOTE: &str = "$nulls";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
@@ -133,13 +131,6 @@ pub(super) fn write_nulls(row: &EventRow, outgoing: &mut OutgoingEvent<'_>) {
             set(&mut outgoing.members, MemberKey::Known(field), Json::NULL);
         }
     }
-}
-
-/// Returns whether the member to be supplied here was noted as null.
-pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
-    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
-    let names = note.and_then(json::parse_elements).unwrap_or_default();
-    names.iter().any(|name| name.is_str(field.camel()))
 }
 
 /// Value aliases of a side: for its events of one kind, or for its messages.

@@ -2,13 +2,12 @@
 //! client enforces yet (`specs/ag-ui-1.0.md` §3.3).
 
 use super::carry::GATEWAY_KEY;
-use super::event_repair::EventRepair;
 use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::input::MessageMembers;
-use crate::event::{Event, EventType, Field, Json, JsonType, Members, get};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 

@@ -5,7 +5,7 @@
 //! as additions. [`ChunkLanes`](crate::event::lane::ChunkLanes) keeps a stream per subagent; those dialects have one
 //! lane, so one open stream is enough here.
 
-use super::event_shapes::ABSENT_FIELDS;
+use super::event_parts::ABSENT_FIELDS;
 use crate::codec::json;
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};

@@ -4,13 +4,12 @@
 //! obvious reading is converted, an optional one without is carried under `metadata.diglot`, and an event beyond repair
 //! is sent as RAW: no data is lost and the run goes through.
 
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// `source` of the RAW event that wraps an event beyond repair.
 const INVALID_SOURCE: &str = "diglot.invalid";

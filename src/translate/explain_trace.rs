@@ -4,11 +4,10 @@
 
 use super::carry;
 use super::carry::GATEWAY_KEY;
-use super::event_repair::{EventLoss, EventRepair};
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, get};
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {

@@ -3,11 +3,10 @@
 use super::carry;
 use super::event_parts::IncomingEvent;
 use super::event_parts::OutgoingEvent;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use crate::codec::json;
 use crate::event::schema::is_pointer;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};
+use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, find_member};
 use std::borrow::Cow;
 
 /// Notes: members of operations that were removed or corrected, by position of the operation.

@@ -2,7 +2,6 @@
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{aliases, block_storage, carry, content_parts, nested_values};
 use crate::codec::json;
@@ -11,7 +10,7 @@ use crate::dialect::{
 };
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Under `extra["ag-ui"]`: messages directly before or after this one whose role the dialect does not have.

@@ -6,13 +6,12 @@
 //! `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores the id.
 
 use super::carry::GATEWAY_KEY;
-use super::event_repair::EventRepair;
 use super::message::to_array;
 use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashMap;
 
 /// Maximum ids per conversation that are kept apart. Further ids pass unchanged: no agent has so many messages, and a

@@ -15,7 +15,6 @@
 mod budget;
 mod chunk;
 mod downgrade;
-mod event_repair;
 pub(crate) mod explain_trace;
 mod interrupt;
 mod placeholder;
@@ -50,9 +49,9 @@ mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
 
+pub use crate::event::{EventLoss, EventRepair};
 pub use allowed_tools::AllowedTools;
 pub(crate) use budget::BudgetLimit;
-pub use event_repair::{EventLoss, EventRepair};
 pub use report::{BrokenRule, DialectSwitch, TranslationReport};
 pub use run_guard::{ConversationState, GuardMode, StrictViolation};
 pub use run_ids::RunIds;
@@ -61,5 +60,5 @@ pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_shapes::tool_result_id;
-use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits};
+use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits, reasoning_ids};
 use report::EventSink;

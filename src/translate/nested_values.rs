@@ -6,12 +6,11 @@
 //! of the nearest object that has metadata.
 
 use super::carry::GATEWAY_KEY;
-use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
+use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
 const CONTENT: &str = "content";

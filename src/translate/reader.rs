@@ -7,16 +7,15 @@ use super::carry::{self, CarriedMembers};
 use super::collaboration::CollaborationState;
 use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
-use super::event_repair::{EventLoss, EventRepair};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
-use super::reasoning::{self, ReasoningIds};
+use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
 use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
-use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
+use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
 /// End marker of some producers; it is not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";
@@ -47,7 +46,7 @@ impl EventReader {
             text_reader: BlockReader::default(),
             collaborations: CollaborationState::default(),
             reasoning_ids: ReasoningIds::default(),
-            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
+            adapter: peer.new_adapter(),
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,
@@ -151,10 +150,6 @@ impl EventReader {
     }
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
-        if row.shape == EventShape::NonCanonical {
-            self.text_reader.send_deferred_starts(None, sink);
-            return sink.emit(self.wrap_frame(row.wire, data));
-        }
         let (mut parts, noted) = self.split_members(row, members, sink.report());
         let stands_for = noted.as_ref().and_then(|noted| parse_canonical_type(noted, &parts.event));
         if noted.is_some() && stands_for.is_none() {
@@ -167,12 +162,7 @@ impl EventReader {
         self.text_reader.send_deferred_starts(message, sink);
         match stands_for {
             Some(None) => return,
-            Some(Some(kind)) => {
-                if row.shape == EventShape::ThinkingWithoutSpan && row.kind == EventType::ReasoningMessageStart {
-                    reasoning::read_reasoning_role(self.dialect, &mut parts.event, &mut parts.extensions);
-                }
-                return self.restore_canonical(kind, parts, sink);
-            }
+            Some(Some(kind)) => return self.restore_canonical(row, kind, parts, sink),
             None => {}
         }
         match row.shape {
@@ -187,10 +177,9 @@ impl EventReader {
                 self.text_reader.drop_repeated_role(&mut parts);
                 return self.text_reader.end_message(self.pack_event(parts), sink);
             }
-            EventShape::ThinkingWithoutSpan => return self.reasoning_ids.read_spanless(parts, self.dialect, sink),
             EventShape::Own(_) => {
-                if let Some(adapter) = &mut self.adapter {
-                    adapter.read(row, parts, &mut |event| sink.emit(event));
+                if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
+                    sink.emit(self.wrap_frame(row.wire, data));
                 }
                 return;
             }
@@ -309,22 +298,26 @@ impl EventReader {
     }
 
     /// Restores the canonical event named by `extra["ag-ui"].type`.
-    fn restore_canonical(&mut self, kind: EventType, parts: IncomingEvent<'_>, sink: &mut impl EventSink) {
+    fn restore_canonical(
+        &mut self,
+        row: &'static EventRow,
+        kind: EventType,
+        parts: IncomingEvent<'_>,
+        sink: &mut impl EventSink,
+    ) {
         if placeholder::carries_event(kind) {
             return sink.emit(placeholder::read_placeholder(kind, parts, self.dialect.name));
         }
-        let restored = parts.restored_fields.clone();
-        let mut event = self.pack_event(parts);
-        event.kind = kind;
-        if let Some(text) = event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned) {
-            event.set(Field::Delta, text);
+        let mut parts = parts;
+        if let Some(text) =
+            parts.event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned)
+        {
+            parts.event.set(Field::Delta, text);
         }
-        super::event_shapes::restore_absent(&mut event);
-        event.members.retain(|(key, _)| match key {
-            // Drops members that only the dialect's event required.
-            MemberKey::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
-            MemberKey::Other(_) => true,
-        });
+        let event = match &mut self.adapter {
+            Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts),
+            _ => parts.into_canonical_event(kind, self.dialect.name),
+        };
         self.observe(&event);
         sink.emit(event);
     }

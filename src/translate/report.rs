@@ -1,9 +1,8 @@
 //! Repairs and losses of a translation, each with a name from a closed list, and the first rule that the agent broke.
 
-use super::event_repair::{EventLoss, EventRepair};
 use super::explain_trace::{ExplainTrace, TraceEntry};
-use crate::dialect::DetectionRule;
-use crate::event::Event;
+use crate::dialect::{CanonicalSink, DetectionRule};
+use crate::event::{Event, EventLoss, EventRepair};
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,4 +85,22 @@ impl TranslationReport {
 pub(super) trait EventSink {
     fn emit(&mut self, event: Event<'_>);
     fn report(&mut self) -> &mut TranslationReport;
+}
+
+impl<S: EventSink> CanonicalSink for S {
+    fn emit(&mut self, event: Event<'_>) {
+        EventSink::emit(self, event);
+    }
+
+    fn count_repair(&mut self, repair: EventRepair) {
+        self.report().count_repair(repair);
+    }
+
+    fn count_allowed_repair(&mut self, repair: EventRepair) {
+        self.report().count_allowed_repair(repair);
+    }
+
+    fn count_loss(&mut self, loss: EventLoss) {
+        self.report().count_loss(loss);
+    }
 }

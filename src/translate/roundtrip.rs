@@ -4,7 +4,6 @@
 //! changed; the order of keys does not count, and every digit does. Events may be added where a dialect supplies them
 //! (a start, an opener, a closer, an error at the end). Deliberate losses are distinguished from missing data.
 
-use super::event_repair::{EventLoss, EventRepair};
 use super::report::TranslationReport;
 use super::request;
 use super::request_refusal::RequestRefusal;
@@ -13,7 +12,7 @@ use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// Maximum number of added events skipped in search of a match.
 const LOOKAHEAD: usize = 256;

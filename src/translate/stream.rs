@@ -2,7 +2,6 @@
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
-use super::event_repair::EventLoss;
 use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
 use super::report::TranslationReport;
@@ -15,7 +14,7 @@ use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::RunEnding;
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventLoss, EventType, Field, Json};
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.

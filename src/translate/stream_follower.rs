@@ -5,10 +5,9 @@
 //! runs; a client that reconnects with the id of the last frame gets the frames after it. An agent that ignores that id
 //! begins anew; frames received before are then left out.
 
-use super::event_repair::EventLoss;
 use super::frame_reader::AgentFrame;
 use crate::codec::json;
-use crate::event::{Field, get};
+use crate::event::{EventLoss, Field, get};
 use std::borrow::Cow;
 
 /// Longest id kept for resuming; real event ids are shorter.

@@ -1,4 +1,4 @@
-//! API keys, what a route wants of its callers, and whose a thread is.
+//! API keys, requirements of routes, and thread ownership.
 
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, post, send_request};
@@ -8,7 +8,7 @@ use super::support::sha256;
 use super::support::sse::{HEAD, assert_refused, complete_run};
 use futures_util::future::join_all;
 
-/// An entry: its id, with `-key` behind it the key itself, and what else stands there.
+/// An entry whose key is its id followed by `-key`, with further members.
 fn key_entry(id: &str, more: &str) -> String {
     format!("{{id: {id}, sha256: {}{more}}}", sha256(&format!("{id}-key")))
 }
@@ -91,7 +91,7 @@ async fn admits_api_keys_on_routes_that_accept_their_list() {
     ] {
         assert_refused(&start_run(&gateway, route, caller, INPUT).await, 401, code);
     }
-    // A key of one list is none of another, nor in another list's field.
+    // A key of one list is not accepted as one of another, nor in the field of another list.
     let bearer = |key: &str| format!("Authorization: Bearer {key}\r\n");
     for (path, fields) in [
         ("/ops", bearer("ada-key")),
@@ -123,7 +123,7 @@ async fn admits_api_keys_on_routes_that_accept_their_list() {
 
 #[tokio::test]
 async fn reloads_key_files_and_keeps_the_last_good_one() {
-    // Somebody wrote the key in place of its digest; a key that is in the configuration as well; a file that is gone.
+    // The key itself in place of its digest; a key that is in the configuration as well; a missing file.
     let planted = format!("{{id: four, sha256: {PLANTED}}}");
     let rows = [
         (Some(key_file_yaml(&[key_entry("two", ""), planted])), "line 3: keys[1].sha256: "),
@@ -140,7 +140,7 @@ fn key_file_yaml(entries: &[String]) -> String {
     format!("keys:\n  - {}\n", entries.join("\n  - "))
 }
 
-/// A gateway whose file of keys changes, breaks, and is whole again.
+/// Runs a gateway whose key file changes, breaks, and is repaired.
 async fn assert_follows_key_file(broken: Option<String>, what: &str) {
     let agent = start_agent();
     let file = TempFile::new(&key_file_yaml(&[key_entry("one", ""), key_entry("two", "")]));
@@ -206,7 +206,7 @@ async fn refuses_callers_who_miss_a_required_scope_or_tenant() {
     ] {
         let answer = start_run(&gateway, route, caller, INPUT).await;
         let problem = assert_refused(&answer, 403, code);
-        // What is wanted is said; who calls, and what that caller has, is not.
+        // The response names the requirement, but not the caller or its claims.
         let detail = problem["detail"].as_str().expect("a detail");
         assert!(detail.contains("scopes: `run") || detail == "The route is for certain tenants.", "{detail}");
         assert!(!answer.text().contains("umbrella") && !answer.text().contains("acme"), "{}", answer.text());
@@ -222,7 +222,7 @@ async fn refuses_callers_who_miss_a_required_scope_or_tenant() {
     assert_eq!(agent.connection_count(), let_in);
 }
 
-/// Routes whose threads are owned, and one whose threads are not.
+/// Routes with owned threads, and one with shared threads.
 const OWNED: &[(&str, &str)] =
     &[("owned", ", auth: web, threads: owned"), ("other", ", auth: web, threads: owned"), ("shared", ", auth: web")];
 
@@ -301,13 +301,13 @@ async fn lets_only_the_owner_read_a_pending_run() {
     }
     assert_refused(&read("nobody", "t1").await, 401, "invalid_token");
     assert_refused(&read("bob", "t2").await, 404, "events_not_found");
-    // Nobody took it from its owner.
+    // The thread still belongs to its owner.
     let answer = read("ada", "t1").await;
     assert_answered(&answer);
     assert!(answer.text().contains("RUN_FINISHED"), "{}", answer.text());
 }
 
-/// A replica whose threads are owned, with a Redis and what is done without it.
+/// Starts a replica with owned threads, with a Redis and an `on_error`.
 async fn start_replica(agent: &Agent, redis: &Redis, on_error: &str) -> Gateway {
     let top = auth_section() + &redis.yaml(&format!(", deadline: 1s, on_error: {on_error}"));
     let route = format!(
@@ -328,7 +328,7 @@ async fn shares_thread_owners_and_remembers_them_without_redis() {
     assert_answered(&start_run(&one, "owned", "ada", &first).await);
     assert_refused(&start_run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
     assert_answered(&start_run(&two, "owned", "ada-2", &first).await);
-    // What stands there says nobody's name, and goes by itself a day behind the last run.
+    // Redis contains no names, and the entry expires a day after the last run.
     let keys = redis.run_command(&["KEYS", "diglot:thread:*"]);
     assert_eq!(keys.lines().filter(|key| !key.is_empty()).count(), 1, "{keys}");
     let value = redis.run_command(&["GET", keys.trim_end()]);
@@ -347,14 +347,14 @@ async fn shares_thread_owners_and_remembers_them_without_redis() {
     assert_answered(&start_run(&one, "owned", "bob", &second).await);
     assert!(one.metric("diglot_ratelimit_backend_errors_total").await > 0.0);
 
-    // It comes back with nothing in it; the replicas still know.
+    // Redis returns empty; the replicas still have their records.
     redis.restart().await;
     for gateway in [&mut one, &mut two] {
         gateway.next_log("redis answers").await;
     }
     assert_refused(&start_run(&one, "owned", "ada", &second).await, 403, "thread_not_owned");
     assert_refused(&start_run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
-    // From its owner's next run on, the other one knows as well.
+    // After the owner's next run, the other replica has the record again.
     assert_answered(&start_run(&one, "owned", "bob", &second).await);
     assert_refused(&start_run(&two, "owned", "ada", &second).await, 403, "thread_not_owned");
     assert_answered(&start_run(&two, "owned", "ada", &third).await);
@@ -381,7 +381,7 @@ async fn denies_or_allows_new_threads_when_redis_is_down() {
     assert_answered(&start_run(&allow, "owned", "bob", INPUT).await);
 }
 
-/// What `diglot token` prints with these arguments: exit code, stdout, stderr.
+/// Runs `diglot token` and returns exit code, stdout and stderr.
 fn run_token_command(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = diglot().arg("token").args(arguments).output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -474,7 +474,7 @@ fn names_missing_or_conflicting_token_options() {
         run_token_command(&["--secret-file", "/nowhere", "--issuer", "i", "--audience", "a", "--subject", "s"]);
     assert_eq!(code, Some(69), "{stderr}");
     assert!(stderr.contains("/nowhere"), "{stderr}");
-    // Nobody is given the same key twice, and its digest is the one that is printed beside it.
+    // Each key is new, and the printed digest is its own.
     let (one, other) = (run_token_command(&["--api-key"]), run_token_command(&["--api-key"]));
     assert!(one.1 != other.1 && one.1.starts_with("dgl_") && one.1.trim_end().len() == 47, "{}", one.1);
     assert!(one.2.contains(&sha256(one.1.trim_end())) && !one.2.contains(one.1.trim_end()), "{}", one.2);

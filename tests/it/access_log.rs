@@ -1,4 +1,4 @@
-//! The lines that runs and refusals leave: complete, one each, and nobody else's.
+//! The log lines of runs and refusals: each is complete, and there is exactly one.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, send_request};
@@ -24,7 +24,8 @@ fn logged_fields(lines: &[Value]) -> BTreeSet<String> {
     all.filter(|name| !["timestamp", "level", "message"].contains(&name.as_str())).collect()
 }
 
-/// A gateway with an agent at `/run`, whose runs outlive their clients, and nobody at `/gone`, for callers with a key.
+/// Starts a gateway that requires a key, with an agent at `/run`, whose runs outlive their clients, and none at
+/// `/gone`.
 async fn start_guarded_gateway(agent: &Agent) -> Gateway {
     let top = format!(
         "auth: {{api_keys: [{{name: keys, keys: [{{id: k1, sha256: {}, subject: ada, tenant: acme}}]}}]}}\n\
@@ -107,7 +108,7 @@ async fn logs_exactly_the_documented_fields() {
     );
 }
 
-/// "Escaped and cut in logs" (failures.md): whatever stands in an id, it is one line, and that has no control character.
+/// "Escaped and cut in logs" (failures.md): an id with any content stays on one line, without control characters.
 #[tokio::test]
 async fn escapes_and_truncates_ids_in_log_lines() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());

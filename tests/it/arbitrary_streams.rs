@@ -1,6 +1,6 @@
-//! Whatever an agent says, what leaves is accepted: wild streams through the run guard, judged by the verifier.
+//! The run guard makes any agent stream acceptable: random streams, judged by the verifier.
 //!
-//! The verifier shares no state machine with the guard. A failure names the seed of its stream, which is the reproduction.
+//! The verifier shares no state machine with the guard. A failure prints the seed of its stream, which reproduces it.
 
 use super::laws::dice::Dice;
 use diglot::codec::sse::SseLimits;
@@ -131,7 +131,7 @@ fn stream(seed: u64) -> Vec<String> {
     events
 }
 
-/// What is wrong with what leaves, and what left.
+/// Returns the violations of the output, and the output.
 fn verify_output(events: &[String]) -> (Vec<String>, String) {
     let mut stream = Stream::new(PeerDialect::new(&AG_UI), PeerDialect::new(&AG_UI), None, SseLimits::default());
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();

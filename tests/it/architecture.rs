@@ -113,7 +113,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("serde-saphyr", "config"),
     ("serde_json", EVERYWHERE),
     ("socket2", "proxy admin demo"),
-    ("thiserror", "net guard"),
+    ("thiserror", "net config guard"),
     ("tikv-jemallocator", "main"),
     ("tokio", "net telemetry guard replay proxy admin demo app cli main"),
     ("tokio-rustls", "net telemetry config guard proxy admin"),

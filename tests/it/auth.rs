@@ -1,11 +1,12 @@
-//! Who is believed: tokens over the wire, the keys of their issuers, and how a refusal is said. What a token may hold is
-//! tried in the unit tests of the guard; here it is what the gateway does with the answer, and what issuers do to it.
+//! Tokens over the wire, the keys of their issuers, and responses to bad credentials. The unit tests of the guard cover
+//! the contents of tokens; these tests cover the gateway's reaction to each result, and to issuers that fail.
 //!
-//! - `idp`: an issuer that follows a script, and signs for real.
-//! - `issuers`: issuers that rotate, lie, stall, flood and fall.
-//! - `refusals`: challenges, metadata, counters, and what never reaches a log.
-//! - `ca.pem`, `leaf.pem`, `leaf.key.pem`: an authority (its key was thrown away), and the certificate and key of an issuer
-//!   at `localhost` and `127.0.0.1`, good until 2126. They are believed by these tests alone; the key protects nothing.
+//! - `idp`: an issuer that follows a script and signs with real keys.
+//! - `issuers`: issuers that rotate keys, send wrong ones, stall, flood and fail.
+//! - `refusals`: challenges, metadata, counters, and data that never appears in a log.
+//!
+//! `ca.pem`, `leaf.pem` and `leaf.key.pem` are an authority (its key was discarded), and the certificate and key of an
+//! issuer at `localhost` and `127.0.0.1`, valid until 2126. Only these tests trust them; the key protects nothing.
 
 pub mod idp;
 mod issuers;

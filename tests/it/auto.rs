@@ -1,4 +1,4 @@
-//! Routes that say `auto`: the dialect is told by what is said, on both sides.
+//! Routes with `auto`: the dialects of both sides are detected.
 
 use crate::golden::{side, translate_stream};
 use crate::support::agent::Agent;
@@ -13,7 +13,7 @@ fn read_golden_input(case: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The agent of HAI's document (§4.2) is heard the same whether the route names its dialect or not.
+/// The output for the agent of HAI's document (§4.2) is the same whether the route names its dialect or not.
 #[test]
 fn translates_a_detected_dialect_like_a_configured_one() {
     let said = read_golden_input("hai-to-ag-ui/4-2-chat-agent");
@@ -25,7 +25,7 @@ fn translates_a_detected_dialect_like_a_configured_one() {
     assert_eq!(bytes, named);
 }
 
-/// What stood before the sign counts: the ids of the run stand on every event of that dialect, and are its own.
+/// Events before the detection count too: the ids of the run are on every event of that dialect.
 #[test]
 fn keeps_the_run_start_when_a_later_event_shows_the_dialect() {
     let said = concat!(
@@ -39,8 +39,8 @@ fn keeps_the_run_start_when_a_later_event_shows_the_dialect() {
     assert_eq!(told, named);
 }
 
-/// A text that was streamed is not said again by its end, wherever in the run the dialect was told: by the end itself, or by
-/// an event that says its thread.
+/// Streamed text is not repeated by its end event, wherever in the run the dialect is detected: by the end event, or by
+/// an event with a thread id.
 #[test]
 fn does_not_repeat_streamed_text_after_detection() {
     let opened = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n";
@@ -65,7 +65,7 @@ fn does_not_repeat_streamed_text_after_detection() {
     }
 }
 
-/// A dialect that is told by the start of the run is translated: the version said is ours.
+/// A dialect that is detected by the first event is translated: the version in the output is the gateway's.
 #[test]
 fn writes_our_protocol_version_after_detection() {
     let said = "data: {\"type\":\"RUN_STARTED\",\"thread_id\":\"t\",\"run_id\":\"r\"}\n\n";
@@ -78,7 +78,7 @@ async fn detects_the_dialects_of_both_sides() {
     let said = read_golden_input("hai-to-ag-ui/4-2-chat-agent");
     let agent = Agent::with_response([HEAD, &said].concat());
     let mut gateway = Gateway::start_for(&agent).await;
-    // A client of AG-UI 1.0 says so.
+    // A client of AG-UI 1.0 sends its version.
     let body =
         r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","messages":[{"id":"1","role":"user","content":"hi"}]}"#;
     let answer = send_request(gateway.data, post("/auto", "Connection: close\r\n", body)).await;
@@ -94,7 +94,7 @@ async fn detects_the_dialects_of_both_sides() {
             1.0,
         )
         .await;
-    // The request of HAI's document has no `state` (§3.3.1); its client hears HAI.
+    // The request of HAI's document has no `state` (§3.3.1); its client receives HAI.
     let body = r#"{"threadId":"t","runId":"r","messages":[{"id":"1","role":"user","content":"hi"}],"context":[],"tools":[],"forwardedProps":{}}"#;
     let answer = send_request(gateway.data, post("/auto", "Connection: close\r\n", body)).await;
     let heard = events(answer.text());

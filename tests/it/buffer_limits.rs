@@ -1,4 +1,5 @@
-//! How much a run may have the gateway hold, whatever an agent sends: behind that it ends, and what waited is said.
+//! Limits on the data that an agent can make the gateway buffer; a run that exceeds them ends, and buffered content is
+//! sent.
 
 use super::golden::side;
 use super::support::agent::{Agent, Step, write};
@@ -22,7 +23,8 @@ fn oldest_version() -> PeerDialect {
     PeerDialect { peer_version: PeerVersion::V0_0_35, ..side("ag-ui-0") }
 }
 
-/// How many of the events pass before the run ends, and what is heard of it. `@` is the number of the event, `#` a filler.
+/// Returns the number of events that pass before the run ends, and the output. `@` is the number of the event, `#`
+/// filler.
 fn flood_stream(from: PeerDialect, to: PeerDialect, opening: &[&str], event: &str) -> (usize, String) {
     let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
     let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);

@@ -1,5 +1,5 @@
-//! `diglot check`: all that is wrong with a configuration, at once and where it stands, as people and machines read it. What
-//! it says of each mistake is held by the tests of `config`.
+//! `diglot check` reports all problems of a configuration at once, with their positions, as text, JSON and annotations.
+//! The unit tests of `config` cover the text of each problem.
 
 use super::support::gateway::{TempFile, diglot};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 const GOOD: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:1/\"}]\n";
 
-/// A problem of each kind: a key, a value, a shape, a key twice, a name that is none, a file.
+/// One problem of each kind: a key, a value, a shape, a duplicate key, an unknown name, a file.
 const BAD: &str = "\
 keep_alive: 15
 limts: {frame: 8MB}
@@ -53,7 +53,7 @@ const EXPECTED_PROBLEMS: &[(u64, u64, &str, &str)] = &[
     (3, 14, "drain_grace", "expected a single value, found a list"),
     (6, 5, "routes[0].path", "the key `path` is defined twice; first on line 5"),
     (7, 13, "routes[0].client", "`hia` is not a dialect"),
-    (10, 24, "routes[0].upstream_tls.ca", "`absent` cannot be read: No such file or directory (os error 2)"),
+    (10, 24, "routes[0].upstream_tls.ca", "the file cannot be read: No such file or directory (os error 2)"),
     (10, 32, "routes[0].upstream_tls.pem", "unknown key `pem`"),
 ];
 
@@ -68,7 +68,7 @@ fn reports_every_mistake_at_once() {
         .map(|(line, column, path, message)| format!("{name}:{line}:{column}: {path}: {message}"));
     let first: Vec<&str> = out.lines().filter(|line| line.starts_with(&name.to_string())).collect();
     assert_eq!(first, heads.collect::<Vec<_>>());
-    // Whoever starts a gateway with it is told the same.
+    // `serve` reports the same.
     let served = run_command(diglot().args(["serve", "--config"]).arg(file.path()));
     assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
 }
@@ -144,7 +144,7 @@ fn reads_the_file_by_name_environment_or_stdin() {
     assert!(code == Some(78) && out.starts_with("-:1:13: keep_alive: "), "{out}");
     let (code, out) = piped(&vec![b'#'; 2 << 20]);
     assert!(code == Some(78) && out.starts_with("-: is larger than 1048576 bytes\n"), "{out}");
-    // What `config` prints is a configuration.
+    // The output of `config` is a valid configuration.
     let printed = run_command(diglot().arg("config").arg(good.path())).out;
     assert_eq!(piped(printed.as_bytes()).0, Some(0));
 }
@@ -169,7 +169,7 @@ fn lists_each_route_with_its_callers() {
 
 #[test]
 fn logs_warnings_when_a_gateway_starts() {
-    // It cannot start here, and has said by then what it has to say.
+    // It cannot start here, but has logged its warnings by then.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
     let file = TempFile::new(&format!("listeners: {{data: \"{address}\", status: []}}\n{WITH_WARNING}"));
@@ -221,7 +221,7 @@ fn check_refuses_the_keys_that_serve_refuses() {
     }
 }
 
-/// What others begin with leaves no doubt behind.
+/// The shipped examples have no warnings.
 #[test]
 fn all_shipped_configurations_pass_strict_checks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

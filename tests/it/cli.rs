@@ -1,4 +1,4 @@
-//! What the commands say to a person: mistakes named by what has to be changed, and nothing left out in silence.
+//! Output and exit codes of the commands: a mistake names the argument to change, and nothing is skipped silently.
 
 use super::support::gateway::{Process, TempFile, diglot};
 use std::fs::OpenOptions;
@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 const RUN: &str = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\
                    {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n";
 
-/// What `diglot translate` says to an input: exit code, stdout, stderr.
+/// Runs `diglot translate` and returns exit code, stdout and stderr.
 fn run_translate(input: &str) -> (Option<i32>, String, String) {
     let file = TempFile::new(input);
     let mut command = diglot();
@@ -47,7 +47,7 @@ fn distinguishes_input_without_events_from_truncated_input() {
     assert_eq!(code, Some(0));
 }
 
-/// What `diglot translate` says with these arguments to this file: exit code, stdout, stderr with `FILE` for its name.
+/// Runs `diglot translate` with arguments on a file; returns exit code, stdout, and stderr with `FILE` for its name.
 fn run_translate_with(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
     let file = TempFile::new(input);
     let Output { status, stdout, stderr } =
@@ -130,10 +130,10 @@ fn reports_differences_after_a_round_trip() {
                     added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
     assert_eq!(run_translate_with(&sides, &changed), (Some(1), String::new(), expected.to_owned()));
     let blocks = HAI_RUN.replace(r#""delta":"好""#, r#""delta":{"output":{"type":"text","content":"好"}}"#);
-    // The way back has the form of the recording, whatever the command line says.
+    // The way back has the form of the recording, whatever the arguments.
     assert_eq!(run_translate_with(&sides, &blocks).0, Some(0));
     assert_eq!(run_translate_with(&["--from", "hai:blocks", "--to", "ag-ui", "--roundtrip"], &blocks).0, Some(0));
-    // What is no recording did not come back whole.
+    // An input that is no recording fails the round trip.
     assert_eq!(run_translate_with(&sides, "hello\n").0, Some(1));
 }
 
@@ -193,7 +193,7 @@ async fn ignores_an_invalid_log_filter() {
     assert!(line.contains("listening"), "{line}");
 }
 
-/// What `diglot verify` says to an input: exit code, stdout, stderr.
+/// Runs `diglot verify` and returns exit code, stdout and stderr.
 fn run_verify(options: &[&str], input: &str) -> (Option<i32>, String, String) {
     let file = TempFile::new(input);
     let mut command = diglot();
@@ -220,7 +220,7 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
         (&[], WARNED, 0, "FILE: accepted: 2 events, 0 violations, 1 warning"),
         (&["--strict"], WARNED, 1, "FILE: accepted: 2 events, 0 violations, 1 warning"),
         (&[], REJECTED, 1, "FILE: rejected at line 3 (not-open): 3 events, 1 violation, 0 warnings"),
-        // The client ends such a run without an error, and yet it is none.
+        // The client ends such a run without an error, although there was no run.
         (&[], "", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
         (&[], "<html>\n", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
         (&[], &RUN.replace('\n', "\r"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
@@ -269,7 +269,7 @@ fn verify_returns_another_exit_code_for_unreadable_input() {
     }
 }
 
-/// What a command says about a configuration: exit code, stdout, stderr.
+/// Runs a command on a configuration and returns exit code, stdout and stderr.
 fn run_config_command(command: &str, file: &std::path::Path) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         diglot().arg(command).arg(file).env("KEY", "hunter2").output().expect("the binary starts");
@@ -307,7 +307,7 @@ fn prints_the_effective_configuration_without_secrets() {
         "drain_timeout: 30s",
         "    secret: \"***\"",
         "    - HS256",
-        // Of the limit, of its tier, and of a limit without one.
+        // The burst of the limit, of its tier, and of a limit without one.
         "  burst: \"7\"",
         "      burst: \"7\"",
         "  burst: \"61\"",
@@ -331,7 +331,7 @@ fn printed_configuration_reads_back_the_same() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let again = TempFile::new(&stdout);
     assert_eq!(run_config_command("config", again.path()), (Some(0), stdout.clone(), String::new()));
-    // Sections stand in the order of the complete file.
+    // Sections are in the order of the complete file.
     let sections = |text: &str| {
         let keys = text.lines().filter_map(|line| line.split_once(':').map(|(key, _)| key.to_owned()));
         keys.filter(|key| key.bytes().all(|each| each.is_ascii_lowercase() || each == b'_')).collect::<Vec<_>>()
@@ -339,7 +339,7 @@ fn printed_configuration_reads_back_the_same() {
     assert_eq!(sections(&stdout), sections(&std::fs::read_to_string(complete).expect("the complete file")));
 }
 
-/// What is printed means the same elsewhere: names of files begin at the root.
+/// The printed file is valid in any folder: file names are absolute.
 #[test]
 fn prints_absolute_paths_and_json() {
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples");

@@ -1,4 +1,4 @@
-//! What a client can do to its run: leave, reset, stop reading. The agent must feel it, and the gateway must not.
+//! Clients that leave, reset or stop reading: the agent notices it, and the gateway stays unaffected.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post};
@@ -7,7 +7,7 @@ use super::support::sse::{CLOSED, FINISHED, HEAD, events, run_beginning, types};
 use super::support::{eventually, within_deadline};
 use std::time::{Duration, Instant};
 
-/// How soon an agent hears that nobody listens any more.
+/// Deadline for the agent to notice that its client has left.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
 async fn start_run(gateway: &Gateway) -> Client {
@@ -84,11 +84,11 @@ const EVENT: usize = 32 << 10;
 /// Events of the flood: 64 MiB.
 const EVENTS: usize = 2048;
 
-/// What may be on its way between an agent and a client that does not read: the gateway's own bound is 64 KiB, the rest
-/// is what the system takes on four sockets. Without a bound it would be the whole flood.
+/// Maximum data in flight between an agent and a client that does not read: the gateway's own limit is 64 KiB, the rest
+/// is in the buffers of four sockets. Without a limit it would be the whole flood.
 const IN_FLIGHT_LIMIT: usize = 16 << 20;
 
-/// What a stalled stream may cost the gateway.
+/// Maximum memory of a stalled stream.
 const GROWTH: usize = 4 << 20;
 
 fn flood_step() -> Step {
@@ -97,7 +97,7 @@ fn flood_step() -> Step {
     Step::Flood(format!("{head}{text}\"}}\n\n").into_bytes(), EVENTS)
 }
 
-/// Waits until nothing more leaves the agent: the same count, often asked.
+/// Waits until the agent sends no more, and returns the number of bytes.
 async fn sent_when_stalled(agent: &Agent) -> usize {
     let (mut sent, mut same) = (0, 0);
     eventually("the agent's being held back", async || {

@@ -1,4 +1,4 @@
-//! Pages of other origins: who may call, what they may read, and that nobody else reaches the agent.
+//! Pages of other origins: allowed requests, readable responses, and refusals before the agent is called.
 
 use super::support::agent::Agent;
 use super::support::client::{Answer, INPUT, post, send_request};
@@ -44,7 +44,7 @@ fn header_list(answer: &Answer, name: &str) -> Vec<String> {
     lines.flat_map(|(_, value)| value.split(',').map(|one| one.trim().to_ascii_lowercase())).collect()
 }
 
-/// Fetch §3.3.3: what an answer says to a page.
+/// Returns the allowed origin of a response [Fetch §3.3.3].
 fn allowed_origin(answer: &Answer) -> Option<&str> {
     answer.header("access-control-allow-origin")
 }
@@ -128,7 +128,7 @@ async fn refuses_foreign_origins_without_starting_a_run() {
     }
     let two = post("/app", &format!("Origin: {PAGE}\r\nOrigin: https://evil.example\r\n"), INPUT);
     assert_refused(&send_request(gateway.data, two).await, 403, "origin_not_allowed");
-    // Without `cors` nobody but the gateway's own pages.
+    // Without `cors` only the gateway's own pages may call.
     assert_refused(&preflight(&gateway, "/none", PAGE, "").await, 403, "origin_not_allowed");
     assert_eq!(agent.connection_count(), 0);
 }

@@ -1,4 +1,5 @@
-//! What the corpus cannot name: words and errors of an operator's own, and how much of a request an older agent is not told.
+//! Translations that the corpus cannot name: words and errors of custom dialects, and members that older agents do not
+//! receive.
 
 use super::golden::{side, translate_stream};
 use diglot::dialect::{DialectOverrides, PeerDialect, ValueAlias};
@@ -8,7 +9,7 @@ use diglot::translate::{RunIds, request};
 const ROBOT: &[ValueAlias] =
     &[ValueAlias { field: Field::Role, canonical: "assistant", wire: "机器人", is_reversible: true }];
 
-/// A platform whose exceptions end the run, and whose assistant is a robot.
+/// A platform whose exceptions end the run, and whose assistant has the role `robot`.
 fn custom_side() -> PeerDialect {
     PeerDialect { value_aliases: ROBOT, error_events: &["SYSTEM_EXCEPTION"], ..side("ag-ui-snake") }
 }
@@ -76,7 +77,7 @@ fn prefers_configured_values_to_those_of_the_dialect() {
     for (said, read) in [("机器人", "assistant"), ("助手", "assistant"), ("用户", "user")] {
         let heard = translate_events(custom_side(), side("ag-ui"), &[START, &start(said)]);
         assert!(heard[1].contains(&format!(r#""role":"{read}""#)), "{said}: {}", heard[1]);
-        // What was said comes back, whichever of the two words it was.
+        // The original word comes back, whichever of the two it was.
         assert!(translate_events(custom_side(), custom_side(), &[START, &start(said)])[1].contains(said));
     }
     let start = start("assistant");
@@ -149,7 +150,7 @@ fn ignores_invalid_carried_metadata() {
     }
 }
 
-/// A dialect of one's own says the messages of a snapshot in its own words as well.
+/// A custom dialect also applies its words to the messages of a snapshot.
 #[test]
 fn translates_snapshots_with_the_values_of_a_custom_dialect() {
     let own = DialectOverrides {

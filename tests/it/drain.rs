@@ -1,4 +1,4 @@
-//! What becomes of connections and runs while the process ends, step by step.
+//! Connections and runs in each step of a drain.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, post_run};
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 const LONG: &str = "drain_grace: 1h";
 
-/// An agent in the middle of a run that waits to be told to finish it.
+/// Starts an agent that pauses in the middle of a run until the test resumes it.
 fn paused_agent() -> Agent {
     let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
     Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)])
@@ -101,7 +101,7 @@ async fn finishes_h2_streams_before_closing_the_connection() {
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
-/// An agent that is told to stop first asks here whether it is still needed.
+/// An agent that is stopped first waits here until its runs have ended.
 #[tokio::test]
 async fn answers_drain_wait_when_the_drain_ends() {
     let agent = paused_agent();

@@ -1,14 +1,14 @@
-//! JSON compared exactly: the order of keys aside, every digit counts and no key stands twice.
+//! Exact comparison of JSON: the order of keys does not count, every digit does, and no key occurs twice.
 //!
-//! `serde_json::Value` would forgive both `1.10` for `1.1` and a repeated key, and the gateway promises neither happens.
+//! `serde_json::Value` would accept `1.10` for `1.1` and a repeated key; the gateway promises that neither happens.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The text with its keys sorted, its strings escaped in one way and its numbers as they stood; an explanation in place of
-/// what is no JSON or says a key twice.
+/// Returns the JSON with sorted keys, normalised escapes and unchanged numbers, or an explanation if it is invalid or
+/// has a duplicate key.
 pub fn canonical(text: &str) -> String {
     let text = text.trim();
     let parsed = match text.as_bytes().first() {

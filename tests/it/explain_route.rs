@@ -1,4 +1,4 @@
-//! What `diglot explain-route` says of a request, held against what the gateway does with it.
+//! `diglot explain-route` reports what the gateway does with the same request.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, send_request};
@@ -53,7 +53,7 @@ routes:
 /// A request: method, path, fields, body.
 type RequestSpec<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a str>);
 
-/// What the command says of a request, and its exit code.
+/// Runs the command for a request and returns exit code and stdout.
 fn run_explain_route(
     config: &Path,
     (method, path, fields, body): RequestSpec<'_>,
@@ -161,7 +161,7 @@ async fn explains_the_outcome_that_the_gateway_answers_with() {
     assert_eq!(explain_as_json(file.path(), asked)["outcome"]["refused"]["code"], "tool_not_allowed");
 }
 
-/// The agent gets the fields that were said, and no other.
+/// The agent receives the reported fields and no others.
 #[tokio::test]
 async fn lists_exactly_the_fields_that_the_agent_gets() {
     let mut agent = Agent::with_response(HEAD.to_owned() + &complete_run());
@@ -178,7 +178,7 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
         of.map(|field| field[0].as_str().expect("a name")).collect()
     };
     let sent: BTreeSet<String> = request.headers().iter().map(|(name, _)| name.to_lowercase()).collect();
-    // Who calls, and at which address, is not known beforehand.
+    // The caller and the address are unknown in advance.
     let mut known = own("the ");
     known.extend(["x-diglot-subject", "x-diglot-method"]);
     let surely: BTreeSet<&str> = sent.iter().map(String::as_str).filter(|name| *name != "x-forwarded-for").collect();
@@ -190,14 +190,14 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
     assert_eq!(step["body_bytes"], request.body.len());
 }
 
-/// The order of the gates, what each wants, and what is told of the rest.
+/// The output has the gates in order, their requirements, and the checks that depend on the body.
 #[test]
 fn lists_the_gates_in_their_order() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
     let said = explain_as_json(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
     let route = &said["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
-    // As the picture at the head of `src/guard/mod.rs`.
+    // The order of the diagram in `src/guard/mod.rs`.
     let order =
         ["host", "origin", "address", "limits of anybody", "authenticate", "authorize", "limits of callers", "streams"];
     assert_eq!(gates, order);

@@ -1,10 +1,10 @@
-//! What an agent can do wrong, and what its client hears of it: a problem document or one RUN_ERROR with the right code,
-//! everything that was said before, and an end of the body that is no cut.
+//! Agents that fail. The client receives a problem document or one RUN_ERROR with the right code, all events before the
+//! failure, and a clean end of the body.
 //!
-//! - `answers`: no stream comes: connections that fail, statuses, content types, codings.
-//! - `breaks`: a stream that comes and breaks, or is written in an odd way.
-//! - `odd`: answers that are HTTP, more or less, and that few agents would give.
-//! - `silence`: agents that take their time, for ever too.
+//! - `answers`: no stream: failed connections, statuses, content types, codings.
+//! - `broken_streams`: streams that break, and valid streams in unusual forms.
+//! - `silent_agents`: agents that are slow or never send.
+//! - `unusual_responses`: valid or nearly valid HTTP that few agents send.
 
 mod answers;
 mod broken_streams;
@@ -15,13 +15,13 @@ use super::support::agent::{Agent, Step};
 use super::support::client::{Answer, post_run};
 use super::support::gateway::Gateway;
 
-/// What a client hears when the agent reads the request and answers `response`.
+/// Returns the client's response when the agent reads the request and answers `response`.
 async fn answer_to_response(response: impl AsRef<[u8]>) -> Answer {
     let agent = Agent::with_response(response);
     post_run(Gateway::start_for(&agent).await.data, "/run").await
 }
 
-/// What a client hears when the agent plays `steps`.
+/// Returns the client's response when the agent follows `steps`.
 async fn answer_to_steps(steps: Vec<Step>) -> Answer {
     let agent = Agent::with_script(steps);
     post_run(Gateway::start_for(&agent).await.data, "/run").await

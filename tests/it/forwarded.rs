@@ -1,4 +1,4 @@
-//! What the agent hears about its caller, and whom the gateway takes for it: nothing that a client can forge.
+//! The client's address and the caller's identity as the agent receives them; clients cannot forge either.
 
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, post, send_request};
@@ -13,7 +13,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// A route that wants an API key, with more keys of the route and of the top level.
+/// Starts a gateway whose route requires an API key, with further keys of the route and of the top level.
 async fn start_guarded_gateway(agent: &Agent, top: &str, more: &str) -> Gateway {
     let digest = sha256(KEY);
     let top = format!(
@@ -26,7 +26,7 @@ async fn start_guarded_gateway(agent: &Agent, top: &str, more: &str) -> Gateway 
     Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await
 }
 
-/// A route that anybody may call.
+/// Starts a gateway whose route needs no authentication.
 async fn start_open_gateway(agent: &Agent, top: &str, more: &str) -> Gateway {
     let routes = format!(
         "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", {more}}}\n",
@@ -46,7 +46,8 @@ fn header_lines<'r>(request: &'r Request, name: &str) -> Vec<&'r str> {
     request.headers().into_iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
 }
 
-/// No client says who it is: not in any spelling of our own fields, and not with `Connection` (failures.md, rows 31, 52, 53).
+/// No client sets its own identity: not in any spelling of our fields, and not with `Connection` (failures.md, rows 31,
+/// 52, 53).
 #[tokio::test]
 async fn replaces_spoofed_identity_and_forwarding_headers() {
     let mut agent = start_agent();
@@ -67,7 +68,7 @@ async fn replaces_spoofed_identity_and_forwarding_headers() {
     );
     assert!(!request.head.contains(KEY), "{}", request.head);
     assert!(request.headers().iter().all(|(name, _)| !name.contains('_')), "{}", request.head);
-    // What is for this connection alone is not heard: a trace begins.
+    // A hop-by-hop field is ignored: a new trace begins.
     let traceparent = header_lines(&request, "traceparent");
     assert!(traceparent.len() == 1 && !traceparent[0].contains("0af7651916cd43dd8448eb211c80319c"), "{traceparent:?}");
     // Bytes that are no visible ASCII, and `%`, are percent-encoded UTF-8.
@@ -137,7 +138,7 @@ async fn forwards_headers_and_credentials_only_where_configured() {
     assert_eq!(header_lines(&request, "accept-language"), ["de"]);
     assert_eq!(header_lines(&request, "x-api-key"), [KEY]);
     assert!(!request.head.contains("root"), "{}", request.head);
-    // A field for this connection alone goes no further, whatever the route says.
+    // A hop-by-hop field is not forwarded, whatever the route configures.
     let request =
         call_agent(&gateway, &mut agent, &(fields + "Connection: close, X-Kept\r\nConnection: X-API-KEY\r\n")).await;
     assert_eq!((header_lines(&request, "x-kept").len(), header_lines(&request, "x-api-key").len()), (0, 0));
@@ -165,7 +166,7 @@ async fn reads_upstream_credentials_from_values_and_files() {
     .await;
 }
 
-/// Both requests of an agent of two steps say who calls.
+/// Both requests to a two-step agent identify the caller.
 #[tokio::test]
 async fn sends_the_same_headers_in_both_steps() {
     let started =
@@ -188,7 +189,7 @@ async fn sends_the_same_headers_in_both_steps() {
     }
 }
 
-/// Whatever a client says about itself, it is one address (failures.md, row 45).
+/// A client has one address, whatever its fields contain (failures.md, row 45).
 #[tokio::test]
 async fn no_header_opens_another_rate_limit_bucket() {
     let agent = start_agent();
@@ -232,7 +233,7 @@ async fn does_not_serve_the_status_plane_on_the_data_plane() {
     }
 }
 
-/// Row 53: what an agent says about its connection, itself or pages stays between it and the gateway.
+/// Row 53: fields of an agent about its connection, itself or pages are not forwarded to the client.
 #[tokio::test]
 async fn drops_headers_of_the_agents_answer() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close, x-secret\r\nX-Secret: 1\r\n\

@@ -1,14 +1,14 @@
-//! The golden corpus: every folder under `tests/golden/` is a case, and adding a case is adding files.
+//! The golden corpus: every folder under `tests/golden/` is a case, and a new case needs only files.
 //!
 //! ```text
-//! stream/<agent>-to-<client>/<case>/input.sse      what the agent says
-//!                                  /expected.sse   what the client hears; then what was mended and left out, as comments
+//! stream/<agent>-to-<client>/<case>/input.sse      sent by the agent
+//!                                  /expected.sse   received by the client; then repairs and losses, as comments
 //! request/<client>-to-<agent>/<case>/input.json, expected.json
 //! ```
-//! A side is a dialect and its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1` and run
-//! `r1`, the clock stands at [`NOW`], and a stream that ends without a terminal event is failed as the data plane would.
-//! A `note.md` says what a case is about where its name does not. `UPDATE=1` rewrites what is expected; the difference is
-//! then for a reviewer to judge against `translation.md` and the dialect's document.
+//! A side is a dialect with its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1`
+//! and run `r1`, the clock is fixed at [`NOW`], and a stream that ends without a terminal event fails as in the data
+//! plane. `note.md` explains a case if its name does not. `UPDATE=1` rewrites the expectations; a reviewer compares the
+//! difference with `translation.md` and the dialect's document.
 
 use super::exact_json::canonical;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
@@ -24,7 +24,7 @@ pub const NOW: i64 = 1_620_000_000_500;
 /// Code and text of the error that ends a stream without a terminal event.
 const TRUNCATED: (&str, &str) = ("upstream_truncated", "The agent's stream ended before its run did.");
 
-/// A case: where it lies, and the two sides that its folder names.
+/// A case: its folder, and the two sides that the folder's name gives.
 pub struct Case {
     pub folder: PathBuf,
     pub from: PeerDialect,
@@ -37,7 +37,7 @@ impl Case {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Holds `actual` against the expected file, both as lists of what counts; rewrites the file when asked to.
+    /// Compares `actual` with the expected file, both as lists; rewrites the file if `UPDATE` is set.
     fn compare_with_file(&self, file: &str, actual: &str, listed: fn(&str) -> Vec<String>) -> Option<String> {
         if std::env::var_os("UPDATE").is_some() {
             fs::write(self.folder.join(file), actual).expect("the corpus can be written");
@@ -113,7 +113,7 @@ pub fn translate_stream<'p>(
     (String::from_utf8(out).expect("UTF-8"), stream.report().clone())
 }
 
-/// What clients hear in the corpus: the name of each case, its client, and the stream.
+/// Returns the client streams of the corpus: the name of each case, its client, and the stream.
 pub fn client_streams() -> Vec<(String, PeerDialect, String)> {
     let all = cases("stream").into_iter();
     all.map(|case| (case.folder.display().to_string(), case.to, case.read("expected.sse"))).collect()
@@ -199,7 +199,7 @@ fn corpus_reads_and_writes_every_dialect_row() {
         let (_, report) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
         for (dialect, rows) in dialect::ALL.iter().zip(&mut counts) {
             for (at, (read, written)) in rows.iter_mut().enumerate() {
-                // What a dialect has no word for, or unfolds, is read as canonical and never written by that row.
+                // A row that the dialect only reads as canonical is never written.
                 let row = &dialect.rows[at];
                 let wordless = dialect.fallback == FallbackPolicy::PassThrough
                     && matches!(row.shape, EventShape::Unsupported | EventShape::ExpandedChunk);
@@ -212,8 +212,8 @@ fn corpus_reads_and_writes_every_dialect_row() {
     }
     let mut missed = Vec::new();
     for (dialect, rows) in dialect::ALL.iter().zip(counts) {
-        // Rows of events that a dialect does not have say what becomes of the canonical ones. They are to be hit where they
-        // are a matter of versions.
+        // Rows of events that a dialect does not have describe their replacements. They must be covered if they depend
+        // on versions.
         let own = |row: &EventRow| {
             dialect.is_versioned() || !matches!(row.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
         };
@@ -239,7 +239,7 @@ fn round_trips_every_stream_of_the_corpus() {
         "ag-ui-snake-to-ag-ui/chunks",
         // A note that lost what it was a note of.
         "start-without-its-arguments",
-        // Text that was streamed comes back whole, and ids are said by whoever runs.
+        // Streamed text comes back in one event, and the ids of the run are the gateway's.
         "run-ids-of-its-own",
         "starts-and-says-it-at-the-end",
         "streams-all-the-same",
@@ -252,13 +252,13 @@ fn round_trips_every_stream_of_the_corpus() {
         }
         // Text comes back in the form of the route, so the route is set to the form of the stream.
         let from = detect::detect_options(case.from, events.iter().map(String::as_str));
-        // What was mended comes back mended; everything else comes back as it was. Content that is stored as several blocks
-        // of text comes back as one (the normal form of HAI).
+        // Repaired content comes back repaired; everything else comes back unchanged. Content of several text blocks
+        // comes back as one (the normal form of HAI).
         let joined = |path: &str| {
             case.from.dialect.name == "hai" && path.starts_with("/messages/") && path.ends_with("/content")
         };
-        // By way of AG-UI and of the other dialects. Not of `social-app`: text and arguments that come whole stand elsewhere
-        // among the other events (see `laws`).
+        // Through AG-UI and the other dialects, except `social-app`: its whole texts and arguments are in another place
+        // among the events (see `laws`).
         for through in ["ag-ui", "ag-ui-0", "hai", "hai.blocks", "ag-ui-snake", "cloudbase"] {
             let mut trip = RoundTrip::new(from, side(through), Some(RunIds::new("t1", "r1")));
             events.iter().for_each(|data| trip.push_event(data));

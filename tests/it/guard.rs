@@ -1,7 +1,8 @@
-//! The run guard, a row per rule: what an agent says between RUN_STARTED and RUN_FINISHED, what leaves, and what is counted.
+//! The run guard, one row per rule: events between RUN_STARTED and RUN_FINISHED, the output, and the counters.
 //!
-//! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; `tests/interop/guard.test.mjs` asks it)
-//! and §3.3 (which it does not enforce yet). An event is written here as its members without the braces.
+//! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; see
+//! `tests/interop/guard.test.mjs`) and §3.3 (which it does not enforce yet). An event is written here as its members
+//! without the braces.
 
 use super::exact_json::{canonical, members};
 use diglot::codec::sse::SseLimits;
@@ -11,7 +12,7 @@ use diglot::translate::{EventLoss, EventRepair, GuardMode, RunIds, Stream, Strea
 const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
 const FINISH: &str = r#""type":"RUN_FINISHED","threadId":"t","runId":"r""#;
 
-/// What left, without frames; what was counted; and why the run may not go on.
+/// The output without frames, the counters, and the reason if the run ends.
 struct GuardOutput {
     events: Vec<String>,
     counts: Vec<String>,
@@ -53,7 +54,7 @@ fn expected(events: &[&str]) -> Vec<String> {
     events.iter().map(|event| canonical(&format!("{{{event}}}"))).collect()
 }
 
-/// A rule: its case, what the agent says, what leaves in its place, what is counted, and the rule in words where it is broken.
+/// A rule: its case, the agent's events, the output, the counter, and the text of the rule if it is broken.
 type Row<'r> = (&'r str, &'r [&'r str], &'r [&'r str], &'r str, Option<&'r str>);
 
 #[rustfmt::skip]
@@ -181,7 +182,7 @@ fn requires_a_start_first_and_a_terminal_event_last() {
         "RUN_FINISHED breaks the rule that the first event of a run is its start, or an error (run_started_supplied).";
     assert_eq!(heard.fault.as_deref(), Some(rule));
     assert_eq!(heard.events.len(), 1);
-    // What follows the end is no reason to take the end back.
+    // Events after the end do not change the end.
     let mut strict = guarded_stream(&AG_UI, GuardMode::Strict);
     let mut out = Vec::new();
     assert_eq!(strict.push(sse_text(&[START, FINISH, FINISH]).as_bytes(), 0, &mut out), Ok(()));
@@ -313,7 +314,7 @@ const COLLISIONS: &[(&str, &[&str], &[&str])] = &[
           r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"m:reasoning","role":"reasoning","content":"b","metadata":{"diglot":{"id":"m"}}},{"id":"m","role":"assistant","content":"a"},{"id":"n","role":"user","content":"c"},{"id":"n:tool","role":"tool","toolCallId":"t","content":"d","metadata":{"x":1,"diglot":{"id":"n"}}}]"#]),
 ];
 
-/// The client appends what the echo of its request says and it does not hold.
+/// The client appends messages of the echoed request that it does not have.
 #[test]
 fn renames_ids_in_the_echoed_request() {
     let message = |id: &str, role: &str, more: &str| format!(r#"{{"id":"{id}","role":"{role}","content":"x"{more}}}"#);
@@ -341,7 +342,7 @@ fn separates_messages_of_several_kinds_under_one_id() {
     }
 }
 
-/// The client sends back what it heard, and the agent hears what it said.
+/// The client sends back its messages, and the agent receives its own originals.
 #[test]
 fn restores_the_agents_ids_in_the_next_request() {
     let heard = concat!(
@@ -371,7 +372,7 @@ fn restores_the_agents_ids_in_the_next_request() {
     let messages = members(&translated.body).remove("messages").expect("messages");
     assert_eq!(messages, canonical(&format!("[{said}]")));
 
-    // What the conversation holds is known in its next run.
+    // The contents of the conversation are known in its next run.
     let events = [
         START,
         r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"x""#,
@@ -386,7 +387,7 @@ fn restores_the_agents_ids_in_the_next_request() {
     assert_eq!(heard.counts, ["id_namespaced 1"]);
 }
 
-/// A dialect whose kinds have ids of their own hears what the agent said, also through two gateways.
+/// A dialect whose kinds have separate ids gets the agent's original ids back, also through two gateways.
 #[test]
 fn keeps_the_agents_ids_for_hai_clients() {
     let (_, said, named) = COLLISIONS[1];

@@ -1,4 +1,4 @@
-//! HTTP/2 with frames that no library would write, and requests that are two things at once.
+//! HTTP/2 with frames that no library would send, and ambiguous requests.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::INPUT;
@@ -151,12 +151,12 @@ async fn closes_connections_that_flood() {
         let (mut from, mut to) = stream.into_split();
         let sending = tokio::spawn(async move { to.write_all(&flood).await.map(|()| to) });
         let mut heard = Vec::new();
-        // Nobody says goodbye, so an end comes from the gateway alone.
+        // The client does not close, so the end comes from the gateway.
         let _ = within_deadline(name, from.read_to_end(&mut heard)).await;
         drop(sending.await);
     }
     assert_eq!(agent.connection_count(), 0);
-    // Whoever behaves hears nothing of it.
+    // A well-behaved client is not affected.
     assert_eq!(request_status(&gateway, &[]).await, 200);
 }
 
@@ -206,7 +206,8 @@ async fn answers_408_to_a_late_body() {
 }
 
 /// "A server that is attempting to gracefully shut down a connection SHOULD send an initial GOAWAY frame with the last
-/// stream identifier set to 2^31-1" [RFC 9113 §6.8]: what the client sends until it has heard of it is in flight, not late.
+/// stream identifier set to 2^31-1" [RFC 9113 §6.8]: requests that the client sends before it has received it are in
+/// flight, not late.
 #[tokio::test]
 async fn serves_a_request_that_crosses_goaway() {
     let mut agent = Agent::with_script(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &complete_run())]);
@@ -222,7 +223,7 @@ async fn serves_a_request_that_crosses_goaway() {
     gateway.process.signal("TERM");
     gateway.next_log("draining").await;
 
-    // GOAWAY is out, and its PING not answered: so far the client has not heard of it.
+    // GOAWAY is sent and its PING unanswered, so the client has not received it yet.
     stream.write_all(&request(3)).await.expect("it reads");
     agent.next_request().await;
     agent.resume();

@@ -1,6 +1,6 @@
-//! The manifests and the chart in `deploy/`: what Helm and Kubernetes' own schemas say of them (`bundle`, through
-//! `kubernetes/render.py`), what has to agree with what (`laws`, `restricted`, `copies`), and the real gateway, started as each pod starts
-//! it (`pod`, `serving`). No test here repeats what a template says.
+//! The manifests and the chart in `deploy/`: validation with Helm and the Kubernetes schemas (`bundle`, through
+//! `kubernetes/render.py`), values that must agree (`laws`, `pod_security`, `generated_files`), and the real gateway
+//! with the command and files of each pod (`pod`, `live_pods`). No test repeats the text of a template.
 
 mod bundle;
 mod documentation;
@@ -22,8 +22,8 @@ const CUSTOM_KINDS: &[(&str, &str)] = &[
     ("PrometheusRule", "monitoring.coreos.com/v1"),
 ];
 
-/// The oldest Kubernetes with native sidecars, and the newest whose schemas are at hand, take every manifest, and Helm has
-/// nothing to say of the chart.
+/// Every manifest is valid in the oldest Kubernetes with native sidecars and in the newest with available schemas, and
+/// Helm's linter reports nothing.
 #[test]
 fn validates_every_manifest_against_kubernetes_schemas() {
     for Bundle { name, documents, findings, .. } in all_bundles() {
@@ -37,8 +37,8 @@ fn validates_every_manifest_against_kubernetes_schemas() {
     }
 }
 
-/// What the schemas above do not know is held to the members that the definitions of these kinds have; somebody looked them
-/// up there (prometheus-operator of 2026-08, Gateway API of 2026-08, with which all manifests were valid).
+/// Kinds without a schema are compared with the members of their definitions, copied by hand (prometheus-operator of
+/// 2026-08, Gateway API of 2026-08; all manifests were valid with them).
 #[test]
 fn manifests_of_custom_kinds_use_existing_members() {
     let members = json!({
@@ -74,7 +74,7 @@ fn manifests_of_custom_kinds_use_existing_members() {
     assert!(seen >= 6, "{seen}");
 }
 
-/// The first member or value of `value` that is not like the example; `null` stands for anything.
+/// Returns the first member or value of `value` that differs from the example; `null` matches anything.
 fn first_unknown_member(value: &Value, example: &Value, path: &str) -> Option<String> {
     match (value, example) {
         (_, Value::Null) => None,
@@ -92,7 +92,7 @@ fn first_unknown_member(value: &Value, example: &Value, path: &str) -> Option<St
     }
 }
 
-/// Who installs the chart of a version gets that version's image, and nobody gets one that changes under its name.
+/// The chart of a version installs the image of that version, whose tag never changes.
 #[test]
 fn images_have_the_tag_of_this_version() {
     let version = env!("CARGO_PKG_VERSION");

@@ -1,10 +1,11 @@
 //! The laws of losslessness (`translation.md` §2), over generated streams.
 //!
-//! - **L1** canonical → D → canonical is the same stream. What may differ: a text message without a role is one of the
-//!   assistant, and `protocolVersion` is said by whoever writes.
-//! - **L2** D → canonical → D is the same stream in D's normal form: members may be added, none may go or change.
+//! - **L1** canonical → D → canonical gives the same stream. Two differences are accepted: a text message without a
+//!   role gets the role of the assistant, and `protocolVersion` is that of the writer.
+//! - **L2** D → canonical → D gives the same stream in D's normal form: members may be added, none may be removed or
+//!   changed.
 //!
-//! A failure names the seed of its stream; the generator is deterministic, so the seed is the reproduction.
+//! A failure prints the seed of its stream; the generator is deterministic, so the seed reproduces it.
 
 mod ag_ui;
 mod ag_ui_0;
@@ -33,7 +34,7 @@ const STREAMS: u64 = 500;
 /// Every way in which a side can be set.
 const HAI: [&str; 4] = ["hai", "hai.blocks", "hai.snake", "hai.blocks.snake"];
 
-/// The other dialects, with what changes what they can say.
+/// The other dialects, with the options that change their vocabulary.
 const OTHERS: [&str; 8] = [
     "ag-ui-0",
     "ag-ui-0.pin=0-0-42",
@@ -56,7 +57,7 @@ fn translate_between_sides(events: &[String], from: PeerDialect, to: PeerDialect
     heard.split("\n\n").filter(|frame| !frame.is_empty()).map(frame_data).collect()
 }
 
-/// The data of a frame, whose `event:` line, where it has one, says the type once more.
+/// Returns the data of a frame; an `event:` line, if present, must repeat the type.
 fn frame_data(frame: &str) -> String {
     let (head, data) = frame.split_at(frame.find("data: ").unwrap_or_else(|| panic!("no data in {frame}")));
     let data = &data["data: ".len()..];
@@ -66,7 +67,7 @@ fn frame_data(frame: &str) -> String {
     data.to_owned()
 }
 
-/// Fails with the first event that is not what `expected` says, the way there, and the seed.
+/// Fails with the first event that differs from `expected`, the intermediate stream, and the seed.
 fn assert_same_events(law: &str, seed: u64, expected: &[String], middle: &[String], back: &[String]) {
     let at = (0..expected.len().max(back.len())).find(|&at| expected.get(at) != back.get(at));
     if let Some(at) = at {
@@ -89,8 +90,9 @@ fn normalize_event(event: &str) -> String {
     object(&all)
 }
 
-/// Text and arguments come whole in `social-app`, at their end: what stood between their pieces then stands before them.
-/// So each message and each call is compared for itself, and everything else in the order in which it came.
+/// Groups events by message and call. `social-app` sends text and arguments whole, at their end, so events between
+/// their pieces come before them: each message and each call is compared by itself, and all other events in their
+/// order.
 fn group_by_message(events: Vec<String>) -> Vec<String> {
     let group = |event: &String| {
         let all = members(event);
@@ -164,7 +166,7 @@ fn l1_canonical_survives_a_dialect_with_other_names() {
     }
 }
 
-/// The same law for the other framing of the canonical dialect: whatever protobuf cannot say is carried.
+/// The same law for the other framing of the canonical dialect: content that protobuf cannot express is carried.
 #[test]
 fn l1_canonical_survives_protobuf() {
     for seed in 0..STREAMS {
@@ -187,7 +189,7 @@ fn l1_canonical_survives_protobuf() {
     }
 }
 
-/// What a HAI agent said is canonical once, and the same canonical stream after another hop in HAI.
+/// The canonical stream of a HAI agent stays the same after another hop through HAI.
 #[test]
 fn l1_holds_for_hai_streams() {
     for dialect in HAI {
@@ -217,7 +219,7 @@ fn strip_added_members(original: &str, event: &str) -> String {
         match (ours, own.is_empty()) {
             (None, _) => drop(after.insert("extra".to_owned(), extra)),
             (Some(ours), true) => {
-                // An own extra that is no object stands beside what was added.
+                // An original `extra` that is no object is kept beside the added one.
                 after.extend(members(&ours).remove("$extra").map(|own| ("extra".to_owned(), own)));
             }
             (Some(_), false) => drop(after.insert("extra".to_owned(), object(&own))),
@@ -233,7 +235,7 @@ fn l2_hai_survives_canonical() {
             let events = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
             let middle = translate_events(&events, dialect, "ag-ui");
             let back = translate_events(&middle, "ag-ui", dialect);
-            // An empty message gets an empty block, which stands for nothing.
+            // An empty message gets an empty block without meaning.
             let back: Vec<_> = back.into_iter().filter(|event| !event.contains(r#""ag-ui":{"type":""}"#)).collect();
             let back: Vec<_> = back
                 .iter()
@@ -264,7 +266,7 @@ const PINS: [&str; 10] = [
 
 const UNITS: [&str; 3] = ["ag-ui-snake", "ag-ui-snake.timestamp=ms", "ag-ui-snake.timestamp=s"];
 
-/// Goes there and back, and holds what came back against what was said, members that `added` allows aside.
+/// Translates there and back and compares with the input, except for members that `added` permits.
 fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &str) -> bool) {
     let middle = translate_events(events, dialect, "ag-ui");
     let back = translate_events(&middle, "ag-ui", dialect);
@@ -280,7 +282,7 @@ fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &s
     assert_same_events(law, seed, &expected, &middle, &back);
 }
 
-/// Nothing is added: AG-UI 0.x says all that canonical AG-UI needs, and thinking goes back to having no ids.
+/// Nothing is added: AG-UI 0.x has all that canonical AG-UI needs, and thinking loses its ids again.
 #[test]
 fn l2_ag_ui_0_survives_canonical() {
     for dialect in PINS {
@@ -291,7 +293,7 @@ fn l2_ag_ui_0_survives_canonical() {
     }
 }
 
-/// A result whose message has no id gets the one that the client was told.
+/// A result without a message id gets the id that the client received.
 #[test]
 fn l2_ag_ui_snake_survives_canonical() {
     for dialect in UNITS {
@@ -313,7 +315,7 @@ fn round_trip_request(body: &str, dialect: &str) -> String {
     back.unwrap_or_else(|refused| panic!("{dialect}: {refused} in {there}")).body
 }
 
-/// What AG-UI requires of a request and its older forms may leave out is added.
+/// Members that AG-UI requires and older versions may omit are added.
 #[test]
 fn l2_ag_ui_requests_survive_canonical() {
     for (dialect, make) in [("ag-ui-0", ag_ui_0::request as fn(u64) -> String), ("ag-ui-snake", ag_ui_snake::request)] {
@@ -326,8 +328,8 @@ fn l2_ag_ui_requests_survive_canonical() {
     }
 }
 
-/// Whatever an agent of 1.0 says, a client takes what leaves for its version; and a client of any version takes what leaves
-/// for one that is not named.
+/// For any stream of a 1.0 agent, a client accepts the output for its version; and a client of any version accepts the
+/// output without a version.
 #[test]
 fn old_clients_accept_what_is_written_for_them() {
     for dialect in PINS {
@@ -341,23 +343,23 @@ fn old_clients_accept_what_is_written_for_them() {
     }
 }
 
-/// What the normal form of a dialect adds to what it reads.
+/// Members that the normal form of a dialect adds.
 struct NormalForm {
     /// members, where an event or a message lacks them
     members: &'static [&'static str],
-    /// whole events that say nothing but whose they are
+    /// whole events that only name their owner
     events: &'static [&'static str],
 }
 
-/// `cloudbase`: the ids of a run that its boundaries need not say; `error` and `message` where an error has neither; the id of
-/// a result's message. The seed's own stream has no RUN_STARTED, and its calls have no end.
+/// `cloudbase`: ids of a run, which its boundaries may omit; `error` and `message` if an error has neither; the id of a
+/// result's message. The seed's own stream has no RUN_STARTED, and its calls have no end.
 const CLOUDBASE: NormalForm = NormalForm {
     members: &["threadId", "runId", "error", "message", "messageId"],
     events: &["RUN_STARTED", "TEXT_MESSAGE_END", "TOOL_CALL_END", "STEP_FINISHED"],
 };
 
-/// `social-app`: what stands on every event (§4); what the events of a call repeat of its start, and a result of its call
-/// (§3.3); members of results and answers that are always there (§3.3, §3.4).
+/// `social-app`: members of every event (§4); members of a call's start that its events repeat, and the result of a
+/// call (§3.3); members of results and answers that are always present (§3.3, §3.4).
 const SOCIAL_APP: NormalForm = NormalForm {
     members: &[
         "threadId",
@@ -444,7 +446,7 @@ fn l2_social_app_survives_canonical() {
     l2_normal("social-app", &SOCIAL_APP, social_app::stream);
 }
 
-/// What either agent said is canonical once, and the same canonical stream after another hop in its dialect.
+/// The canonical stream of either agent stays the same after another hop through its dialect.
 #[test]
 fn l1_holds_for_cloudbase_and_social_app_streams() {
     for dialect in ["cloudbase", "social-app"] {
@@ -460,7 +462,7 @@ fn l1_holds_for_cloudbase_and_social_app_streams() {
     }
 }
 
-/// Seed 004 prints no request, so both dialects are asked with those of 003.
+/// Seed 004 prints no request, so both dialects use those of 003.
 #[test]
 fn l2_requests_survive_canonical() {
     // The members of AG-UI's own form that 003 does not need, and the id of the tool message that it prints without one.
@@ -505,7 +507,7 @@ fn l2_requests_survive_canonical() {
     }
 }
 
-/// What `diglot translate --roundtrip` compares by is what the laws above say.
+/// `diglot translate --roundtrip` compares by the laws above.
 #[test]
 fn command_line_round_trip_finds_no_difference() {
     for dialect in HAI {

@@ -1,4 +1,4 @@
-//! How the process begins and ends: signals, draining, exit codes, and what is said when it cannot start.
+//! Start and end of the process: signals, draining, exit codes, and messages if it cannot start.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, End, INPUT, post};
@@ -13,13 +13,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-/// An agent in the middle of a run that waits to be told to finish it, and then stays.
+/// Starts an agent that pauses in the middle of a run until the test resumes it, and then stays.
 fn start_paused_agent() -> Agent {
     let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
     Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)])
 }
 
-/// A client in the middle of the run, and what it heard.
+/// Starts a run; returns the client in the middle of it, and the events so far.
 async fn start_run(gateway: &Gateway) -> (Client, Answer) {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
@@ -28,7 +28,7 @@ async fn start_run(gateway: &Gateway) -> (Client, Answer) {
     (client, answer)
 }
 
-/// Hears the rest of the run.
+/// Reads the rest of the run.
 async fn read_rest(mut client: Client, mut answer: Answer) -> Answer {
     let (body, end) = client.read_rest().await;
     answer.body.extend(body);
@@ -61,13 +61,13 @@ async fn finishes_open_runs_and_accepts_none_during_a_drain() {
 #[tokio::test]
 async fn exits_at_once_when_idle() {
     let mut gateway = Gateway::start_for(&start_paused_agent()).await;
-    // A connection that is open and asks for nothing holds nobody.
+    // An open connection without a request does not delay the exit.
     let _idle = Client::connect(gateway.data).await;
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
-/// Who reads "listening" may end the gateway at once: it drains, and is not killed.
+/// A signal right after "listening" drains the gateway and does not kill it.
 #[tokio::test]
 async fn handles_signals_from_the_first_log_line_on() {
     for signal in ["TERM", "INT"] {
@@ -140,7 +140,7 @@ async fn serves_a_request_whose_body_arrives_during_the_drain() {
     let request = post("/run", "Expect: 100-continue\r\n", INPUT);
     let (head, body) = request.split_at(request.len() - INPUT.len());
     client.send(head).await;
-    // The gateway asks for the body: it has begun with this request.
+    // The gateway requests the body: it has accepted this request.
     assert_eq!(client.read_head().await.status, 100);
     gateway.process.signal("TERM");
     gateway.next_log("draining").await;
@@ -149,7 +149,7 @@ async fn serves_a_request_whose_body_arrives_during_the_drain() {
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
-/// An agent that never pauses is cut like any other, and a client with a backlog hears of it too, if it reads at all.
+/// An agent that never pauses is cut like any other, and a client with a backlog receives the end, if it reads at all.
 #[tokio::test]
 async fn ends_a_flooding_run_with_a_terminal_event() {
     for backlog in [false, true] {
@@ -176,7 +176,7 @@ async fn ends_a_flooding_run_with_a_terminal_event() {
     }
 }
 
-/// What `diglot` says to arguments and a file, when it does not serve.
+/// Runs a command of `diglot` on a file; returns exit code, stdout and stderr.
 fn run_command(command: &[&str], file: &TempFile) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         diglot().args(command).arg(file.path()).output().expect("the binary starts");
@@ -231,7 +231,7 @@ fn check_reports_without_serving() {
     assert!(stderr.contains("4 problem(s)"), "{stderr}");
 }
 
-/// Whoever reads the log may stop: the lines are lost then, and the gateway goes on.
+/// If the reader of the log stops, lines are lost, and the gateway continues.
 #[test]
 fn keeps_serving_when_the_log_is_not_read() {
     let file = TempFile::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{GOOD}"));
@@ -244,7 +244,7 @@ fn keeps_serving_when_the_log_is_not_read() {
     }
     let said: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     let data: SocketAddr = said["address"].as_str().expect("an address").parse().expect("an address");
-    // A pipe holds 64 KiB; a refusal says some 250 bytes.
+    // A pipe holds 64 KiB; a line of a refusal has some 250 bytes.
     for request in 0..1000 {
         let mut stream = TcpStream::connect(data).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");

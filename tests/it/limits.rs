@@ -1,8 +1,8 @@
-//! How often callers may call and how much at once.
+//! Rate limits and limits on concurrent runs.
 //!
-//! - `rates`: quotas that the gateway counts by itself.
-//! - `shared`: quotas of several gateways over one real Redis, which is killed, stopped and brought back.
-//! - `streams`: runs that are open at once.
+//! - `rates`: quotas that one gateway counts.
+//! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
+//! - `streams`: concurrent runs.
 
 mod rates;
 mod shared;
@@ -20,7 +20,7 @@ fn start_agent() -> Agent {
     Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())])
 }
 
-/// A gateway with one route, `/run`, whose agent is this one.
+/// Starts a gateway with one route, `/run`, to this agent.
 async fn start_gateway(agent: &Agent, top: &str, route: &str) -> Gateway {
     let routes = format!(
         "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", {route}}}\n",
@@ -29,12 +29,12 @@ async fn start_gateway(agent: &Agent, top: &str, route: &str) -> Gateway {
     Gateway::start(Setup { top, routes: &routes, ..Setup::default() }).await
 }
 
-/// Asks for a run, with fields (each with its CRLF), and hears the whole answer.
+/// Starts a run with fields (each with its CRLF), and reads the whole response.
 async fn post_run_with(gateway: &Gateway, fields: &str) -> Answer {
     send_request(gateway.data, post("/run", fields, INPUT)).await
 }
 
-/// How many of so many runs, one after the other, are let in. All others are refused for their number.
+/// Returns how many of so many consecutive runs are accepted. All others must be refused by a limit.
 async fn count_admitted(gateway: &Gateway, fields: &str, runs: usize) -> usize {
     let mut admitted = 0;
     for _ in 0..runs {
@@ -85,7 +85,7 @@ fn api_keys(owners: &[(&str, Option<&str>)]) -> String {
     format!("auth: {{api_keys: [{{name: keys, keys: [{}]}}]}}\n", keys.join(", "))
 }
 
-/// The names of limits that a problem document says were broken.
+/// Returns the names of the exceeded limits in a problem document.
 fn violated_policies(problem: &Value) -> Vec<&str> {
     problem["violated-policies"].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }

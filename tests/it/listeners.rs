@@ -1,5 +1,5 @@
-//! What a connection meets before there is a request on it: TLS and its certificates, Unix sockets, the PROXY protocol,
-//! limits on connections, and the clocks of those who say nothing.
+//! Connections before their first request: TLS and its certificates, Unix sockets, the PROXY protocol, limits on
+//! connections, and timeouts of silent clients.
 
 mod limits;
 mod proxy_protocol;
@@ -17,7 +17,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// An agent that begins a run and goes on with it when it is told to.
+/// Starts an agent that begins a run and continues when the test resumes it.
 fn start_paused_agent() -> Agent {
     let end = complete_run()[run_beginning().len()..].to_owned();
     Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Pause, write(end)])
@@ -28,7 +28,7 @@ fn run_request() -> String {
     post("/run", "", INPUT)
 }
 
-/// As [`start`], with the end of the connection behind the answer.
+/// Like [`start`], and closes the connection after the response.
 fn closing_run_request() -> String {
     post("/run", "Connection: close\r\n", INPUT)
 }

@@ -1,4 +1,4 @@
-//! Much at once: one long run, many runs. The agents are the demo's own, `diglot mock-agent`, in a process of theirs.
+//! One long run, and many runs at once. The agents are `diglot mock-agent`, in a process of their own.
 
 use super::support::client::{Answer, Client, End, post, send_request};
 use super::support::gateway::{Gateway, Process, Setup, diglot};
@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 /// Streams at once.
 const STREAMS: usize = 500;
 
-/// What one stream that waits may cost the gateway, in bytes. In the build that is shipped it is below 24 KiB [issue 5] with
-/// 5,000 of them; these are few, and pay for some of what all of them share. Without optimisation the state of every task is
+/// Maximum memory of a waiting stream, in bytes. In the release build it is below 24 KiB [issue 5] with 5,000 of them;
+/// with fewer streams, each has a larger share of the common memory. Without optimisation the state of every task is
 /// larger.
 const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 26 << 10 };
 
@@ -33,7 +33,7 @@ fn controlled_request(path: &str, levers: &str) -> String {
     post(path, "", &body)
 }
 
-/// The numbered pieces of text that a client heard, and nothing else.
+/// Returns the numbered pieces of text that a client received, and nothing else.
 fn numbered_text(answer: &Answer) -> String {
     assert_eq!((answer.status, answer.end), (200, End::Clean));
     let events = events(answer.text());

@@ -1,54 +1,54 @@
-//! The integration tests, one binary. A line per module on what belongs there:
+//! The integration tests, one binary. What each module covers:
 //!
-//! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
-//! - `access_log`: the lines that runs and refusals leave; every field of theirs is documented.
-//! - `architecture`: rules for the text of the sources, and for the glossary and CONTRIBUTING.md; runs nothing.
-//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
-//! - `auto`: routes whose dialects are told by what is said.
-//! - `between`: what networks do between client, gateway, agent and Redis; a gateway that is killed.
-//! - `check`: what is said of configurations, to people and to machines.
-//! - `cli`: what the commands say to a person, and their exit codes.
-//! - `client`: what a client can do to a run: leave, stop reading.
+//! - `access`: API keys, requirements of routes, thread ownership, `diglot token`.
+//! - `access_log`: the log lines of runs and refusals; every field is documented.
+//! - `arbitrary_streams`: the run guard makes any agent stream acceptable, as judged by the verifier.
+//! - `architecture`: rules for the source text, the glossary and CONTRIBUTING.md; runs nothing.
+//! - `auth`: tokens, issuers and their keys, responses to bad credentials.
+//! - `auto`: routes that detect the dialect.
+//! - `buffer_limits`: limits on the data that a run makes the gateway keep.
+//! - `check`: problems of configurations, as text, JSON and annotations.
+//! - `cli`: output and exit codes of the commands.
+//! - `client`: clients that leave a run or stop reading.
 //! - `cors`: pages of other origins.
-//! - `edges`: what a connection meets before HTTP: TLS, Unix sockets, the PROXY protocol, limits, clocks.
-//! - `cuts`: an agent that stops after every byte of the corpus.
-//! - `drain`: connections and runs while the process ends.
-//! - `exact`: JSON compared with its digits, for the two modules below.
-//! - `explain_route`: what `diglot explain-route` says, held against what the gateway does.
-//! - `faults`: what an agent can do to a run, and what its client then sees.
-//! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
-//! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
-//! - `guard`: what the run guard of a stream mends, refuses and counts, a row per rule.
-//! - `h2`: HTTP/2 that no library would write.
-//! - `held`: how much a run may have the gateway hold.
-//! - `kubernetes`: the manifests and the chart of `deploy/`, by the tools that take them, and each pod's gateway for real.
-//! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
+//! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
+//! - `drain`: connections and runs during a drain.
+//! - `exact_json`: comparison of JSON by its digits, for other modules.
+//! - `explain_route`: `diglot explain-route` reports what the gateway does.
+//! - `faults`: agents that fail, and the result for the client.
+//! - `forwarded`: the client's address, and the header fields that the agent receives.
+//! - `golden`: translations of streams and requests as folders, at every split.
+//! - `guard`: repairs, violations and losses, one row per rule.
+//! - `h2`: HTTP/2 frames that no library would send.
+//! - `kubernetes`: manifests and chart, validated with their tools, and the gateway of each pod.
+//! - `laws`: losslessness over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
-//! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
+//! - `limits`: rate limits and limits on concurrent runs, in memory and in a real Redis.
+//! - `listeners`: connections before HTTP: TLS, Unix sockets, the PROXY protocol, limits, timeouts.
 //! - `load`: many events, many streams, memory.
-//! - `packaging`: where it is installed: image, compose, systemd, health checks, completions.
-//! - `metrics`: the metrics, as Prometheus reads them.
-//! - `monitoring`: alerts, their runbook and the dashboard, held against the metrics and a real Prometheus.
-//! - `pages`: pages that are made from the code, held equal to it.
-//! - `policy`: what a route lets a run do.
-//! - `proto`: the protobuf transport, both ways.
+//! - `metrics`: the metrics as Prometheus reads them.
+//! - `monitoring`: alerts, runbook and dashboard, compared with the metrics and run in a real Prometheus.
+//! - `network_faults`: broken networks between client, gateway, agent and Redis; a killed gateway.
+//! - `packaging`: image, compose, systemd, health checks, completions.
+//! - `pages`: the generated pages are up to date.
+//! - `policy`: allowed tools and expiring credentials during a run.
+//! - `proto`: the protobuf transport in both directions.
 //! - `readme`: links of the pages, and the README in two languages.
-//! - `refusals`: refusals that a client hears of in events.
-//! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
-//! - `requests`: what reaches the agent, and what is refused before.
-//! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
-//! - `schema`: the JSON Schema of the configuration against a validator and against the check.
-//! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
-//! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
-//! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
+//! - `refusals`: refusals as events (`errors: run_error`).
+//! - `reload`: changes of the configuration in a running process, and the admin socket.
+//! - `requests`: translated requests, and requests that are refused.
+//! - `resume`: runs that outlive their clients: joining, stopping, retention.
+//! - `schema`: the JSON Schema of the configuration, compared with a validator and with `diglot check`.
+//! - `secrets`: no credential appears in logs, metrics, responses or the output of commands.
+//! - `smuggling`: ambiguous HTTP/1 requests.
 //! - `status`: the status plane.
-//! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
-//! - `traces`: the trace of a request at the agent and in the log, and a collector of its spans.
+//! - `support`: the gateway as a process, scripted agents, a small HTTP client.
+//! - `traces`: trace context at the agent and in the log, and export to a collector.
+//! - `truncation`: agent streams that end after every byte of the corpus.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
-//! - `upgrade`: a process takes over from another.
-//! - `upstreams`: which agent is asked, over which connection, and what happens when one fails.
-//! - `verify`: what the gateway writes, held against the verifier.
-//! - `wild`: whatever an agent says, what leaves is accepted.
+//! - `upgrade`: a process takes over the sockets of another.
+//! - `upstreams`: choice of endpoint, connections, failing agents.
+//! - `verify`: the verifier accepts what the gateway writes.
 
 mod access;
 mod access_log;

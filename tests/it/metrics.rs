@@ -27,7 +27,7 @@ fn series(text: &str) -> Vec<Series<'_>> {
     text.lines().filter(|line| !line.starts_with('#')).map(read).collect()
 }
 
-/// `promtool` reads what it is given, and says what is wrong with it.
+/// Runs `promtool` on an exposition; returns its success and its messages.
 fn check_exposition(exposition: &str) -> (bool, String) {
     let output = promtool(&["check", "metrics"], exposition);
     let said = [output.stdout, output.stderr].concat();
@@ -60,7 +60,7 @@ fn promtool_detects_invalid_expositions() {
     assert!(!good, "{said}");
 }
 
-/// Also the lints, with series of every kind there and counted with; and what is exposed is what the catalogue says.
+/// The lints pass, with a counted series of every kind, and the exposition matches the catalogue.
 #[tokio::test]
 async fn exposes_valid_metrics_that_match_the_catalogue() {
     let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
@@ -97,12 +97,12 @@ async fn exposes_valid_metrics_that_match_the_catalogue() {
         }
     }
     let missing: Vec<_> = CATALOGUE.iter().map(|metric| metric.name).filter(|name| !seen.contains(name)).collect();
-    // Of issuers and certificates there are none here.
+    // There are no issuers and certificates here.
     assert!(missing.iter().all(|name| name.contains("_jwks_") || name.contains("_tls_")), "{missing:?}");
     assert!(answer.text().contains(r#"diglot_streams_active{route="quoted \"\\ name"} 0"#), "{}", answer.text());
 }
 
-/// What Prometheus adds up is what went over the wire, by dialect and direction.
+/// The counters match the bytes on the wire, by dialect and direction.
 #[tokio::test]
 async fn counts_events_as_prometheus_sums_them() {
     let mut process = Process::start(diglot().args(["mock-agent", "--dialect", "hai"]), true);
@@ -138,7 +138,7 @@ async fn counts_events_as_prometheus_sums_them() {
     assert_eq!(prometheus.query(r#"sum(diglot_streams_total{job="diglot"})"#).await[0].1, 2.0);
 }
 
-/// What is a time is noted once for what it is the time of, and is not longer than the test took.
+/// Each duration is observed once, and is not longer than the test.
 #[tokio::test]
 async fn records_each_duration_once() {
     let head = HEAD.to_owned();
@@ -172,7 +172,7 @@ async fn records_each_duration_once() {
     for (name, labels, at_least, at_most) in [
         ("diglot_request_headers_seconds", &route[..], 1.0, 1.0),
         ("diglot_stream_first_event_seconds", &route[..], 1.0, 1.0),
-        // What is written at once may come in pieces.
+        // One write may arrive in pieces.
         ("diglot_stream_event_gap_seconds", &route[..], 2.0, 4.0),
         ("diglot_stream_duration_seconds", &[("outcome", "finished"), ("route", "run")][..], 1.0, 1.0),
         ("diglot_translate_seconds", &[("agent", "ag-ui"), ("client", "ag-ui")][..], 3.0, 6.0),
@@ -187,8 +187,7 @@ async fn records_each_duration_once() {
     assert!(value("diglot_translate_seconds_sum", &[("agent", "ag-ui"), ("client", "ag-ui")]) < took / 2.0);
 }
 
-/// Clients and agents may say what they like, in every place where something is said: it makes no label, and after the first
-/// time no series either.
+/// Text of clients and agents makes no label, wherever it is, and no new series after the first.
 #[tokio::test]
 async fn bounds_series_whatever_clients_and_agents_send() {
     let hostile = |number: usize| {
@@ -256,7 +255,7 @@ async fn bounds_series_whatever_clients_and_agents_send() {
     assert!(request.json()["threadId"].as_str().is_some_and(|id| id.starts_with("evil")), "{}", request.head);
     let refusals = |reason| format!(r#"diglot_refusals_total{{reason="{reason}",route="run"}}"#);
     assert_eq!(gateway.metric(&refusals("origin_not_allowed")).await, 4.0);
-    // Two Host fields that are none, and a body without messages.
+    // Two invalid Host fields, and a body without messages.
     assert_eq!(gateway.metric(&refusals("invalid_request")).await, 12.0);
     let broken = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="not_http"}"#;
     // Counted when the connection has ended, which may be after its client has.

@@ -1,10 +1,10 @@
-//! What operators look at: the alerts with their cases and their runbook, and the dashboard, held against the catalogue of
-//! metrics, against Prometheus' own tools, and against a real Prometheus that scrapes a real gateway.
+//! The alerts with their test cases and runbook, and the dashboard, compared with the catalogue of metrics, checked
+//! with Prometheus' own tools, and run in a real Prometheus that scrapes a real gateway.
 //!
-//! - `alerts`: rules, their cases, the runbook.
+//! - `alerts`: rules, test cases, the runbook.
 //! - `dashboard`: the dashboard as a document.
-//! - `expression`: which metrics and labels an expression of PromQL names, and whether there are such.
-//! - `live`: all expressions over a gateway that serves, and one that gets into trouble.
+//! - `expression`: metrics and labels that a PromQL expression names.
+//! - `prometheus_runs`: all expressions, for a gateway that serves and for one that fails.
 
 mod alerts;
 mod dashboard;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The rules, from the root of the repository.
 const RULES: &str = "deploy/prometheus/rules.yaml";
 
-/// When the alerts fire.
+/// Test cases of the alerts.
 const CASES: [&str; 3] = [
     "deploy/prometheus/rules.test.yaml",
     "deploy/prometheus/rules.hours.test.yaml",

@@ -1,12 +1,12 @@
-//! What networks do between each two of client, gateway, agent and Redis, by a proxy that does it.
+//! Network faults between client, gateway, agent and Redis, made by a proxy.
 //!
-//! - `agent`: between gateway and agent: every client hears one end.
-//! - `both`: on both sides of the gateway at once, under load.
-//! - `client`: between client and gateway: no client takes half a run for a whole one, and no run is left behind.
-//! - `killed`: a gateway that is killed, and one with little memory.
-//! - `redis`: between gateway and Redis: requests are answered, whatever becomes of the quota.
-//! - `rejoin`: a client of a run that is kept, whose connection breaks, comes back.
-//! - `slow`: clients that read slowly, of agents that flood.
+//! - `agent`: between gateway and agent: every client receives one end.
+//! - `both_sides`: on both sides of the gateway at once, under load.
+//! - `client`: between client and gateway: no client takes a truncated run for a complete one, and no run is left open.
+//! - `killed_gateway`: a gateway that is killed, and one with little memory.
+//! - `redis`: between gateway and Redis: requests are answered, whatever the quota.
+//! - `rejoin`: a client of a kept run, whose connection breaks, comes back.
+//! - `slow_clients`: clients that read slowly, with agents that send fast.
 
 mod agent;
 mod both_sides;
@@ -35,7 +35,7 @@ async fn metric_total(gateway: &Gateway, metric: &str) -> f64 {
     series.map(|line| line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")).sum()
 }
 
-/// How a stream that was heard to its end has to look: whole events, one terminal event, and that the last.
+/// Checks a complete stream: whole events, one terminal event, and that one last.
 #[track_caller]
 fn assert_one_end(answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -57,7 +57,7 @@ fn assert_one_end(answer: &Answer) -> String {
     }
 }
 
-/// The gateway is as it was: nothing is open, the next run is fine, and a drain has nobody to wait for.
+/// Requires that the gateway has recovered: nothing is open, the next run succeeds, and a drain ends at once.
 async fn assert_recovered(mut gateway: Gateway) {
     gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
     assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
@@ -70,7 +70,7 @@ async fn assert_recovered(mut gateway: Gateway) {
 /// A run that is left behind would make the drain as long as this, and a few of them leave no room.
 const TOP: &str = "drain_timeout: 10m\nlimits: {max_streams: 16}";
 
-/// A connection of HTTP/2 whose streams have windows of this many bytes.
+/// Opens an HTTP/2 connection whose streams have windows of this many bytes.
 pub async fn connect_h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(to).await.expect("it listens");
     let mut builder = Builder::new(TokioExecutor::new());
@@ -86,7 +86,7 @@ async fn start_h2_run(sender: &mut SendRequest<Full<Bytes>>) -> hyper::Result<ht
     sender.send_request(request.expect("a request")).await
 }
 
-/// How a body that was heard ended.
+/// Returns the end of a body that was read.
 fn body_end<T, E>(result: &Result<T, E>) -> End {
     if result.is_ok() { End::Clean } else { End::Cut }
 }

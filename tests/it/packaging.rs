@@ -1,5 +1,5 @@
-//! Diglot where it is installed: what asks a gateway how it is, the image, compose, the unit of systemd, and what a shell and
-//! a service manager are told.
+//! Diglot as installed: health checks, the image, compose, the systemd unit, shell completions, and notifications to a
+//! service manager.
 
 mod compose;
 mod healthcheck;
@@ -33,7 +33,7 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// What a command says: exit code, stdout, stderr.
+/// Runs a command; returns exit code, stdout and stderr.
 fn run_command(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

@@ -1,5 +1,5 @@
-//! Pages that are made from the code: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them;
-//! otherwise they must be as they would be written.
+//! Generated pages: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them; otherwise they
+//! must be up to date.
 
 mod errors;
 mod metrics;
@@ -11,7 +11,6 @@ use diglot::translate::{EventLoss, EventRepair};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What stands above the first dialect.
 const HEAD: &str = "\
 # The dialects
 
@@ -50,7 +49,6 @@ fn field_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
 }
 
-/// What a row cannot say, and what it calls otherwise.
 fn members_cell(row: &EventRow) -> String {
     let carried = match row.fields {
         FieldSet::AllBut(fields) => fields.to_vec(),
@@ -182,7 +180,7 @@ fn dialect_page_matches_the_tables() {
     assert_up_to_date("src/dialect/README.md", &page());
 }
 
-/// Holds that a page stands as it would be written, or writes it.
+/// Requires that a page is up to date, or writes it.
 fn assert_up_to_date(name: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE").is_some() {

@@ -1,6 +1,6 @@
-//! What a route lets a run do: its tools, its size and time, and what becomes of it when its caller's credential expires.
+//! Policies of a route during a run: allowed tools, and credentials that expire.
 //!
-//! - `expiry`: credentials that expire while their run goes on.
+//! - `expiry`: credentials that expire during their run.
 //! - `tools`: every form in which a tool is offered or called.
 
 mod expiry;
@@ -14,8 +14,8 @@ use super::support::sse::{
     complete_run, events, run_beginning,
 };
 
-/// A gateway before this agent: `/run` with AG-UI on both sides, `/to-hai` for a client and `/from-hai` for an agent that
-/// speaks HAI. `more` is the rest of each route, as lines of a YAML flow mapping.
+/// Starts a gateway with this agent: `/run` with AG-UI on both sides, `/to-hai` for a HAI client and `/from-hai` for a
+/// HAI agent. `more` is the rest of each route, as lines of a YAML flow mapping.
 async fn start_gateway(agent: &Agent, more: &str) -> Gateway {
     start_gateway_with(agent, "", more).await
 }
@@ -81,7 +81,7 @@ async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
     }
 }
 
-/// [`BEGUN`] as a client of HAI hears it.
+/// [`BEGUN`] as a HAI client receives it.
 const HAI_BEGUN: &[&str] = &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT"];
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn limits_the_events_of_a_run() {
         assert_eq!((&line["outcome"], &line["events_out"]), (&"limited".into(), &1001.into()));
         gateway.wait_for_metric(&outcome_series(&path[1..], "limited"), 1.0).await;
     }
-    // As many as it may have are no more than that.
+    // A run of exactly the permitted size is accepted.
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let gateway = start_gateway(&agent, &format!("run_limits: {{events: {}}}", COMPLETE_RUN.len())).await;
     assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
@@ -196,7 +196,7 @@ async fn times_out_waiting_for_the_first_event() {
     let agent = Agent::with_script(flood);
     let gateway = start_gateway(&agent, "timeouts: {first_event: 300ms}").await;
     assert_failed(&post_run(gateway.data, "/run").await, "upstream_timeout", &[]);
-    // Who has said one may take its time.
+    // After the first event, the agent may be slow.
     let steps =
         vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
     let agent = Agent::with_script(steps);

@@ -1,4 +1,4 @@
-//! The protobuf transport through the gateway: who is answered in it, what an agent may answer, how such a run ends.
+//! The protobuf transport through the gateway: negotiation, responses of agents, and the end of such a run.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, End, INPUT, post, post_run, send_request};
@@ -13,7 +13,8 @@ use diglot::translate::Stream;
 use serde_json::Value;
 use std::process::Output;
 
-/// The head of a response in protobuf. Content types are compared without parameters and case; nobody asks an agent for it.
+/// The head of a response in protobuf. Content types are compared without parameters and case; the gateway never
+/// requests it.
 const PROTO_HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: Application/vnd.ag-ui.event+proto; v=1\r\nConnection: close\r\n\r\n";
 

@@ -1,5 +1,5 @@
-//! The pages for people: links lead somewhere, the README stays short, and its Chinese twin says the same. Their blocks are
-//! run by `tests/interop/docs.test.mjs`, with the real packages.
+//! Hand-written pages: links resolve, the README stays short, and its Chinese version has the same blocks.
+//! `tests/interop/docs.test.mjs` runs the blocks, with the real packages.
 
 mod markdown;
 
@@ -49,7 +49,7 @@ fn resolve(from: &Path, to: &str) -> Option<PathBuf> {
     Some(path.iter().collect())
 }
 
-/// What is wrong with a link, if anything.
+/// Returns the fault of a link, if any.
 fn link_error(pages: &BTreeMap<PathBuf, Page>, from: &Path, link: &str) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -82,7 +82,6 @@ fn every_link_resolves() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whoever reads the index finds every page.
 #[test]
 fn deploy_index_lists_every_page() {
     let pages = pages();
@@ -105,7 +104,7 @@ fn readme_stays_below_its_line_limit() {
     }
 }
 
-/// Blocks are equal but for their comments, so that what is run of the one holds for the other.
+/// Blocks are equal except for comments, so tests of the English ones cover both.
 #[test]
 fn chinese_readme_has_the_same_blocks_and_links() {
     let pages = pages();

@@ -1,4 +1,4 @@
-//! Routes whose clients hear of refusals in events (`errors: run_error`), and what stays HTTP there.
+//! Routes with `errors: run_error`: refusals as events, and refusals that stay HTTP.
 
 use super::support::agent::{Agent, refusing_address};
 use super::support::client::{INPUT, post, send_request};
@@ -7,7 +7,8 @@ use super::support::sse::{HEAD, assert_failed, assert_refused, complete_run};
 
 const PROTO: &str = "application/vnd.ag-ui.event+proto";
 
-/// `/locked` wants a key, `/hai` too and its client speaks HAI, `/once` takes one run, `/down` has no agent.
+/// Starts a gateway: `/locked` requires a key, and so does `/hai`, for HAI clients; `/once` permits one run; `/down`
+/// has no agent.
 async fn start_gateway(agent: &Agent, down: &str) -> Gateway {
     let route = |name: &str, client: &str, url: &str, more: &str| {
         format!(
@@ -37,7 +38,7 @@ async fn writes_refusals_as_failed_runs() {
 
     let answer = send_request(gateway.data, post("/locked", "Origin: https://app.example\r\n", INPUT)).await;
     let error = assert_failed(&answer, "authentication_required", &[]);
-    // What happened, and the way out.
+    // The cause, and the way out.
     let message = error["message"].as_str().expect("text");
     assert!(message.contains("Authorization: Bearer"), "{message}");
     assert!(message.contains(answer.header("x-request-id").expect("an id")), "{message}");
@@ -71,7 +72,7 @@ async fn writes_refusals_as_failed_runs() {
     assert!(answer.header("proxy-status").is_some());
 }
 
-/// What helps a client to come back is said in fields as well.
+/// Information for a retry is also in fields.
 #[tokio::test]
 async fn sends_retry_after_with_refusals_written_as_events() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
@@ -87,7 +88,7 @@ async fn sends_retry_after_with_refusals_written_as_events() {
     assert_eq!(agent.connection_count(), 1);
 }
 
-/// Who asks for no run, or takes no events, hears HTTP; so do pages of strangers and what is no proper HTTP.
+/// Requests that start no run or accept no events get HTTP statuses, and so do foreign pages and invalid HTTP.
 #[tokio::test]
 async fn answers_problem_documents_to_requests_that_are_no_run() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());

@@ -1,4 +1,5 @@
-//! Another configuration while the gateway serves: taken whole or not at all, and nobody notices but who should.
+//! A changed configuration while the gateway serves: it applies as a whole or not at all, and unaffected requests
+//! continue.
 
 mod mounted;
 
@@ -52,7 +53,7 @@ fn replace_file(path: &Path, text: &str) {
     std::fs::rename(next, path).expect("a file");
 }
 
-/// What the process says to a request on its socket.
+/// Returns the response to a request on the admin socket.
 fn admin_request(run_dir: &Path, what: &str, body: &str) -> String {
     let mut stream = UnixStream::connect(run_dir.join("admin.sock")).expect("a socket");
     let length = body.len();
@@ -99,14 +100,14 @@ async fn reloads_a_changed_file_and_ignores_a_bad_one() {
     gateway.next_log("configuration reloaded").await;
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
     assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
-    // What is gone says no longer how it is.
+    // The metrics of a removed route are gone.
     let metrics = gateway.get_status("/metrics").await.text().to_owned();
     for series in ["diglot_config_info{", "diglot_upstream_up{"] {
         assert_eq!(metrics.matches(series).count(), 1, "{series}\n{metrics}");
     }
 }
 
-/// What a new process alone can change is said, and the rest is done.
+/// Changes that need a new process are reported, and all others are applied.
 #[tokio::test]
 async fn names_changes_that_need_a_restart() {
     let (agent, folder) = (start_agent(), Folder::new());
@@ -120,7 +121,7 @@ async fn names_changes_that_need_a_restart() {
     let said = gateway.next_log("changed, but not in use before a restart or `diglot serve --upgrade`").await;
     assert_eq!(said["keys"], "listeners.status, limits.headers");
     assert_succeeded(&post_run(gateway.data, "/b").await, COMPLETE_RUN);
-    // Whoever asks later is told of it as well, as often as it is so.
+    // Each later reload reports it again, as long as it is true.
     let waits = "not in use before a restart or `diglot serve --upgrade`: listeners.status, limits.headers";
     for _ in 0..2 {
         let output = diglot().args(["reload", "--run-dir", run_dir.to_str().expect("UTF-8")]).output();
@@ -239,7 +240,7 @@ async fn serves_every_request_during_repeated_reloads() {
         .collect();
     for round in 1..=40 {
         replace_file(&file, &texts[round % 2]);
-        // Several at once are one reload, or as many as there are.
+        // Several signals at once cause one or more reloads.
         for _ in 0..5 {
             gateway.process.signal("HUP");
         }
@@ -257,7 +258,7 @@ async fn serves_every_request_during_repeated_reloads() {
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
 }
 
-/// The socket of `run_dir`: what may be asked there, and that nobody else may.
+/// The socket in `run_dir`: its commands, and its permissions.
 #[tokio::test]
 async fn accepts_admin_commands_on_its_socket() {
     use std::os::unix::fs::PermissionsExt;
@@ -290,7 +291,7 @@ async fn accepts_admin_commands_on_its_socket() {
             && admin_request(&run_dir, "GET /log-level", "").contains("info")
     );
     assert_eq!(post_run(gateway.data, "/elsewhere").await.status, 404);
-    // Nothing is heard of the first.
+    // The first signal is ignored.
     let refused = gateway.next_log("request refused").await;
     assert_eq!(gateway.metric(r#"diglot_requests_total{code="404",method="POST",route=""}"#).await, 2.0, "{refused}");
 

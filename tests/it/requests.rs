@@ -1,4 +1,4 @@
-//! What the gateway makes of a request: what it refuses and how, what it answers with, and what reaches the agent.
+//! Requests: refusals and their form, responses, and the request that the agent receives.
 
 use super::support::agent::{Agent, Request, Step, refusing_address, write};
 use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How soon an agent hears that nobody listens any more.
+/// Deadline for the agent to notice that its client has left.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
 fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// A gateway whose agent was not asked for anything when `sent` was answered.
+/// Sends a request; requires that the agent got none.
 async fn answer_without_upstream_call(sent: impl AsRef<[u8]>, top: &str) -> Answer {
     let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
@@ -59,7 +59,7 @@ async fn rejects_invalid_bodies_and_names_the_place() {
     assert_eq!(agent.connection_count(), 0);
 }
 
-/// Paths are compared as they are written; what is no route's path is nothing, and never somebody else's.
+/// Paths are compared as they are written; any other path has no route.
 #[tokio::test]
 async fn matches_routes_by_the_exact_path() {
     let agent = start_agent();
@@ -134,7 +134,7 @@ async fn answers_413_to_bodies_over_the_limit() {
     let head = "POST /run HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
     let rows = [
         format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}"),
-        // Nothing of it was sent yet, and none of it is asked for.
+        // The body was not sent, and is not requested.
         format!("{head}Content-Length: 1025\r\nExpect: 100-continue\r\n\r\n"),
         format!("{head}Content-Length: 99999999999999999\r\n\r\n"),
         // Sent to the end before the answer is read: the connection must live that long.
@@ -200,7 +200,7 @@ async fn sends_headers_that_forbid_caching_and_buffering() {
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
 }
 
-/// What an AG-UI agent gets for [`INPUT`]: the same, and the version that the gateway speaks.
+/// The request that an AG-UI agent gets for [`INPUT`]: the same, with the version of the gateway.
 fn expected_agent_body() -> Value {
     let mut input: Value = serde_json::from_str(INPUT).expect("JSON");
     input["protocolVersion"] = json!("1.0");
@@ -311,7 +311,7 @@ async fn tries_the_next_agent_when_a_connection_is_refused() {
     assert_eq!(agent.connection_count(), 6);
 }
 
-/// Once a request was sent a run may have begun, so nobody else is asked.
+/// Once a request was sent a run may have begun, so no other agent is called.
 #[tokio::test]
 async fn does_not_retry_once_the_request_was_sent() {
     let (one, other) =

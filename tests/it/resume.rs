@@ -1,12 +1,12 @@
 //! Runs that outlive their clients.
 //!
 //! - `h2`: over HTTP/2.
-//! - `join`: coming back, behind any event and without one, by POST and by GET; what is no way back.
-//! - `kept`: how long a run goes on alone, how much is kept, and the end of the process.
-//! - `owner`: whose a run is.
+//! - `join`: coming back after any event and without one, by POST and by GET; invalid attempts.
+//! - `ownership`: runs belong to the caller that started them.
+//! - `retention`: how long a run continues alone, limits on kept runs, and the end of the process.
 //! - `shared`: coming back to another replica, over a real Redis.
-//! - `steps`: clients of two steps.
 //! - `stop`: ending a run.
+//! - `two_steps`: two-step clients.
 
 mod h2;
 mod join;
@@ -62,7 +62,7 @@ fn last_event_id(id: &str) -> String {
     format!("Last-Event-ID: {id}\r\n")
 }
 
-/// One frame of a body: its id and what it says.
+/// One frame of a body: its id and its event.
 #[derive(Clone, Debug, PartialEq)]
 struct Frame {
     id: Option<String>,
@@ -106,12 +106,12 @@ fn finished_frames(answer: &Answer) -> Vec<Frame> {
 /// The end of [`SAID`].
 const END_OF_SAID: &str = "你好\"}\n\n";
 
-/// Starts a run and hears it up to a text; gives the client, too.
+/// Starts a run and reads it up to a text; also returns the client.
 async fn start_run_until(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {
     open_stream_until(to, post("/run", "", &input(run)), text).await
 }
 
-/// Sends a request and hears its stream up to the end of the frame with a text.
+/// Sends a request and reads its stream up to the end of the frame with a text.
 async fn open_stream_until(to: SocketAddr, request: String, text: &str) -> (Client, Vec<Frame>) {
     let mut client = Client::connect(to).await;
     client.send(request).await;
@@ -121,7 +121,7 @@ async fn open_stream_until(to: SocketAddr, request: String, text: &str) -> (Clie
     (client, complete_frames(&body))
 }
 
-/// What is left of a stream, which ends well.
+/// Reads the rest of a stream, which ends cleanly.
 async fn read_rest(mut client: Client) -> Vec<Frame> {
     let (body, end) = client.read_rest().await;
     assert_eq!(end, End::Clean);
@@ -133,7 +133,7 @@ async fn read_run(to: SocketAddr, run: &str, more: &str) -> Answer {
     send_request(to, get_request(&run_events_path(run), more)).await
 }
 
-/// An agent that says a few events, waits, and ends.
+/// Starts an agent that sends a few events, waits, and ends the run.
 fn start_paused_agent() -> Agent {
     Agent::with_script(vec![
         Step::Read,
@@ -143,7 +143,7 @@ fn start_paused_agent() -> Agent {
     ])
 }
 
-/// What a client of AG-UI has in the end: the text of each message, by its id.
+/// Returns the final text of each message of an AG-UI client, by id.
 fn message_texts(frames: &[Frame]) -> Vec<(String, String)> {
     let mut texts: Vec<(String, String)> = Vec::new();
     for Frame { event, .. } in frames {
@@ -175,7 +175,7 @@ fn message_texts(frames: &[Frame]) -> Vec<(String, String)> {
     texts
 }
 
-/// Holds that the client would accept a stream, as `diglot verify` says of it.
+/// Requires that the client would accept a stream, as judged by `diglot verify`.
 #[track_caller]
 fn assert_legal(body: &str, dialect: &str) {
     let side = PeerDialect::new(dialect::find_by_name(dialect).expect("a dialect"));
@@ -186,7 +186,7 @@ fn assert_legal(body: &str, dialect: &str) {
     assert!(findings.is_empty(), "{findings:?}\n{body}");
 }
 
-/// What of a body is whole frames: a client that was cut off knows no more.
+/// Returns the complete frames of a body that was cut off.
 fn complete_frames(body: &str) -> Vec<Frame> {
     frames(&body[..body.rfind("\n\n").map_or(0, |at| at + 2)])
 }

@@ -1,5 +1,5 @@
-//! The JSON Schema of the configuration against a validator that is not ours, and against `diglot check`: what the schema takes
-//! on structure the check takes, and what the schema refuses the check refuses.
+//! The JSON Schema of the configuration, compared with an independent validator and with `diglot check`: both accept
+//! and refuse the same structures.
 
 use diglot::config::schema::{config_schema, key_file_schema};
 use diglot::config::{ConfigProblems, effective};
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// What the validator says of each document; `None` where it takes it.
+/// Returns the validator's error for each document, if any.
 fn schema_errors(schema: &str, documents: &[String]) -> Vec<Option<String>> {
     let schema: Value = serde_json::from_str(schema).expect("a schema is JSON");
     let question = json!({ "schema": schema, "documents": documents }).to_string();
@@ -25,7 +25,7 @@ fn schema_errors(schema: &str, documents: &[String]) -> Vec<Option<String>> {
         .spawn()
         .expect("python3 starts: .githooks/setup tests");
     let mut stdin = validator.stdin.take().expect("piped");
-    // It reads all before it writes, so nobody waits for the other.
+    // It reads all input before it writes, so neither side waits for the other.
     stdin.write_all(question.as_bytes()).expect("the validator reads");
     drop(stdin);
     let output = validator.wait_with_output().expect("an end");
@@ -37,13 +37,13 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What the check says of a document that stands beside `everything.yaml`.
+/// Checks a document as a file beside `everything.yaml`.
 fn check_document(document: &str) -> Result<(), ConfigProblems> {
     let path = root().join("tests/it/schema/everything.yaml");
     effective::load_effective(&path, document.as_bytes(), |_, _, _| Ok(())).map(|_| ())
 }
 
-/// Whether the check objects to the form: keys that are not there or too many, a mapping in place of a list.
+/// Returns whether the problems concern the structure: unknown or duplicate keys, a mapping in place of a list.
 fn is_structural(problems: &ConfigProblems) -> bool {
     let marks = ["unknown key", "expected ", "the value is missing", "is missing or empty"];
     problems.into_iter().any(|problem| marks.iter().any(|mark| problem.message.contains(mark)))

@@ -1,5 +1,5 @@
-//! Nothing that is secret gets out: one secret is planted in each place that has one, whatever can go wrong with it goes
-//! wrong, and then logs (also at `debug`), metrics, readiness, answers and what the commands say about the file are searched.
+//! Secrets do not leak: one secret is planted in each place that may have one, every error that involves it is
+//! provoked, and then logs (also at `debug`), metrics, readiness, responses and the output of commands are searched.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, post, send_request};
@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use jsonwebtoken::{EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::json;
 
-/// Stands in every secret of this test; no other text has it.
+/// A part of every secret of this test, and of no other text.
 const MARK: &str = "pl4nt3d";
 
 fn planted_secret(what: &str) -> String {
@@ -115,8 +115,8 @@ async fn leaks_no_secret() {
         statuses.push(answer.status);
         said += &format!("{:?}\n{}\n", answer.headers, answer.text());
     }
-    // What was to go wrong did; else there was nothing to tell.
-    // The second caller asks for the thread of the first.
+    // The planned errors occurred; otherwise there would be nothing to leak. The second caller requests the first one's
+    // thread.
     assert_eq!(statuses, [200, 403, 200, 403, 400, 401, 401, 401, 401, 401, 401, 401, 401, 200, 429, 200, 502, 404]);
 
     for page in ["/metrics", "/readyz?verbose"] {
@@ -137,7 +137,7 @@ async fn leaks_no_secret() {
         said += &String::from_utf8_lossy(&output.stdout);
         said += &String::from_utf8_lossy(&output.stderr);
     }
-    // Ids that a client chose may be told, and the text of the path is in no place but its own request.
+    // Ids that a client chose may appear, and the text of the path only in its own request.
     let found: Vec<&str> = said.lines().filter(|line| line.contains(MARK) || line.contains(&good)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

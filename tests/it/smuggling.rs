@@ -1,7 +1,7 @@
-//! Requests that are meant to be one thing to us and another to somebody else: at most one of them is heard, and a
-//! connection whose end is in doubt is closed.
+//! Requests that two HTTP implementations would read differently: at most one of them is served, and a connection whose
+//! end is ambiguous is closed.
 //!
-//! Time-outs are a second here, so each conversation ends by itself and everything that was said in it can be counted.
+//! Timeouts are one second here, so each conversation ends by itself, and all responses can be counted.
 
 use super::support::agent::Agent;
 use super::support::client::{INPUT, post, send_request};
@@ -26,7 +26,7 @@ async fn start_gateway(agent: &Agent) -> Gateway {
 /// Everything that comes back for some bytes, until the gateway closes the connection.
 async fn exchange(to: SocketAddr, said: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(to).await.expect("the gateway listens");
-    // A gateway that has heard enough may close while we still write.
+    // The gateway may close while the test still writes.
     let _ = stream.write_all(said).await;
     let mut heard = Vec::new();
     let _ = within_deadline("the end of the connection", stream.read_to_end(&mut heard)).await;
@@ -56,7 +56,7 @@ fn chunked_body(body: &str) -> String {
 
 const TE: &str = "Transfer-Encoding: chunked\r\n";
 
-/// Holds that each row is answered so, and gives how many runs there were.
+/// Requires the statuses of each row, and returns the number of runs.
 async fn assert_statuses(rows: Vec<(Vec<u8>, Vec<u16>)>) -> usize {
     let agent = start_agent();
     let gateway = start_gateway(&agent).await;
@@ -74,12 +74,12 @@ async fn closes_the_connection_after_a_message_with_both_lengths() {
     let (inside, whole) = (format!("0\r\n\r\n{hidden}"), chunked_body(INPUT));
     let length = |length: usize| format!("Content-Length: {length}\r\n");
     let rows = vec![
-        // CL.TE: the rest of what somebody took for a body is no request. Either order.
+        // CL.TE: the rest that one side takes for a body is no request. Either order.
         (raw_request(&(length(inside.len()) + TE), &inside), vec![400]),
         (raw_request(&(TE.to_owned() + &length(inside.len())), &inside), vec![400]),
         // TE.CL: a chunk is a chunk.
         (raw_request(&(length(4) + TE), &chunked_body(&hidden)), vec![400]),
-        // One normal message, and nothing behind it.
+        // One valid message, and nothing after it.
         (raw_request(&(length(3) + TE), &(whole.clone() + &hidden)), vec![200]),
         (raw_request(TE, &(whole + &hidden)), vec![200]),
     ];
@@ -197,7 +197,7 @@ async fn rejects_ambiguous_request_heads() {
         "POST /r un HTTP/1.1\r\nHost: a",
         "PO\0ST /run HTTP/1.1\r\nHost: a",
         "POST /run\0 HTTP/1.1\r\nHost: a",
-        // Whom it is for [RFC 9112 §3.2].
+        // The host of a request [RFC 9112 §3.2].
         "POST /run HTTP/1.1",
         "POST /run HTTP/1.1\r\nHost: a\r\nHost: a",
         "POST /run HTTP/1.1\r\nHost: u@a",
@@ -217,7 +217,7 @@ async fn rejects_ambiguous_request_heads() {
     assert_eq!(assert_statuses(rows.map(|row| (head(row), vec![400])).to_vec()).await, 0);
 }
 
-/// What is asked for beside a run is not given, and the run is one run.
+/// Pipelined requests after a run are not answered, and the run is counted once.
 #[tokio::test]
 async fn starts_one_run_despite_upgrade_and_expect_headers() {
     let length = format!("Content-Length: {}\r\n", INPUT.len());
@@ -294,7 +294,7 @@ async fn refuses_other_spellings_of_a_path() {
     assert_eq!(agent.connection_count(), 0);
 }
 
-/// Which row of the table is refused how: 408 for a body that does not come, an end without words for a head.
+/// Each row of the table and its response: 408 for a missing body, a closed connection for an incomplete head.
 #[tokio::test]
 async fn times_out_slow_heads_and_bodies() {
     let agent = start_agent();
@@ -355,7 +355,7 @@ async fn applies_the_configured_head_limits() {
     assert_eq!(reply_statuses(wide.data, &target(70 << 10)).await, [414]);
 }
 
-/// Row 26: whoever holds connections without a request holds nobody else up.
+/// Row 26: idle connections do not block other clients.
 #[tokio::test]
 async fn serves_runs_beside_idle_connections() {
     let agent = start_agent();

@@ -1,4 +1,4 @@
-//! The status plane: what it says, and that nobody else says it.
+//! The status plane: its endpoints, and that no other listener serves them.
 
 use super::support::agent::{Agent, refusing_address};
 use super::support::client::{INPUT, post, post_run, send_request};
@@ -88,7 +88,7 @@ async fn counts_a_run_by_event_type_and_outcome() {
     assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, 0.0);
 }
 
-/// The error that the gateway says is one of the events that its client hears.
+/// The gateway's own RUN_ERROR counts as an event to the client.
 #[tokio::test]
 async fn counts_a_failed_run() {
     let agent = Agent::with_response(HEAD.to_owned() + &run_beginning());
@@ -102,7 +102,7 @@ async fn counts_a_failed_run() {
     assert_eq!(gateway.metric(&errors("to_client")).await, 1.0);
 }
 
-/// Whatever clients and agents say, labels come from closed lists.
+/// For any text of clients and agents, labels come from closed lists.
 #[tokio::test]
 async fn takes_labels_only_from_closed_lists() {
     let odd = "data: {\"type\":\"EVIL_LABEL\",\"x\":1}\n\n";

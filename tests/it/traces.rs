@@ -1,4 +1,4 @@
-//! Traces: what the agent and the log hear of them, and what a collector is told.
+//! Traces: trace context for the agent and the log, and spans for a collector.
 
 use super::support::agent::{Agent, Request, Step, refusing_address, write};
 use super::support::client::{Client, INPUT, post, post_run, send_request};
@@ -15,7 +15,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// The four parts of the one `traceparent` of a request.
+/// Returns the four parts of the only `traceparent` of a request.
 fn traceparent(request: &Request) -> [String; 4] {
     let lines: Vec<_> = request.headers().into_iter().filter(|(name, _)| *name == "traceparent").collect();
     let [(_, line)] = lines[..] else { panic!("one traceparent in {}", request.head) };
@@ -30,7 +30,7 @@ async fn propagates_the_trace_with_its_own_span() {
     let mut gateway = Gateway::start_for(&agent).await;
     let one = format!("{TRACE}-{SPAN}");
     let state = "tracestate: rojo=1,congo=2";
-    // What came, whether its trace goes on, the flags for the agent, and its tracestate.
+    // The received field, whether its trace continues, the flags for the agent, and its tracestate.
     let rows = [
         (String::new(), false, "01", None),
         (format!("traceparent: 00-{one}-01"), true, "01", None),
@@ -70,7 +70,7 @@ async fn logs_the_trace_of_a_refusal() {
     let more = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Request-Id: q1\r\n");
     let answer = send_request(gateway.data, post("/run", &more, "{")).await;
     assert_refused(&answer, 400, "invalid_request");
-    // What answers would say is no standard yet.
+    // There is no standard for trace fields of responses.
     assert_eq!((answer.header("traceparent"), answer.header("traceresponse")), (None, None));
     let line = gateway.next_log("request refused").await;
     assert_eq!((&line["trace_id"], &line["request_id"]), (&TRACE.into(), &"q1".into()));
@@ -166,7 +166,7 @@ async fn records_errors_in_the_span_where_they_happen() {
     let gateway = start_traced_gateway(&[nowhere, broken.url()], &collector, &[]).await;
     assert_failed(&post_run(gateway.data, "/run").await, "upstream_truncated", RUN_BEGINNING);
     let mut spans = collector.spans(2).await;
-    // Which one is asked first is a matter of turns.
+    // The order of the batches is not fixed.
     if !spans.iter().any(|span| span.is_server()) {
         spans.push(collector.next_span().await);
     }

@@ -1,13 +1,13 @@
-//! Agents that stop: after every byte of the golden corpus, in every way in which a stream can stop.
+//! Agents whose stream stops after every byte of the golden corpus, in every way in which a stream can stop.
 //!
-//! - `core`: every stream is cut behind every byte, once as a body that ended and once as one that broke, in SSE and where
-//!   there is one in protobuf. In process, because that is 150,000 bytes twice: what a cut makes of a stream is decided in
-//!   [`Stream`] alone, which is told "the body ended" or "the body broke" and nothing else.
-//! - `wire`: how the gateway comes to say the one or the other is decided by HTTP, so real agents stop over real sockets,
-//!   in seven ways: each event of each stream is cut before its last byte, behind it, and behind the first of the next, and
-//!   the ways take turns. What the client hears is held against what `core` has shown to be right. With
-//!   `DIGLOT_CUTS=all` every byte of every stream is cut so (some minutes).
-//! - `twice`: agents of two steps, which are asked to go on.
+//! - `core`: every stream is cut after every byte, once as a body that ended and once as one that broke, in SSE and, if
+//!   there is one, in protobuf. It runs in process, because that is 150,000 bytes twice: the result depends only on
+//!   [`Stream`] and on which of the two it gets.
+//! - `wire`: HTTP decides between the two, so real agents stop over real sockets, in seven ways: each event of each
+//!   stream is cut before its last byte, after it, and after the first byte of the next, with the ways in turn. The
+//!   output is compared with the results of `core`. With `DIGLOT_CUTS=all` every byte of every stream is cut this way
+//!   (some minutes).
+//! - `two_steps`: two-step agents, whose stream the gateway resumes.
 //! - `agent`: the agent of the last two.
 //!
 //! [`Stream`]: diglot::translate::Stream
@@ -24,10 +24,10 @@ use diglot::dialect::PeerDialect;
 use diglot::event::run::RunEnding;
 use diglot::translate::{RunIds, Stream};
 
-/// How a body came to its end, for who reads it.
+/// The end of a body for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
-    /// as HTTP says
+    /// complete by HTTP
     Ended,
     /// somewhere else
     Broke,
@@ -39,17 +39,17 @@ type Reason = (&'static str, &'static str);
 const TRUNCATED: Reason = ("upstream_truncated", "The agent's stream ended before its run did.");
 const RESET: Reason = ("upstream_reset", "The connection to the agent broke.");
 
-/// What is left of a stream that was cut.
+/// The result of a truncated stream.
 struct TruncatedRun {
-    /// what the client hears in all
+    /// the whole output for the client
     output: Vec<u8>,
-    /// how much of that was said before the cut was noticed
+    /// size of the output before the cut was noticed
     before: usize,
     /// how the agent ended its run, if it did
     agent_ending: Option<RunEnding>,
 }
 
-/// What a client hears of an agent that said `bytes` and stopped: the calls that the data plane makes, in their order.
+/// Translates `bytes` of an agent that then stops, with the calls of the data plane in their order.
 fn run_truncated(
     from: PeerDialect,
     to: PeerDialect,
@@ -81,7 +81,7 @@ fn frame_data(body: &str) -> Vec<String> {
     frames.map(lines).collect()
 }
 
-/// Whether an event ends a run. All dialects have these two words for it.
+/// Returns whether an event ends a run. All dialects use these two types.
 fn is_terminal(event: &str) -> bool {
     let kind = json::parse_open_object(event).ok().and_then(|object| object.kind?.text().map(|kind| kind.into_owned()));
     kind.is_some_and(|kind| kind == "RUN_FINISHED" || kind == "RUN_ERROR")

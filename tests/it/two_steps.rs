@@ -1,7 +1,7 @@
-//! Runs in two steps (`seeds/004`, §1 and §2): POST starts one, GET reads its events.
+//! Two-step runs (`seeds/004`, §1 and §2): POST starts one, GET reads its events.
 //!
-//! - `agent`: agents that want to be asked so, and what they can do wrong at each step.
-//! - `client`: clients that ask so, and what they can do wrong.
+//! - `agent`: two-step agents, and their faults at each step.
+//! - `client`: two-step clients, and their faults.
 
 mod agent;
 mod client;
@@ -23,7 +23,7 @@ fn example(agents: &[(&str, &Agent)]) -> String {
     text
 }
 
-/// A gateway of the example whose agent of two steps is this one.
+/// Starts the gateway of the example with this two-step agent.
 async fn start_for_two_step_agent(agent: &Agent) -> Gateway {
     start_for_two_step_agent_with(agent, "").await
 }
@@ -33,7 +33,7 @@ async fn start_for_two_step_agent_with(agent: &Agent, top: &str) -> Gateway {
     Gateway::start(Setup { routes: &example(&[("127.0.0.1:9001", agent)]), top, ..Setup::default() }).await
 }
 
-/// A gateway of the example whose AG-UI agent is this one, for clients of two steps.
+/// Starts the gateway of the example for two-step clients, with this AG-UI agent.
 async fn start_for_two_step_clients(agent: &Agent) -> Gateway {
     Gateway::start(Setup { routes: &example(&[("127.0.0.1:9002", agent)]), ..Setup::default() }).await
 }
@@ -56,7 +56,7 @@ pub fn frames(run: &str) -> Vec<String> {
     ]
 }
 
-/// What an AG-UI client hears of it.
+/// The events that an AG-UI client receives.
 pub const EXPECTED_EVENTS: &[&str] = &[
     "RUN_STARTED",
     "STEP_STARTED",
@@ -87,7 +87,7 @@ fn get_request(path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{more}\r\n")
 }
 
-/// The events of a client of `social-app`. Where a frame has an `event:` line, it says the type (§2).
+/// Returns the events of a `social-app` client. An `event:` line must repeat the type (§2).
 fn events(body: &str) -> Vec<Value> {
     let mut events = Vec::new();
     for frame in body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':')) {
@@ -107,12 +107,12 @@ fn input(thread: &str) -> String {
     )
 }
 
-/// Asks for the events of a thread, and hears them to their end.
+/// Requests the events of a thread, and reads them to their end.
 async fn read_events(to: SocketAddr, thread: &str) -> Answer {
     send_request(to, get_request(&format!("/api/v1/agent/runs/{thread}/events"), "Connection: close\r\n")).await
 }
 
-/// A client in the middle of its second step, and what it heard up to `text`.
+/// Opens the second step; returns the client, and the events up to `text`.
 async fn open_reader(to: SocketAddr, thread: &str, text: &str) -> (Client, Answer) {
     let mut client = Client::connect(to).await;
     client.send(get_request(&format!("/api/v1/agent/runs/{thread}/events"), "")).await;

@@ -1,4 +1,4 @@
-//! One process takes over from another: no connection is refused, no run is lost.
+//! One process takes over from another: no connection is refused, and open runs continue.
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post, post_run};
@@ -53,7 +53,7 @@ impl Drop for UpgradeSetup {
     }
 }
 
-/// An agent whose runs wait to be finished.
+/// Starts an agent whose runs wait until the test finishes them.
 fn start_paused_agent() -> Agent {
     let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
     Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)])
@@ -141,7 +141,7 @@ async fn keeps_streams_and_serves_every_request_during_an_upgrade() {
     assert_eq!(new.process.exit().await.code(), Some(0));
 }
 
-/// The old one goes on as if nothing had been.
+/// The old process continues unchanged.
 #[tokio::test]
 async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
@@ -168,7 +168,7 @@ async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
     assert_eq!(new.data, old.data);
 }
 
-/// A service manager may always say it.
+/// A service manager may always pass `--upgrade`.
 #[tokio::test]
 async fn starts_normally_without_a_previous_process() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());

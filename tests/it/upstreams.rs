@@ -1,10 +1,12 @@
-//! Agents as the gateway sees them: which one is asked, over which connection, and what happens when one fails. The agents
-//! are hyper's server (`served`), or the scripted one where the wire itself matters.
+//! Agents behind a route: the choice of an endpoint, connections, and failures. The agents are hyper's server
+//! (`test_agent`), or the scripted agent if the exact bytes matter.
 //!
-//! - `choice`: weights, fewest runs, connections that are used again, Unix sockets.
-//! - `failing`: fail-over, ejection, health checks, what is sent twice and what is not.
-//! - `http2`: many runs on one connection, cancelling, what an agent says that it has not processed.
-//! - `tls`: whose certificates are believed, our own, and files that change.
+//! - `certificates`: an authority made by `openssl`, and its certificates.
+//! - `failover`: fail-over, ejection, health checks, and requests that are never sent twice.
+//! - `http2`: many runs on one connection, cancellation, and requests that the agent has not processed.
+//! - `load_balancing`: weights, fewest runs, reused connections, Unix sockets.
+//! - `test_agent`: the agent on hyper's server.
+//! - `tls`: trusted certificates, the gateway's own, and files that change.
 
 mod certificates;
 mod failover;
@@ -36,7 +38,7 @@ async fn assert_concurrent_runs(gateway: &Gateway, count: usize) {
     futures_util::future::join_all((0..count).map(|_| assert_run(gateway))).await;
 }
 
-/// A client whose run has begun at an agent that holds it.
+/// Returns a client whose run has begun and is held by the agent.
 async fn open_held_run(gateway: &Gateway) -> Client {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;

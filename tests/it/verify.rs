@@ -1,7 +1,8 @@
-//! What the gateway writes is what `diglot verify` accepts: every stream that the golden corpus expects, in its dialect.
+//! `diglot verify` accepts everything that the gateway writes: every expected stream of the golden corpus, in its
+//! dialect.
 //!
-//! The verifier shares no state machine with the run guard, and its verdicts are held against the real client
-//! (tests/interop/verify.test.mjs), so each is a witness for the other.
+//! The verifier shares no state machine with the run guard, and its verdicts are compared with the real client
+//! (tests/interop/verify.test.mjs), so each of them confirms the other.
 
 use diglot::dialect::{self, PeerDialect};
 use diglot::translate::verify::{RuleSeverity, Verifier};

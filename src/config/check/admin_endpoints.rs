@@ -3,9 +3,9 @@
 use crate::config::checker::{ConfigChecker, Place};
 use crate::config::file::AdminEndpointsSpec;
 use crate::config::listen::ListenerConfig;
-use crate::config::load_context::SourceText;
 use crate::config::problem::ConfigProblem;
 use crate::config::section::FileValue;
+use crate::config::source::SourceText;
 use std::path::PathBuf;
 
 /// Returns the listeners of the status plane and `run_dir` of a file, which was read from `source`.

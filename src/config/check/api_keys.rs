@@ -5,17 +5,34 @@ use std::path::Path;
 use crate::config::access::ApiKeyConfig;
 use crate::config::checker::{AuthMethodRef, ConfigChecker, Place};
 use crate::config::file::{ApiKeyFile, ApiKeyListSpec, ApiKeySpec};
-use crate::config::load_context::SourceText;
-use crate::config::parse::parse_key_file;
-use crate::config::problem::ConfigProblem;
+use crate::config::parse::{decode_utf8, parse_and_check};
+use crate::config::problem::{ConfigProblem, ConfigProblems};
 use crate::config::section::{CrossCheck, FileValue, KeysOf};
+use crate::config::source::{LoadContext, SourceText};
 use crate::config::text::Spanned;
 
-/// Checks the API keys of `file`, which was read from `source`.
-pub(in crate::config) fn check_keys(
-    source: &SourceText<'_>,
-    file: &ApiKeyFile,
-) -> Result<Vec<ApiKeyConfig>, Vec<ConfigProblem>> {
+/// Checks the content of the file of API keys at `path`.
+///
+/// # Errors
+/// Returns every problem of the file.
+pub(in crate::config) fn load_key_file(
+    path: &Path,
+    content: &[u8],
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
+    let name = path.display().to_string();
+    let text = decode_utf8(&name, content)?;
+    let both = parse_and_check::<ApiKeyFile, _>(&name, text, LoadContext::for_path(path, lookup), check_keys);
+    both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
+        // The list alone, without `keys:`, is the most frequent mistake.
+        [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
+            whole.clone().with_hint("put `keys:` on its first line").into()
+        }
+        _ => problems,
+    })
+}
+
+fn check_keys(source: &SourceText<'_>, file: &ApiKeyFile) -> Result<Vec<ApiKeyConfig>, Vec<ConfigProblem>> {
     let mut checker = ConfigChecker::new(source);
     let at = Place::new("keys");
     let keys = file.keys.check(&mut checker, &at);
@@ -71,7 +88,7 @@ impl ConfigChecker<'_> {
 
     /// Returns false after reporting a key of the file that is invalid, or that is one of `listed` as well.
     fn check_key_file(&mut self, file: &Path, content: &[u8], listed: &[ApiKeyConfig], at: &Place) -> bool {
-        match parse_key_file(file, content, self.source.context.lookup, check_keys) {
+        match load_key_file(file, content, self.source.context.lookup) {
             Ok(keys) => {
                 let same = |one: &ApiKeyConfig, other: &ApiKeyConfig| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {

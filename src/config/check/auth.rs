@@ -3,9 +3,9 @@
 use crate::config::access::{Algorithm, ClaimNames, IssuerConfig, IssuerKeysConfig, Secret};
 use crate::config::checker::{AuthMethodRef, ConfigChecker, Place, ReferenceKind, quote_value};
 use crate::config::file::{AuthSpec, IssuerSpec};
-use crate::config::load_context::KeyMismatch;
 use crate::config::scalar;
 use crate::config::section::{CrossCheck, FileValue, KeysOf, Section};
+use crate::config::source::KeyMismatch;
 
 /// The keys of an issuer that name the source of its keys.
 const KEY_SOURCES: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "secret_file", "secret"];

@@ -33,9 +33,9 @@ impl ConfigChecker<'_> {
             return None;
         }
         let what = match what {
-            ReferenceKind::Dialect => "dialect",
-            ReferenceKind::Method => "issuer or list of API keys",
-            ReferenceKind::RateLimit => "rate limit",
+            ReferenceKind::Dialect => "a dialect",
+            ReferenceKind::Method => "an issuer or a list of API keys",
+            ReferenceKind::RateLimit => "a rate limit",
         };
         let is_auth = |line: &str| line.starts_with("auth:") || line.starts_with("\"auth\"");
         let hint = if let Some(hint) = hint_for_quotes(written) {
@@ -43,12 +43,12 @@ impl ConfigChecker<'_> {
         } else if known == [NONE] && nearest(&scalar.text, known).is_empty() && !self.source.text.lines().any(is_auth) {
             format!("this file has no `auth`: list issuers or API keys there, or write `auth: {NONE}` here")
         } else if known.is_empty() {
-            format!("this file defines no {what}")
+            format!("this file does not define {what}")
         } else {
             // The nearest name would reveal the value of a variable.
             did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)
         };
-        self.report_error(at, format!("{} is no {what}", scalar.display), hint);
+        self.report_error(at, format!("{} is not the name of {what}", scalar.display), hint);
         None
     }
 }

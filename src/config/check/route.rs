@@ -37,7 +37,7 @@ impl CrossCheck for RouteSpec {
 
 impl ConfigChecker<'_> {
     pub(super) fn check_routes(&mut self, routes: &Spanned<Vec<Spanned<RouteSpec>>>) {
-        if routes.value.is_empty() && self.source.misplaced_keys.is_empty() {
+        if routes.value.is_empty() && self.source.repairs.misplaced_keys.is_empty() {
             let hint =
                 "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";
             let message = "there is no route, so every request would be rejected";

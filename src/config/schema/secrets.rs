@@ -1,29 +1,39 @@
-//! Paths of a file that contain secrets: those whose type the schema marks with `writeOnly`.
+//! Places of a file that may contain a secret, so that no message or excerpt repeats their values.
+//!
+//! Derived from the schema: values of a secret kind (`writeOnly`), names of files, in whose place the secret itself is
+//! easily written, and keys that are named like the mapping of secrets `auth`.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::generate_schema;
 use crate::config::file::{ApiKeyFile, ConfigFile};
+use crate::config::kind::FileName;
 
-struct SecretMarks {
+struct SensitiveMarks {
     /// The schemas of both kinds of files.
     schemas: [Value; 2],
     known_keys: BTreeSet<String>,
-    /// Keys that hold a secret in every mapping that has them.
-    secret_keys: BTreeSet<String>,
+    /// Keys whose values are sensitive in every mapping that has them.
+    sensitive_keys: BTreeSet<String>,
+    /// Keys of mappings and lists that contain secrets.
+    section_keys: BTreeSet<String>,
 }
 
-static MARKS: LazyLock<SecretMarks> = LazyLock::new(SecretMarks::from_types);
+static MARKS: LazyLock<SensitiveMarks> = LazyLock::new(SensitiveMarks::from_schemas);
 
-/// Returns whether the value at a path is a secret or is inside of one. A path that is not in the schema is judged by its
+/// Returns whether the value at a path may be a secret or part of one. A path that is not in the schema is judged by its
 /// keys, since any of them may be in the wrong mapping or misspelt.
-pub(in crate::config) fn is_secret_path(path: &str) -> bool {
+pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
-    steps.iter().any(|key| is_secret_key(key))
-        || (1..=steps.len()).any(|end| MARKS.nodes_at(&steps[..end]).into_iter().any(|node| MARKS.is_secret(node)))
+    let is_section =
+        steps.iter().rfind(|step| !step.ends_with(']')).is_some_and(|key| MARKS.section_keys.contains(*key));
+    steps.iter().any(|key| is_sensitive_key(key))
+        || is_section && !MARKS.nodes_at(&steps).into_iter().any(|node| MARKS.is_container(node))
+        || (1..=steps.len()).any(|end| MARKS.nodes_at(&steps[..end]).into_iter().any(|node| MARKS.is_sensitive(node)))
 }
 
 /// Returns whether a secret belongs at a path or below it.
@@ -32,13 +42,13 @@ pub(in crate::config) fn holds_secrets(path: &str) -> bool {
     MARKS.nodes_at(&steps).into_iter().any(|node| MARKS.has_secret_below(node))
 }
 
-/// Returns whether a key holds a secret wherever it is known, or is unknown and named like one.
-pub(in crate::config) fn is_secret_key(key: &str) -> bool {
-    MARKS.secret_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
+/// Returns whether the values of a key are sensitive wherever it is known, or it is unknown and named like a secret.
+pub(in crate::config) fn is_sensitive_key(key: &str) -> bool {
+    MARKS.sensitive_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
 }
 
 /// Returns whether a key is named like one that holds a secret.
-pub(in crate::config) fn is_named_like_secret(key: &str) -> bool {
+fn is_named_like_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     ["secret", "password", "passwd", "token", "credential", "sha256", "headers", "authorization", "cookie"]
         .iter()
@@ -46,20 +56,27 @@ pub(in crate::config) fn is_named_like_secret(key: &str) -> bool {
         || key.split(['_', '-']).any(|word| word == "key" || word == "keys")
 }
 
-impl SecretMarks {
-    fn from_types() -> SecretMarks {
-        let schemas = [generate_schema::<ConfigFile>("").to_value(), generate_schema::<ApiKeyFile>("").to_value()];
-        let mut marks = SecretMarks { schemas, known_keys: BTreeSet::new(), secret_keys: BTreeSet::new() };
+impl SensitiveMarks {
+    fn from_schemas() -> SensitiveMarks {
+        let mut marks = SensitiveMarks {
+            schemas: [generate_schema::<ConfigFile>("").to_value(), generate_schema::<ApiKeyFile>("").to_value()],
+            known_keys: BTreeSet::new(),
+            sensitive_keys: BTreeSet::new(),
+            section_keys: BTreeSet::new(),
+        };
         let mut open_keys = BTreeSet::new();
         for schema in &marks.schemas {
             let definitions = schema["definitions"].as_object().into_iter().flat_map(|all| all.values());
             for (key, node) in definitions.chain([schema]).filter_map(|node| node["properties"].as_object()).flatten() {
-                let keys = if marks.is_secret(node) { &mut marks.secret_keys } else { &mut open_keys };
+                let keys = if marks.is_sensitive(node) { &mut marks.sensitive_keys } else { &mut open_keys };
                 keys.insert(key.clone());
+                if marks.has_secret_below(node) && marks.is_container(node) {
+                    marks.section_keys.insert(key.clone());
+                }
             }
         }
-        marks.known_keys = marks.secret_keys.union(&open_keys).cloned().collect();
-        marks.secret_keys.retain(|key| !open_keys.contains(key));
+        marks.known_keys = marks.sensitive_keys.union(&open_keys).cloned().collect();
+        marks.sensitive_keys.retain(|key| !open_keys.contains(key));
         marks
     }
 
@@ -95,14 +112,22 @@ impl SecretMarks {
         if forms.is_empty() { vec![node] } else { forms }
     }
 
-    /// Returns whether a value, an entry of a list, or a value of a mapping of free names is a secret.
-    fn is_secret(&self, node: &Value) -> bool {
+    /// Returns whether a value, an entry of a list, or a value of a mapping of free names is sensitive.
+    fn is_sensitive(&self, node: &Value) -> bool {
         self.forms(node).into_iter().any(|form| {
-            form["writeOnly"] == true
-                || ["items", "additionalProperties"]
-                    .iter()
-                    .any(|key| form[*key].is_object() && self.is_secret(&form[*key]))
+            let inside = ["items", "additionalProperties"].into_iter().map(|key| &form[key]);
+            self.is_sensitive_scalar(form) || inside.filter(|node| node.is_object()).any(|node| self.is_sensitive(node))
         })
+    }
+
+    fn is_sensitive_scalar(&self, form: &Value) -> bool {
+        let mut file_kinds = self.schemas.iter().map(|schema| &schema["definitions"][&*FileName::schema_name()]);
+        form["writeOnly"] == true || file_kinds.any(|kind| std::ptr::eq(kind, form))
+    }
+
+    /// Returns whether a node has to be a mapping or a list.
+    fn is_container(&self, node: &Value) -> bool {
+        self.forms(node).into_iter().all(|form| form["type"] == "object" || form["type"] == "array")
     }
 
     fn has_secret_below(&self, node: &Value) -> bool {
@@ -116,12 +141,16 @@ impl SecretMarks {
 
 #[cfg(test)]
 mod tests {
-    use super::{MARKS, holds_secrets, is_named_like_secret, is_secret_key, is_secret_path};
+    use super::{MARKS, holds_secrets, is_named_like_secret, is_sensitive_key, is_sensitive_path};
 
     #[test]
-    fn finds_secrets_by_their_type() {
-        let keys: Vec<&str> = MARKS.secret_keys.iter().map(String::as_str).collect();
-        assert_eq!(keys, ["secret", "sha256", "upstream_headers"]);
+    fn finds_sensitive_values_by_their_kind() {
+        for key in ["secret", "sha256", "upstream_headers", "secret_file", "cert"] {
+            assert!(is_sensitive_key(key), "{key}");
+        }
+        for key in ["auth", "redis"] {
+            assert!(MARKS.section_keys.contains(key), "{key}");
+        }
         for path in [
             "auth.issuers[0].secret",
             "auth.api_keys[1].keys[2].sha256",
@@ -130,14 +159,17 @@ mod tests {
             "routes[0].upstream_headers.x-key",
             "routes[0].upstream_headers.x-key.prefix",
             "routes[0].secret",
+            "routes[0].auth[0]",
+            "routes[0].upstream_tls.ca",
+            "auth.issuers[0].secret_file",
             "redis.password",
             "token",
         ] {
-            assert!(is_secret_path(path), "{path}");
+            assert!(is_sensitive_path(path), "{path}");
         }
         for path in ["", "routes[0].upstream", "redis.prefix", "rate_limits[0].key", "routes[0].on_token_expiry", "x.y"]
         {
-            assert!(!is_secret_path(path), "{path}");
+            assert!(!is_sensitive_path(path), "{path}");
         }
         assert!(holds_secrets("auth") && holds_secrets("redis") && holds_secrets("auth.issuers[0]"));
         assert!(!holds_secrets("limits") && !holds_secrets("routes[0].timeouts"));
@@ -146,7 +178,7 @@ mod tests {
     /// A key with such a name and free text as its value has to be of a secret type.
     #[test]
     fn every_key_named_like_a_secret_is_one() {
-        let named = MARKS.known_keys.iter().filter(|key| is_named_like_secret(key) && !is_secret_key(key));
+        let named = MARKS.known_keys.iter().filter(|key| is_named_like_secret(key) && !is_sensitive_key(key));
         for key in named {
             for schema in &MARKS.schemas {
                 let definitions = schema["definitions"].as_object().into_iter().flat_map(|all| all.values());

@@ -79,7 +79,7 @@ f:3:7: auth.issuers[0]: the key `audience` is missing or empty
   hint: add the value that `aud` must contain, such as `audience: https://agents.example.com`
 f:3:17: auth.issuers[0].isuser: unknown key `isuser`
   hint: did you mean `issuer`?
-f:3:25: auth.issuers[0].issuer: `y` is not an https URL, so its keys cannot be discovered
+f:3:25: auth.issuers[0].issuer: the value is not an https URL, so its keys cannot be discovered
   hint: write the issuer's https URL, or configure its keys: `jwks_url`, `jwks_file`, `public_key_file`, `secret_file` or `secret`
 ",
     ),
@@ -144,9 +144,9 @@ f:3:51: auth.issuers[0].jwks_url: `http://login.example.com/keys` is not an http
   hint: write `https://`: data sent over http can be modified in transit; only loopback addresses may use http
 f:4:51: auth.issuers[1].jwks_url: the value contains a user name or password
   hint: remove it from the URL: anybody who reads the configuration or a log would see it
-f:5:52: auth.issuers[2].jwks_file: `absent.json` cannot be read: No such file or directory (os error 2)
+f:5:52: auth.issuers[2].jwks_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
-f:6:58: auth.issuers[3].public_key_file: `/absent/${SECRET}`, with its variables expanded, cannot be read: No such file or directory (os error 2)
+f:6:58: auth.issuers[3].public_key_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:7:73: auth.issuers[4].secret: both `jwks_url` and `secret` are set
   hint: keep one of the two; an issuer with two kinds of keys is only as secure as the weaker kind
@@ -179,7 +179,7 @@ f:6:49: auth.issuers[3].secret: `${` in the value is not followed by a valid var
   hint: write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`
 f:7:49: auth.issuers[4].secret: the environment variable `NOT_SET` is not set
   hint: set it where Diglot is started: `NOT_SET`
-f:8:54: auth.issuers[5].secret_file: `absent` cannot be read: No such file or directory (os error 2)
+f:8:54: auth.issuers[5].secret_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 ",
     ),
@@ -259,7 +259,7 @@ f:8:29: auth.api_keys[0].keys[2].sha256: this is the same key as auth.api_keys[0
   hint: each key identifies one caller: generate another key
 f:8:104: auth.api_keys[0].keys[2].expires: `tomorrow` is not a date
   hint: write a date or a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z` or `2027-01-31T12:00:00+08:00`
-f:9:23: auth.api_keys[1].file: `absent.yaml` cannot be read: No such file or directory (os error 2)
+f:9:23: auth.api_keys[1].file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:10:7: auth.api_keys[2]: this list has no keys, so no caller could authenticate with it
   hint: add `file` or a list `keys`, or remove the entry
@@ -325,7 +325,7 @@ redis:
         r"
 f:2:8: redis.url: the value has a scheme other than `redis` and `rediss`
   hint: write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS
-f:3:18: redis.password_file: `absent` cannot be read: No such file or directory (os error 2)
+f:3:18: redis.password_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:4:13: redis.deadline: `2s` is longer than a request should wait
   hint: write `1ms` to `1s`; every request may wait this long
@@ -438,16 +438,16 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: http://h/, auth: "${SECRET}", rate_limits: [slow]}
 "#,
         r"
-f:4:70: routes[0].auth: `staf` is no issuer or list of API keys
+f:4:70: routes[0].auth: the value is not the name of an issuer or a list of API keys
   hint: did you mean `staff`?
 f:5:70: routes[1].auth: `none` cannot be combined with names
   hint: write `auth: none` alone, or the names alone
 f:6:70: routes[2].auth: the list is empty, so every call would be rejected
   hint: write names, or `none` to allow calls without a credential
-f:7:70: routes[3].auth: `${SECRET}`, with its variables expanded, is no issuer or list of API keys
+f:7:70: routes[3].auth: the value is not the name of an issuer or a list of API keys
   hint: use one of: `staff`, `none`
-f:7:97: routes[3].rate_limits[0]: `slow` is no rate limit
-  hint: this file defines no rate limit
+f:7:97: routes[3].rate_limits[0]: `slow` is not the name of a rate limit
+  hint: this file does not define a rate limit
 ",
     ),
     (
@@ -490,7 +490,7 @@ f:17:25: routes[0].rate_limits[2]: this rate limit has tiers, but the route acce
   hint: remove it, or list issuers or API keys in the route's `auth`, as defined in the file's `auth`
 f:17:34: routes[0].rate_limits[4]: this rate limit is already listed
   hint: name each rate limit once
-f:17:40: routes[0].rate_limits[5]: `fin` is no rate limit
+f:17:40: routes[0].rate_limits[5]: `fin` is not the name of a rate limit
   hint: did you mean `fine`?
 ",
     ),
@@ -633,7 +633,7 @@ f:11:12: routes[0].upstream_headers.x-a: this header is also in `forward_headers
   hint: keep it in one of the two; callers must not set a header that the gateway sets
 f:12:12: routes[0].upstream_headers.x-b: the value contains characters that a header cannot contain
   hint: write visible ASCII on one line
-f:13:19: routes[0].upstream_headers.x-c.file: `absent` cannot be read: No such file or directory (os error 2)
+f:13:19: routes[0].upstream_headers.x-c.file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:14:12: routes[0].upstream_headers.x-d: the key `file` is missing or empty
   hint: add the file with the value, such as `file: /run/secrets/agent`

@@ -2,7 +2,7 @@
 
 use super::environment;
 use crate::config::load::load_with;
-use crate::config::load_context::LoadContext;
+use crate::config::source::LoadContext;
 use crate::config::{ConfigProblem, ProblemSeverity};
 use std::path::Path;
 

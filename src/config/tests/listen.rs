@@ -84,7 +84,7 @@ listeners:
     - {address: 127.0.0.1:7, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem, client_ca: tests/it/auth/ca.pem, client_auth: no}}
 ",
         r"
-f:3:42: listeners.data[0].tls.cert: `absent.pem` cannot be read: No such file or directory (os error 2)
+f:3:42: listeners.data[0].tls.cert: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:4:42: listeners.data[1].tls.cert: there is no certificate in this file
   hint: write the certificate in PEM, followed by the intermediate certificates that signed it

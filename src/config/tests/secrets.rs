@@ -1,12 +1,12 @@
-//! Secrets stay out of everything that is printed: one is put into each place whose type is secret, into each value in
-//! place of a mapping that holds one, and below wrong keys.
+//! No secret is printed: one is put into each place that is sensitive, into each place of a mapping that contains one, and
+//! into wrong places.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::config::effective;
-use crate::config::schema::secrets::{holds_secrets, is_secret_path};
+use crate::config::schema::secrets::{holds_secrets, is_sensitive_path};
+use crate::config::{effective, load};
 
 const CANARY: &str = "hunter2canary";
 
@@ -51,12 +51,12 @@ fn prints_no_secret_wherever_it_is_written() {
             *file.pointer_mut(pointer).expect("a place") = with;
             documents.push((format!("{pointer}: {what}"), file));
         };
-        let place = to_path(pointer);
-        // Messages quote the names of files.
-        if pointer.ends_with("/file") {
+        // Any name is valid for a new directory.
+        if pointer == "/run_dir" {
             return;
         }
-        if is_secret_path(&place) || !place.is_empty() && holds_secrets(&place) {
+        let place = to_path(pointer);
+        if is_sensitive_path(&place) || !place.is_empty() && holds_secrets(&place) {
             secret_keys.insert(pointer.rsplit('/').next().unwrap_or_default().to_owned());
             replace("a text", json!(CANARY));
             replace("an empty variable and a text", json!(format!("${{X{CANARY}")));
@@ -96,4 +96,108 @@ fn prints_no_secret_wherever_it_is_written() {
             assert!(!printed.contains(CANARY), "{what}\n{printed}");
         }
     }
+}
+
+/// Files with one mistake each, in which `CANARY` stands for a secret in the wrong place.
+const MISPLACED_SECRETS: &[&str] = &[
+    // Below a key that the mapping does not have.
+    "redis:\n  auth: CANARY\n",
+    "redis:\n  url: redis://h\n  pass: CANARY\n",
+    "redis: {url: redis://h, auth: CANARY}\n",
+    "redis:\n  url: redis://h\n  listeners: [CANARY]\n",
+    "auth:\n  api_keys:\n    - name: a\n      keys:\n        - id: a\n          key: CANARY\n",
+    "auth:\n  issuers:\n    - name: a\n      client: CANARY\n",
+    "auth: {bearer: CANARY}\n",
+    "auth: {CANARY}\n",
+    "redis: {CANARY}\n",
+    "pass: CANARY\n",
+    "keep_aliv: CANARY\n",
+    "limits: {frme: CANARY}\n",
+    "routes:\n  - pth: CANARY\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, pass: CANARY}\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, headers: {x-a: CANARY}}\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, tool: [CANARY, \"a: b\"]}\n",
+    "listeners: {data: {address: 127.0.0.1:1, tls: {cert: a, pin: CANARY}}}\n",
+    // In place of a mapping or a list, or the reverse.
+    "auth: CANARY\n",
+    "auth: [CANARY]\n",
+    "auth: {issuers: CANARY}\n",
+    "auth: {issuers: [CANARY]}\n",
+    "auth: {api_keys: CANARY}\n",
+    "auth: {api_keys: [{name: a, keys: CANARY}]}\n",
+    "auth: {api_keys: [{name: a, keys: [CANARY]}]}\n",
+    "redis: CANARY\n",
+    "redis:\n  CANARY\n",
+    "redis: {url: [CANARY]}\n",
+    "replay: CANARY\n",
+    "limits: CANARY\n",
+    "keep_alive: [CANARY]\n",
+    "listeners: {data: {address: 127.0.0.1:1, tls: CANARY}}\n",
+    "routes: CANARY\n",
+    "routes: [CANARY]\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: CANARY}\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: [CANARY]}\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: {x-a: {x-b: CANARY}}}\n",
+    "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_tls: CANARY}\n",
+    // In place of the name of a file or of an issuer.
+    "auth:\n  issuers:\n    - {name: a, issuer: https://i, audience: a, secret_file: CANARY}\n",
+    "auth:\n  issuers:\n    - name: a\n      issuer: https://i\n      audience: a\n      secret_file: CANARY/a.b\n",
+    "auth:\n  issuers:\n    - name: a\n      issuer: https://i\n      audience: a\n      public_key_file: CANARY\n",
+    "auth:\n  api_keys:\n    - {name: a, file: CANARY}\n",
+    "redis:\n  url: redis://h\n  password_file: CANARY\n",
+    "listeners: {data: {address: 127.0.0.1:1, tls: {cert: a, key: \"-----BEGIN CANARY-----\"}}}\n",
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    auth: CANARY\n",
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    auth:\n      - CANARY\n",
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    upstream_headers:\n      \
+     x-a: {file: CANARY}\n",
+    // A header field with its value in place of its name.
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers: \
+     [\"authorization: Bearer CANARY\"]\n",
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers:\n      \
+     - 'x-tenant: CANARY'\n",
+    "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers:\n      \
+     - x-tenant: CANARY\n",
+    "auth:\n  api_keys:\n    - name: a\n      header: \"x-key: CANARY\"\n",
+    // Beside another mistake on the same line.
+    "redis: {url: redis://h, deadline: soon, auth: CANARY}\n",
+    "auth: {api_keys: [{name: a, header: \"a b\", keys: [{id: a, sha256: CANARY}]}]}\n",
+    "auth: {issuers: [{name: a, leeway: soon, secret: CANARY}]}\n",
+    "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: {x-a: CANARY}}]\n",
+    "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, pass: CANARY}]\n",
+    "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, auth: CANARY}]\n",
+    // In a text that is not YAML.
+    "redis: auth: CANARY\n",
+    "redis:\n  auth CANARY\n  url: a\n",
+    "CANARY\nkeep_alive: 15s\n",
+    "keep_alive: @CANARY\n",
+    "keep_alive: *CANARY\n",
+    "redis: {url: CANARY\n",
+    "auth: \"CANARY\n",
+    "\tCANARY\n",
+    "keep_alive: !!int CANARY\n",
+    "keep_alive: !!binary CANARY\n",
+    "keep_alive: 1s\n--- CANARY\n",
+    "<<: CANARY\n",
+    "? [CANARY]\n: a\n",
+];
+
+#[test]
+fn prints_no_secret_in_the_wrong_place() {
+    let path = Path::new("f");
+    let mut shown = String::new();
+    for form in MISPLACED_SECRETS {
+        let text = form.replace("CANARY", CANARY);
+        // Twice: beside a valid route, where it is the only mistake, and alone.
+        for text in [format!("{text}{}", super::ROUTE), text] {
+            let loaded = load::load_bytes(path, text.as_bytes(), |_, _, _| Ok(())).map(|_| ());
+            let reloaded = effective::load_effective(path, text.as_bytes(), |_, _, _| Ok(())).map(|_| ());
+            for problems in [loaded, reloaded].into_iter().filter_map(Result::err) {
+                let printed = format!("{problems}\n{problems:?}");
+                if printed.contains(CANARY) {
+                    shown += &format!("{text}{printed}\n\n");
+                }
+            }
+        }
+    }
+    assert!(shown.is_empty(), "{shown}");
 }

@@ -12,7 +12,7 @@ use crate::config::file::{
 };
 use crate::config::keys::keys_of;
 use crate::config::load::load_with;
-use crate::config::load_context::LoadContext;
+use crate::config::source::LoadContext;
 use crate::config::{ConfigProblem, ConfigProblems};
 
 fn problems_of(path: &Path, text: &str) -> Vec<ConfigProblem> {
@@ -196,7 +196,7 @@ fn reports_all_mistakes_at_once_without_follow_up_errors() {
         "6:8: redis: expected a mapping, found a single value",
         "9:21: auth.issuers[0].isuer: unknown key `isuer`",
         "9:70: auth.issuers[0].secret_flie: unknown key `secret_flie`",
-        "9:83: auth.issuers[0].secret_file: `absent` cannot be read: No such file or directory (os error 2)",
+        "9:83: auth.issuers[0].secret_file: the file cannot be read: No such file or directory (os error 2)",
         "11:19: rate_limits[0].reqests: unknown key `reqests`",
         "11:37: rate_limits[0].per: `1 minute` is not a duration",
         "12:5: rate_limits[1]: expected a mapping, found a single value",
@@ -205,7 +205,7 @@ fn reports_all_mistakes_at_once_without_follow_up_errors() {
         "16:11: routes[0].path: `chat` does not begin with `/`",
         "18:5: routes[0].agnet: unknown key `agnet`",
         "18:27: routes[0].agnet.contents: unknown key `contents`",
-        "18:37: routes[0].agent.content: `block` is not a valid choice",
+        "18:37: routes[0].agent.content: the value is not a valid choice",
         "19:15: routes[0].upstream: `agent:9001` has no scheme",
         "20:15: routes[0].timeouts: expected a mapping, found a single value",
         "23:13: routes[0].health: expected a mapping, found a single value",

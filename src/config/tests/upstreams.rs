@@ -90,7 +90,7 @@ routes:
         r"
 f:2:79: routes[0].upstream_tls: `cert` is set but `key` is missing
   hint: write both: a client certificate needs its private key
-f:2:84: routes[0].upstream_tls.ca: `absent.pem` cannot be read: No such file or directory (os error 2)
+f:2:84: routes[0].upstream_tls.ca: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:3:78: routes[1].upstream_tls: no upstream of this route uses TLS
   hint: write `https://` in `upstream`, or remove `upstream_tls`
@@ -113,7 +113,7 @@ routes:
         r"
 f:2:79: routes[0].upstream_tls: `cert` is set but `key` is missing
   hint: write both: a client certificate needs its private key
-f:2:84: routes[0].upstream_tls.ca: `absent.pem` cannot be read: No such file or directory (os error 2)
+f:2:84: routes[0].upstream_tls.ca: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:3:78: routes[1].upstream_tls: no upstream of this route uses TLS
   hint: write `https://` in `upstream`, or remove `upstream_tls`

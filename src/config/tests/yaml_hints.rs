@@ -85,7 +85,7 @@ f:3:13: routes[0].client: `‘ag-ui’` is not a dialect
   hint: use straight quotes, `"` or `'`, or none
 f:5:12: routes[0].guard: `“strict”` is not a valid choice
   hint: use straight quotes, `"` or `'`, or none
-f:6:11: routes[0].auth: `“none”` is no issuer or list of API keys
+f:6:11: routes[0].auth: the value is not the name of an issuer or a list of API keys
   hint: use straight quotes, `"` or `'`, or none
 "#,
     ),
@@ -176,7 +176,7 @@ routes:
     upstream: http://h/
 ",
         r"
-f:5:12: routes[0].auth[0]: `corp` is no issuer or list of API keys
+f:5:12: routes[0].auth[0]: the value is not the name of an issuer or a list of API keys
   hint: this file has no `auth`: list issuers or API keys there, or write `auth: none` here
 ",
     ),

@@ -3,9 +3,14 @@
 //!
 //! Everything that the seed does not print is AG-UI's, in AG-UI's spelling, as most members of the seed are (a guess).
 
+mod span_folder;
+mod adapter;
+
+use adapter::AgUiSnakeAdapter;
+
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::row::{EventRow, EventShape, FieldSet};
+use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::table::{Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
@@ -39,8 +44,11 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
-    adapter: None,
+    adapter: Some(AgUiSnakeAdapter::boxed),
 };
+
+static SPANLESS_THINKING: OwnShape =
+    OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking without a span around its messages") };
 
 static ROWS: &[EventRow] = &[
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, RUN_IDS),
@@ -48,9 +56,9 @@ static ROWS: &[EventRow] = &[
     // `result` is the dialect's own member.
     row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[]),
     row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[]),
-    row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::ThinkingWithoutSpan, &[]),
-    row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::ThinkingWithoutSpan, &[]),
-    row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::ThinkingWithoutSpan, &[]),
+    row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::Own(&SPANLESS_THINKING), &[]),
+    row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::Own(&SPANLESS_THINKING), &[]),
+    row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::Own(&SPANLESS_THINKING), &[]),
     // "delta":{}, 参数块
     row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectDelta, &[]),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[(Field::MessageId, "message_id")]),

@@ -1,12 +1,12 @@
 //! The start of a call with all its arguments: a start and its arguments in canonical AG-UI.
 
 use crate::codec::json;
-use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
+use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{ARGS_IN_START, call_id, remove_start_note};
 use crate::dialect::row::EventRow;
-use crate::dialect::table::Dialect;
+use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
 
 pub(super) const ARGS_MEMBER: &str = "args";
@@ -19,13 +19,18 @@ pub(super) struct CloudbaseAdapter {
 }
 
 impl CloudbaseAdapter {
-    pub(super) fn boxed(dialect: &'static Dialect) -> Box<dyn DialectAdapter> {
-        Box::new(CloudbaseAdapter { dialect, pending_start: None })
+    pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
+        Box::new(CloudbaseAdapter { dialect: peer.dialect, pending_start: None })
     }
 }
 
 impl DialectAdapter for CloudbaseAdapter {
-    fn read(&mut self, _: &'static EventRow, parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+    fn read(
+        &mut self,
+        _: &'static EventRow,
+        parts: IncomingEvent<'_>,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
         let dialect = self.dialect.name;
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         // A `null` is not an argument: it is carried.
@@ -33,12 +38,13 @@ impl DialectAdapter for CloudbaseAdapter {
         let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
         let Some(args) = args else {
             carry::pack(&mut event, dialect, own);
-            return emit(event);
+            sink.emit(event);
+            return Ok(());
         };
         own.push((carry::extension_key(ARGS_IN_START), Json::from_trusted("true")));
         let call = call_id(&event);
         carry::pack(&mut event, dialect, own);
-        emit(event);
+        sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
         let mut noted: Members<'_> = vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
         let delta = match args.json_type() {
@@ -50,10 +56,16 @@ impl DialectAdapter for CloudbaseAdapter {
         };
         more.set(Field::Delta, delta);
         carry::pack(&mut more, dialect, noted);
-        emit(more);
+        sink.emit(more);
+        Ok(())
     }
 
-    fn buffer<'a>(&mut self, mut event: Event<'a>, _: Option<&'static str>) -> ReleasedEvents<'a> {
+    fn buffer<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        now_ms: i64,
+    ) -> ReleasedEvents<'a> {
         let dialect = self.dialect.name;
         let in_start = has_start_note(&event, dialect);
         let Some(mut start) = self.pending_start.take() else {
@@ -61,7 +73,7 @@ impl DialectAdapter for CloudbaseAdapter {
                 self.pending_start = Some(event.into_owned());
                 return ReleasedEvents::default();
             }
-            return ReleasedEvents::pass(event);
+            return ReleasedEvents::pass(event, canonical_type);
         };
         let fits = in_start
             && event.kind == EventType::ToolCallArgs
@@ -70,9 +82,9 @@ impl DialectAdapter for CloudbaseAdapter {
                 .zip(event.get(Field::ToolCallId))
                 .is_some_and(|(one, other)| one.is_same(other));
         if !fits {
-            let released = self.buffer(event, None);
-            debug_assert!(released.earlier.is_empty(), "nothing waits any more");
-            return ReleasedEvents { earlier: vec![start], ..released };
+            let mut released = ReleasedEvents::pass(start, None);
+            self.buffer(event, canonical_type, now_ms).into_iter().for_each(|later| released.push(later));
+            return released;
         }
         let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
         let metadata = event.remove(Field::Metadata);
@@ -81,7 +93,11 @@ impl DialectAdapter for CloudbaseAdapter {
             .then(|| text.text().and_then(|text| json::parse_value(&text).map(Json::into_owned)));
         let args = value.flatten().unwrap_or_else(|| text.into_owned());
         carry::pack(&mut start, dialect, vec![(carry::extension_key(ARGS_MEMBER), args)]);
-        ReleasedEvents::merged(start)
+        ReleasedEvents::pass(start, None)
+    }
+
+    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
+        parts.into_canonical_event(kind, self.dialect.name)
     }
 
     fn write(&mut self, _: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {

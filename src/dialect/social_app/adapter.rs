@@ -2,13 +2,13 @@
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};
-use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
+use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{
     call_id, flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json,
 };
 use crate::dialect::row::EventRow;
-use crate::dialect::table::Dialect;
+use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field};
 
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub(super) struct SocialAppAdapter {
 }
 
 impl SocialAppAdapter {
-    pub(super) fn boxed(dialect: &'static Dialect) -> Box<dyn DialectAdapter> {
+    pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
         Box::new(SocialAppAdapter {
-            dialect,
+            dialect: peer.dialect,
             open_calls: OpenToolCalls::default(),
             streamed_messages: StreamedMessages::default(),
             args_buffer: ArgsBuffer::default(),
@@ -35,25 +35,36 @@ impl SocialAppAdapter {
     }
 
     /// Reads all arguments of a call, or the pieces that were merged into them.
-    fn read_args(&mut self, mut parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+    fn read_args(&mut self, mut parts: IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
         let pieces = calls::take_buffered_events(&mut parts.event, |kind| {
             matches!(kind, EventType::ToolCallArgs | EventType::ToolCallChunk)
         });
         if let Some(pieces) = pieces {
             self.open_calls.strip_args(&mut parts);
-            return pieces.into_iter().for_each(emit);
+            return pieces.into_iter().for_each(|piece| sink.emit(piece));
         }
         calls::read_args(&mut parts);
         self.open_calls.strip_args(&mut parts);
-        emit(parts.into_event(self.dialect.name));
+        sink.emit(parts.into_event(self.dialect.name));
     }
 }
 
 impl DialectAdapter for SocialAppAdapter {
-    fn read(&mut self, row: &'static EventRow, mut parts: IncomingEvent<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+    fn read(
+        &mut self,
+        row: &'static EventRow,
+        mut parts: IncomingEvent<'_>,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
         match row.kind {
-            EventType::TextMessageEnd => return self.streamed_messages.read_end(parts, self.dialect, emit),
-            EventType::ToolCallArgs => return self.read_args(parts, emit),
+            EventType::TextMessageEnd => {
+                self.streamed_messages.read_end(parts, self.dialect, sink);
+                return Ok(());
+            }
+            EventType::ToolCallArgs => {
+                self.read_args(parts, sink);
+                return Ok(());
+            }
             EventType::ToolCallStart => self.open_calls.read_start(&mut parts),
             EventType::ToolCallEnd => self.open_calls.strip_end(&mut parts),
             EventType::ToolCallResult => {
@@ -63,21 +74,24 @@ impl DialectAdapter for SocialAppAdapter {
             }
             _ => {}
         }
-        emit(parts.into_event(self.dialect.name));
+        sink.emit(parts.into_event(self.dialect.name));
+        Ok(())
     }
 
     fn observe(&mut self, event: &Event<'_>) {
         self.streamed_messages.observe(event);
     }
 
-    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         if event.kind.is_terminal() {
-            let earlier = [self.message_buffer.drain(), self.args_buffer.drain()].concat();
-            return ReleasedEvents { earlier, current: Some(event) };
+            let earlier = self.message_buffer.drain().into_iter().chain(self.args_buffer.drain());
+            let released =
+                earlier.fold(ReleasedEvents::default(), |released, earlier| released.with_event(earlier, None));
+            return released.with_event(event, canonical_type);
         }
         let event = match self.message_buffer.buffer_event(event, canonical_type) {
             BufferResult::Buffered => return ReleasedEvents::default(),
-            BufferResult::Complete(message) => return ReleasedEvents::merged(message),
+            BufferResult::Complete(message) => return ReleasedEvents::pass(message, None),
             BufferResult::PassThrough(event) => event,
         };
         match event.kind {
@@ -88,10 +102,15 @@ impl DialectAdapter for SocialAppAdapter {
             // A result may precede the end, but not the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {
                 let args = self.args_buffer.finish(&call_id(&event));
-                ReleasedEvents { earlier: args.into_iter().collect(), current: Some(event) }
+                args.map_or_else(ReleasedEvents::default, |args| ReleasedEvents::pass(args, None))
+                    .with_event(event, canonical_type)
             }
-            _ => ReleasedEvents::pass(event),
+            _ => ReleasedEvents::pass(event, canonical_type),
         }
+    }
+
+    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
+        parts.into_canonical_event(kind, self.dialect.name)
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {

@@ -10,6 +10,7 @@
 use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
 use crate::codec::json;
+use crate::dialect::adapter::CanonicalSink;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
 use crate::dialect::table::Dialect;
@@ -66,16 +67,11 @@ impl StreamedMessages {
     }
 
     /// Reads the end of a message, with its text unless that was streamed.
-    pub(crate) fn read_end(
-        &mut self,
-        mut parts: IncomingEvent<'_>,
-        dialect: &Dialect,
-        emit: &mut dyn FnMut(Event<'_>),
-    ) {
+    pub(crate) fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut dyn CanonicalSink) {
         calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
         if let Some(events) = calls::take_buffered_events(&mut parts.event, is_text) {
-            return events.into_iter().for_each(emit);
+            return events.into_iter().for_each(|event| sink.emit(event));
         }
         let pieces = carry::take(&mut parts.event.members, PIECE_LENGTHS).map(Json::into_owned);
         let second_answer = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
@@ -86,7 +82,7 @@ impl StreamedMessages {
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {
             let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-            emit(start.with(Field::Role, take_role(&mut own)));
+            sink.emit(start.with(Field::Role, take_role(&mut own)));
         }
         let left = match text {
             Some(text)
@@ -94,7 +90,7 @@ impl StreamedMessages {
             {
                 for piece in split_text(&text, pieces.as_ref()) {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
-                    emit(content.with(Field::Delta, piece));
+                    sink.emit(content.with(Field::Delta, piece));
                 }
                 second_answer
             }
@@ -102,10 +98,10 @@ impl StreamedMessages {
         };
         own.extend(left.map(|text| (carry::extension_key(text_end::TEXT), text)));
         if is_named {
-            emit_activity(&id, &mut own, emit);
+            emit_activity(&id, &mut own, sink);
         }
         carry::pack(&mut event, dialect.name, own);
-        emit(event);
+        sink.emit(event);
     }
 }
 
@@ -118,7 +114,7 @@ fn take_role(own: &mut Members<'_>) -> Json<'static> {
     }
 }
 
-fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut(Event<'_>)) {
+fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, sink: &mut dyn CanonicalSink) {
     let shown = own.iter().position(|(key, value)| {
         carry::is_named(key, text_end::UI_SCHEMA)
             && json::parse_members(value).is_some_and(|members| !members.is_empty())
@@ -128,7 +124,7 @@ fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut
         let second_answer =
             Event::new(EventType::ActivitySnapshot).with(Field::MessageId, id.with_suffix(ACTIVITY_SUFFIX));
         let second_answer = second_answer.with(Field::ActivityType, Json::string(text_end::UI_SCHEMA_ACTIVITY));
-        emit(second_answer.with(Field::Content, content));
+        sink.emit(second_answer.with(Field::Content, content));
     }
 }
 

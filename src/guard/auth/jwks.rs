@@ -13,7 +13,7 @@ use super::document::{DocumentFetcher, DocumentUrl};
 use super::jwt::UnverifiedToken;
 use super::key_set::KeySet;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
-use crate::config::load::KeyMismatch;
+use crate::config::source::KeyMismatch;
 use crate::guard::identity::Identity;
 use crate::net::file_watcher::Watched;
 use crate::telemetry::label::AuthReason;

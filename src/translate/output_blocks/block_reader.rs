@@ -17,9 +17,11 @@ use super::{
 use crate::codec::json;
 use crate::dialect::{Dialect, block};
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove};
+use crate::event::{
+    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id,
+    remove,
+};
 use crate::translate::event_parts::IncomingEvent;
-use crate::translate::event_repair::{EventLoss, EventRepair};
 use crate::translate::{EventSink, carry};
 
 /// Reports a piece of content that is neither a string nor a block.

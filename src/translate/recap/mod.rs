@@ -212,14 +212,9 @@ impl Recap {
 
     /// Returns true if a snapshot of messages can express an event of this row.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
-        let nameless = matches!(
-            row.shape,
-            EventShape::ThinkingWithoutIds
-                | EventShape::ThinkingWithoutSpan
-                | EventShape::Collaboration(_)
-                | EventShape::NonCanonical
-        );
+        let nameless = matches!(row.shape, EventShape::ThinkingWithoutIds | EventShape::Collaboration(_));
         !self.whole_messages
+            && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
             && !nameless
             && !matches!(
                 row.kind,

@@ -3,8 +3,7 @@
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{Event, EventType, Field, Json};
-use crate::translate::event_repair::EventRepair;
+use crate::event::{Event, EventRepair, EventType, Field, Json};
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {

@@ -1,9 +1,8 @@
 //! Events that must wait for later ones, or need others around them, before they are written.
 
 use super::{EventWriter, OutputContext};
-use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion, ReleasedEvents};
+use crate::dialect::{CarryLocation, PeerDialect, PeerVersion, ReleasedEvent};
 use crate::event::{Event, EventType, Field};
-use crate::translate::reasoning::FoldOutput;
 use crate::translate::sequencer::SequencerOutput;
 
 /// Buffering on one side of a route.
@@ -13,8 +12,6 @@ pub(super) enum BufferingMode {
     None,
     /// events that the dialect's adapter holds back
     Adapter,
-    /// a span of thinking, for its message
-    FoldSpans,
     /// everything but the open item
     Sequenced,
     /// none, but thinking gets a span
@@ -23,10 +20,8 @@ pub(super) enum BufferingMode {
 
 impl BufferingMode {
     pub(super) fn for_peer(side: PeerDialect) -> Self {
-        let has = |shape| side.dialect.row_with_shape(shape).is_some();
         match side.peer_version {
             _ if side.dialect.adapter.is_some() => BufferingMode::Adapter,
-            _ if has(EventShape::ThinkingWithoutSpan) => BufferingMode::FoldSpans,
             PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => BufferingMode::Sequenced,
             PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => BufferingMode::WrapSpans,
             _ => BufferingMode::None,
@@ -51,7 +46,6 @@ impl EventWriter {
         match self.buffering {
             BufferingMode::None => self.write_by_row(event, canonical_type, to),
             BufferingMode::Adapter => self.write_buffered(event, canonical_type, to),
-            BufferingMode::FoldSpans => self.write_folded(event, canonical_type, to),
             BufferingMode::Sequenced => self.write_sequenced(event, canonical_type, to),
             BufferingMode::WrapSpans => self.write_in_span(event, canonical_type, to),
         }
@@ -79,34 +73,13 @@ impl EventWriter {
     }
 
     fn write_buffered(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
-        let released = match &mut self.adapter {
-            Some(adapter) => adapter.buffer(event, canonical_type),
-            None => ReleasedEvents::pass(event),
-        };
-        released.earlier.into_iter().for_each(|earlier| self.write_by_row(earlier, None, to));
-        if let Some(event) = released.current {
-            self.write_by_row(event, canonical_type, to);
-        }
-    }
-
-    /// Folds a span of thinking into its message.
-    fn write_folded(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
-        let mut fold = std::mem::take(&mut self.span_folder);
-        let mut out = |leaves: FoldOutput<'_>| match leaves {
-            FoldOutput::Native(event) => self.write_by_row(event, None, to),
-            FoldOutput::CanonicalOnly(event) => {
-                let stands_for = event.kind.wire();
-                self.write_by_row(event, Some(stands_for), to);
+        let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
+        for released in adapter.buffer(event, canonical_type, to.now_ms) {
+            match released {
+                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
+                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to),
+                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
             }
-            FoldOutput::AsCustom(event) => self.write_as_custom(event, to),
-        };
-        // Events unfolded from a chunk have no span.
-        if canonical_type.is_some() {
-            fold.flush(&mut out);
-            self.write_by_row(event, canonical_type, to);
-        } else {
-            fold.push(event, &mut out);
         }
-        self.span_folder = fold;
     }
 }

@@ -49,13 +49,13 @@ impl EventWriter {
             return self.write_as_custom(event, to);
         };
         match self.text_writer.try_block(event, dialect) {
-            Ok(said) => self.write_content(content, said, to),
+            Ok(said) => self.write_complete(content, said, to),
             Err(event) if self.peer.text_format == TextFormat::String => self.write_as_custom(event, to),
             Err(event) => {
                 let (said, alone) = self.text_writer.render_block(event, dialect);
                 let edge = |kind| alone.clone().map(|id| Event::new(kind).with(Field::MessageId, id));
                 edge(EventType::TextMessageStart).into_iter().for_each(|start| self.write_mapped(start, Some(""), to));
-                self.write_content(content, said, to);
+                self.write_complete(content, said, to);
                 edge(EventType::TextMessageEnd).into_iter().for_each(|end| self.write_mapped(end, Some(""), to));
             }
         }
@@ -64,7 +64,6 @@ impl EventWriter {
     /// Returns whether reading would wrap an event of this row, with these members, whole.
     pub(super) fn is_read_wrapped(&self, row: &EventRow, object: &JsonObject<'_>) -> bool {
         match row.shape {
-            EventShape::NonCanonical => true,
             EventShape::OutputBlock => output_blocks::is_opaque_content(&object.members),
             EventShape::Collaboration(step) => self.collaborations.interpret(step, &object.members).is_none(),
             _ => false,
@@ -98,7 +97,7 @@ impl EventWriter {
                 crate::event::set(&mut said.members, MemberKey::Known(Field::MessageId), message);
                 let delta = self.text_writer.build_thinking(&text, &mut said.extensions);
                 crate::event::set(&mut said.members, MemberKey::Known(Field::Delta), delta);
-                self.write_content(content, said, to);
+                self.write_complete(content, said, to);
             }
             if kind == EventType::ReasoningEnd {
                 self.text_writer.forget_span(&id);
@@ -139,7 +138,7 @@ impl EventWriter {
         let text = crate::event::remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
         let delta = self.text_writer.build_thinking(&text, &mut data);
         said.members.push((MemberKey::Known(Field::Delta), delta));
-        self.write_content(content, said, to);
+        self.write_complete(content, said, to);
         if kind == EventType::ReasoningMessageEnd
             && let Some((label, row)) = self.row_of(EventType::TextMessageEnd)
         {

@@ -3,8 +3,7 @@
 use super::{EventWriter, OutputContext};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{proto, sse};
-use crate::event::{Event, EventType};
-use crate::translate::event_repair::EventLoss;
+use crate::event::{Event, EventLoss, EventType};
 
 impl EventWriter {
     /// Counts the frame written from `before` on, or removes it where it exceeds the budget.

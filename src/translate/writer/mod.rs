@@ -17,7 +17,7 @@ use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::collaboration::CollaborationState;
 use super::output_blocks::BlockWriter;
-use super::reasoning::{SpanFolder, SpanWrapper};
+use super::reasoning::SpanWrapper;
 use super::report::TranslationReport;
 use super::sequencer::EventSequencer;
 use super::subagent::SubagentNames;
@@ -38,7 +38,6 @@ pub(super) struct EventWriter {
     pub(super) collaborations: CollaborationState,
     pub(super) subagent_names: SubagentNames,
     chunk_unfolder: ChunkUnfolder,
-    span_folder: SpanFolder,
     span_wrapper: SpanWrapper,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
@@ -88,9 +87,8 @@ impl EventWriter {
             collaborations: CollaborationState::default(),
             subagent_names: SubagentNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
-            span_folder: SpanFolder::default(),
             span_wrapper: SpanWrapper::default(),
-            adapter: peer.dialect.adapter.map(|adapter| adapter(peer.dialect)),
+            adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
             sequencer: EventSequencer::default(),
             scratch: String::new(),

@@ -6,13 +6,14 @@ use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, TextFormat
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
-    EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, write_as_json,
-    write_boundary,
+    EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_chunk, restore_empty_id, was_null,
+    write_as_json, write_boundary,
 };
-use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning, run_error};
+use crate::translate::{CANONICAL_PREFIX, aliases, carry, downgrade, json_patch, message, reasoning_ids, run_error};
 
 /// Notes without a meaning for some peers of their dialect.
-const NOTES_TO_KEEP: &[&str] = &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning::NAMELESS_NOTE, reasoning::ROLE_NOTE];
+const NOTES_TO_KEEP: &[&str] =
+    &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
 /// Members that no version accepts: they remain carried. The echo of an input needs members that may be missing
 /// (measured), and content is a string.
@@ -107,19 +108,10 @@ impl EventWriter {
     ) {
         match row.shape {
             EventShape::MaybeNestedError | EventShape::NestedError => write_as_json(&mut outgoing, Field::Code),
-            EventShape::ExplicitRole if aliases::was_null(&outgoing.extensions, Field::Role) => {}
+            EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
             EventShape::ExplicitRole => downgrade::write_role(self.peer.peer_version, row.kind, &mut outgoing),
             EventShape::VersionedOutcome => downgrade::downgrade_outcome(&mut outgoing),
-            EventShape::ThinkingWithoutIds => reasoning::remove_generated_ids(&mut outgoing),
-            EventShape::ThinkingWithoutSpan => {
-                reasoning::remove_generated_ids(&mut outgoing);
-                reasoning::write_reasoning_role(
-                    self.peer.dialect,
-                    row.kind,
-                    &mut outgoing.members,
-                    &mut outgoing.extensions,
-                );
-            }
+            EventShape::ThinkingWithoutIds => reasoning_ids::remove_generated_ids(&mut outgoing),
             EventShape::Own(_) => {
                 if let Some(adapter) = &mut self.adapter {
                     adapter.write(row, &mut outgoing);
@@ -276,17 +268,18 @@ impl EventWriter {
         self.commit_frame((label, EventType::Custom), before, to);
     }
 
-    pub(super) fn write_content(
+    /// Writes a complete event of this row.
+    pub(super) fn write_complete(
         &mut self,
-        content: &'static EventRow,
+        row: &'static EventRow,
         outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
     ) {
         let label = self
             .peer
             .dialect
-            .row_for_wire(content.wire)
+            .row_for_wire(row.wire)
             .map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
-        self.write_outgoing(label, content, outgoing, to);
+        self.write_outgoing(label, row, outgoing, to);
     }
 }

@@ -1,5 +1,5 @@
-//! Rules for `src/GLOSSARY.md` and `CONTRIBUTING.md`: the names and files that they mention exist, and the lists of files to
-//! change are those of an example in the code.
+//! Rules for `src/GLOSSARY.md`, `CONTRIBUTING.md` and the module lists of the tests: the names and files that they mention
+//! exist, and the lists of files to change are those of an example in the code.
 
 use super::source::{Source, Token, tokens};
 use super::{SHIPPED, TREE, assert_none};
@@ -26,6 +26,25 @@ fn contributing_lists_the_files_to_change() {
     let found = example_violations(&page(CONTRIBUTING), &SHIPPED);
     assert!(page(CONTRIBUTING).matches("<!-- example: ").count() >= 6, "an example is missing");
     assert_none(found);
+}
+
+#[test]
+fn test_modules_match_their_lists() {
+    let tests = TREE.iter().filter(|(path, _)| path.starts_with("tests/it/") && path.ends_with(".rs"));
+    assert_none(tests.flat_map(|(path, text)| module_list_violations(path, text)).collect());
+}
+
+/// Compares the items ``- `name`: …`` of a module comment with the modules that the file declares, if it has both.
+fn module_list_violations(path: &str, text: &str) -> Vec<String> {
+    let item = |line: &str| Some(line.strip_prefix("//! - `")?.split_once("`:")?.0.to_owned());
+    let listed: BTreeSet<_> = text.lines().filter_map(item).collect();
+    let module = |line: &str| Some(line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?.to_owned());
+    let declared: BTreeSet<_> = text.lines().filter_map(module).collect();
+    if listed.is_empty() || declared.is_empty() {
+        return Vec::new();
+    }
+    let differing = listed.symmetric_difference(&declared);
+    differing.map(|name| format!("{path}:1: `{name}` is only in the module comment, or only declared")).collect()
 }
 
 fn page(path: &str) -> String {
@@ -126,6 +145,14 @@ fn finds_names_and_files_that_do_not_exist() {
         missing_files("a.md", text, &["src/a.rs"]),
         ["a.md:2: `src/gone.rs` does not exist; write its present path"]
     );
+}
+
+#[test]
+fn compares_module_lists_with_declarations() {
+    let text = "//! Tests.\n//!\n//! - `run`: runs.\n//! - `gone`: nothing.\n\npub mod run;\nmod new;\n";
+    let found = module_list_violations("tests/it/a.rs", text);
+    assert!(found.len() == 2 && found[0].contains("`gone`") && found[1].contains("`new`"), "{found:?}");
+    assert_eq!(module_list_violations("tests/it/a.rs", "//! Tests.\n\nmod new;\n"), [""; 0]);
 }
 
 #[test]

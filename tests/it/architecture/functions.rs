@@ -12,7 +12,6 @@ pub(super) const STILL_IRREGULAR: &[&str] = &[
     "src/config/check/lints.rs::lint_open_route",
     "src/config/check/rate_limits.rs::check_quota",
     "src/config/check/upstream.rs::check_upstream",
-    "src/config/yaml_errors.rs::explain_unknown_key",
     "src/translate/message.rs::write_message",
     "src/translate/writer/frames.rs::commit_frame",
 ];

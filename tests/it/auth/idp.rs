@@ -1,4 +1,4 @@
-//! An issuer: a key pair that signs, and a server that answers for its keys as a test says.
+//! An issuer: a key pair that signs, and a server for its public keys that follows a script.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What tokens are for, unless a test says otherwise.
+/// The audience of tokens, unless a test sets another.
 pub const AUDIENCE: &str = "agents";
 
 /// A key of an issuer.
@@ -59,7 +59,7 @@ pub fn jwks(signers: &[&Signer]) -> String {
     json!({"keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>()}).to_string()
 }
 
-/// How the server answers.
+/// The behaviour of the server.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// with these bytes, and closes
@@ -96,7 +96,6 @@ impl Idp {
         Idp::start_server(None).await
     }
 
-    /// One that speaks TLS.
     pub async fn start_with_tls(tls: TlsAcceptor) -> Idp {
         Idp::start_server(Some(tls)).await
     }
@@ -124,12 +123,12 @@ impl Idp {
         Idp { address, shared }
     }
 
-    /// What its tokens say in `iss`.
+    /// Returns the `iss` of its tokens.
     pub fn issuer(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The configuration of an issuer whose keys are at `/keys`.
+    /// Returns the configuration of an issuer whose keys are at `/keys`.
     pub fn issuer_yaml(&self) -> String {
         format!("name: corp, issuer: '{}', audience: {AUDIENCE}, jwks_url: '{}/keys'", self.issuer(), self.issuer())
     }
@@ -138,12 +137,12 @@ impl Idp {
         self.shared.replies.lock().expect("nobody panics").insert(path.to_owned(), reply);
     }
 
-    /// How often a path was asked for.
+    /// Returns the number of requests for a path.
     pub fn request_count(&self, path: &str) -> usize {
         self.shared.request_counts.lock().expect("nobody panics").get(path).copied().unwrap_or(0)
     }
 
-    /// Whether answers are given or held back.
+    /// Answers requests, or holds them back.
     pub fn set_answering(&self, open: bool) {
         self.shared.open.send_replace(open);
     }

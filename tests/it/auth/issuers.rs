@@ -1,4 +1,4 @@
-//! Issuers that rotate, lie, stall, flood and fall (`failures.md`, rows 39 to 43).
+//! Issuers that rotate keys, send wrong ones, stall, flood and fail (`failures.md`, rows 39 to 43).
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, INPUT, post, send_request};
@@ -19,12 +19,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/auth/ca.pem");
 
-/// An agent that says a whole run to everybody.
 fn start_agent() -> Agent {
     Agent::with_script(vec![Step::Read, write(HEAD), write(complete_run())])
 }
 
-/// A gateway that believes one issuer, not yet ready.
+/// Starts a gateway that accepts one issuer, and does not wait until it is ready.
 async fn start_trusting(agent: &Agent, issuer: &str) -> Gateway {
     let top = format!("auth: {{issuers: [{{{issuer}}}]}}");
     Gateway::start(Setup { upstreams: &[agent.url()], top: &top, unready: true, ..Setup::default() }).await
@@ -57,7 +56,7 @@ async fn accepts_a_new_key_at_once_and_refuses_a_removed_one() {
     assert!(gateway.metric(r#"diglot_jwks_last_success_timestamp_seconds{issuer="corp"}"#).await > 1.7e9);
 }
 
-/// Where keys have no ids, a new one shows by signatures that no key fits.
+/// Keys without ids: a new key is detected by signatures that no key verifies.
 #[tokio::test]
 async fn accepts_a_new_key_without_an_id_at_once() {
     let (agent, idp, old, new) = (start_agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
@@ -80,7 +79,7 @@ async fn accepts_a_new_key_without_an_id_at_once() {
     {
         assert_refused(&answer, 401, "invalid_token");
     }
-    // One fetch at the start, one for the new key, and none within the cool-down for whoever else signs.
+    // One fetch at the start, one for the new key, and none for other signers within the cool-down.
     assert_eq!(idp.request_count("/keys"), 2);
     gateway
         .wait_for_metric(r#"diglot_auth_total{method="jwt",reason="signature",result="refused",route="run"}"#, 17.0)
@@ -128,7 +127,7 @@ async fn shares_one_key_fetch_at_a_cold_start() {
     wait_until_ready(&gateway).await;
 }
 
-/// Two issuers are believed, each on a route of its own, and both use a key of the same name.
+/// Two issuers, each accepted on one route, use the same key id.
 #[tokio::test]
 async fn accepts_tokens_only_on_routes_that_trust_the_issuer() {
     let (agent, signers) = (start_agent(), [Signer::new("key"), Signer::new("key")]);
@@ -155,7 +154,7 @@ async fn accepts_tokens_only_on_routes_that_trust_the_issuer() {
         assert_accepted(&ask(&format!("/r{at}"), &token).await);
         assert_accepted(&ask("/both", &token).await);
         assert_refused(&ask(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
-        // Whoever signs for one issuer does not speak for the other.
+        // A signature of one issuer is not valid for the other.
         let forged = signer.token(issuers[1 - at]);
         for path in ["/r0", "/r1", "/both"] {
             assert_refused(&ask(path, &forged).await, 401, "invalid_token");
@@ -164,7 +163,8 @@ async fn accepts_tokens_only_on_routes_that_trust_the_issuer() {
     assert_eq!(agent.connection_count(), 4);
 }
 
-/// Whatever the server of the issuer does, nobody is let in, nobody waits for long, and the gateway recovers by itself.
+/// For every failure of the issuer's server: no caller is accepted, no request waits long, and the gateway recovers by
+/// itself.
 #[tokio::test]
 async fn starts_without_its_issuer_and_reports_it() {
     let huge = format!("{{\"keys\":[],\"padding\":\"{}\"}}", "x".repeat(1 << 20));

@@ -1,4 +1,4 @@
-//! How a refusal is said: challenges, metadata, counters, and what never reaches a log.
+//! Responses to bad credentials: challenges, metadata, counters, and data that never appears in a log.
 
 use super::super::support::agent::Agent;
 use super::super::support::client::{INPUT, post, post_run, send_request};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const ISSUER: &str = "https://idp.example";
 
-/// A gateway with a route for tokens, one for API keys, one for both and one for anybody.
+/// Starts a gateway with a route for tokens, one for API keys, one for both and one without authentication.
 async fn start_gateway(agent: &Agent, signer: &Signer) -> (Gateway, TempFile) {
     let file = TempFile::new(&jwks(&[signer]));
     let digest = sha256("key-1");
@@ -171,7 +171,7 @@ async fn counts_each_refusal_once_and_logs_no_credential() {
     assert_eq!(causes, ["audience", "missing", "unknown_api_key"]);
 }
 
-/// Whatever becomes of a request, no line of the log and no series holds what it came with.
+/// After every kind of request, no log line and no series contains its credential.
 #[tokio::test]
 async fn never_logs_credentials() {
     let (agent, signer) = (start_agent(), Signer::new("planted-kid"));
@@ -199,7 +199,7 @@ async fn never_logs_credentials() {
     assert!(log.matches("request refused").count() > 10 && log.matches("run ended").count() > 5, "{log}");
     for line in log.lines().chain(heard.lines()) {
         let secrets = ["planted", "key-1"].into_iter().chain(tokens.iter().map(String::as_str));
-        // The signature alone would be enough for whoever has the rest.
+        // With the rest of a token, its signature alone would be enough to forge it.
         let signatures = tokens.iter().filter_map(|token| token.rsplit('.').next());
         for secret in secrets.chain(signatures) {
             assert!(!line.contains(secret), "{secret} in {line}");

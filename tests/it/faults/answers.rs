@@ -1,4 +1,4 @@
-//! Agents that do not answer with a stream: connections that fail, statuses, content types, codings.
+//! Agents that do not answer with a stream: failed connections, statuses, content types, codings.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, refusing_address, write};
@@ -53,7 +53,7 @@ async fn rejects_two_content_lengths() {
     assert_refused(&answer_to_response(twice).await, 502, "upstream_protocol");
 }
 
-/// The status that a client gets: the agent's own where it says something true to the client as well.
+/// The client gets the agent's own status if it is meaningful to clients.
 #[tokio::test]
 async fn passes_on_the_message_of_an_agents_refusal() {
     let rows = [
@@ -105,7 +105,7 @@ async fn does_not_follow_redirects() {
     assert_refused(&answer, 502, "upstream_status");
     assert_eq!(answer.header("location"), None);
     assert_eq!(target.connection_count(), 0);
-    // The agent that was not asked is still there to be asked.
+    // The agent that was not called is still available.
     let _answered = post_run(Gateway::start_for(&target).await.data, "/run").await;
     target.next_request().await;
 }

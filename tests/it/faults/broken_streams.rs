@@ -1,4 +1,4 @@
-//! Streams that break, and streams that are whole but oddly written.
+//! Streams that break, and valid streams in unusual forms.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, write};
@@ -63,8 +63,8 @@ async fn applies_the_guard_mode_to_protocol_violations() {
     }
 }
 
-/// Half an event at a clean end may be an event whose blank line was forgotten, so it is looked at; if it is none, it is
-/// nothing at all, and no fault of the agent but that it stopped.
+/// Half an event at a clean end may be an event without its blank line, so it is parsed; if it is none, it is dropped,
+/// and the only fault of the agent is that it stopped.
 #[tokio::test]
 async fn drops_half_an_event_at_the_end() {
     for half in [
@@ -87,7 +87,7 @@ async fn accepts_a_missing_last_blank_line() {
     }
 }
 
-/// Where the body broke off, what is pending is no event.
+/// After a broken body, pending data is no event.
 #[tokio::test]
 async fn reports_a_body_shorter_than_its_length_as_truncated() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9000\r\n\r\n";
@@ -184,7 +184,7 @@ async fn drops_events_after_the_terminal_one() {
     assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
     gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
     assert_eq!(gateway.metric(r#"diglot_losses_total{reason="after_terminal",route="run"}"#).await, 3.0);
-    // The connection does not stay open for an agent that has nothing to say any more.
+    // The connection is closed when the run has ended.
     agent.next_request().await;
     agent.wait_until_closed().await;
 }

@@ -1,4 +1,4 @@
-//! Agents that take their time, for ever too: time-outs, and what keeps the client's connection alive meanwhile.
+//! Agents that are slow or never send: timeouts, and keep-alives for the client meanwhile.
 
 use crate::support::agent::{Agent, Step, write};
 use crate::support::client::{Client, INPUT, post, post_run};

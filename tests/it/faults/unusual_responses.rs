@@ -1,4 +1,4 @@
-//! Answers that are HTTP, more or less, and that few agents would give.
+//! Valid or nearly valid HTTP responses that few agents send.
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, write};
@@ -10,7 +10,7 @@ use crate::support::sse::{
 };
 use crate::support::{eventually, within_deadline};
 
-/// What simple servers in Python say: no length, no chunks, and the end of the connection.
+/// The response of simple Python servers: no length, no chunks, and the end of the connection.
 #[tokio::test]
 async fn accepts_http_1_0_agents() {
     let head = "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
@@ -18,7 +18,7 @@ async fn accepts_http_1_0_agents() {
     assert_failed(&answer_to_response([head, &run_beginning()].concat()).await, "upstream_truncated", RUN_BEGINNING);
 }
 
-/// "A recipient MUST ignore unrecognized chunk extensions" [RFC 9112 §7.1.1], and trailers are nobody's here.
+/// "A recipient MUST ignore unrecognized chunk extensions" [RFC 9112 §7.1.1], and trailers are not used here.
 #[tokio::test]
 async fn ignores_chunk_extensions_and_trailers() {
     let (first, rest) = (run_beginning(), complete_run().split_off(run_beginning().len()));
@@ -34,9 +34,9 @@ async fn ignores_chunk_extensions_and_trailers() {
     }
 }
 
-/// "If a message is received with both a Transfer-Encoding and a Content-Length header field, the Transfer-Encoding overrides
-/// the Content-Length." [RFC 9112 §6.3] pingora takes the length away before we could refuse it, so the body is what the
-/// chunks say, and what follows it is the answer to the next request.
+/// "If a message is received with both a Transfer-Encoding and a Content-Length header field, the Transfer-Encoding
+/// overrides the Content-Length." [RFC 9112 §6.3] pingora removes the length before we could refuse it, so the chunks
+/// define the body, and the bytes after it are the response to the next request.
 #[tokio::test]
 async fn ignores_content_length_beside_chunked_encoding() {
     let both = CHUNKED.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n");
@@ -90,7 +90,7 @@ async fn times_out_on_endless_interim_responses() {
     gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
 }
 
-/// Says a comment without a pause, for ever. It is no event, and no silence.
+/// Starts an agent that sends comments without a pause. They are no events, but the stream is not silent.
 fn start_commenting_agent() -> Agent {
     let comments = ": still here\n\n".repeat(1000).into_bytes();
     Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Flood(comments, usize::MAX)])
@@ -144,7 +144,7 @@ async fn ends_endless_lines_and_events_and_frees_their_memory() {
         let before = gateway.process.resident_memory();
         assert_failed(&post_run(gateway.data, "/run").await, "frame_too_large", RUN_BEGINNING);
         assert!(agent.bytes_sent() < FOUR_LIMITS, "{} bytes left the agent", agent.bytes_sent());
-        // What was held is given back; a buffer that doubles held twice the limit at most.
+        // Buffers are freed; a buffer that doubles had twice the limit at most.
         gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
         let after = gateway.process.resident_memory().saturating_sub(before);
         assert!(after < 8 << 20, "{after} bytes stayed");

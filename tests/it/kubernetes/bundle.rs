@@ -1,4 +1,4 @@
-//! Manifests that are applied together: files of `deploy/kubernetes`, and what Helm makes of the chart with each file of values
+//! Manifests that are applied together: files of `deploy/kubernetes`, and the chart rendered with each file of values
 //! in its folder `ci`.
 
 use super::pod::Pod;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 pub const CHART: &str = "deploy/helm/diglot";
 
-/// Versions of Kubernetes whose schemas are asked: the first with native sidecars, and a new one.
+/// Versions of Kubernetes whose schemas are used: the first with native sidecars, and a new one.
 const VERSIONS: &[&str] = &["1.29", "1.37"];
 
 /// Plain manifests that are meant for one namespace.
@@ -38,7 +38,7 @@ pub struct Document {
     pub object: Value,
     /// whether Kubernetes has such a kind
     pub known: bool,
-    /// what its schemas say against it
+    /// errors of the schemas
     pub complaints: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ pub struct Bundle {
     /// why Helm makes nothing of it
     #[serde(default)]
     pub error: Option<String>,
-    /// what Helm's linter says
+    /// messages of Helm's linter
     #[serde(default)]
     pub findings: Vec<String>,
     pub documents: Vec<Document>,
-    /// what Helm says to who installs it
+    /// the notes that Helm prints after an installation
     #[serde(default)]
     pub notes: String,
 }
@@ -91,7 +91,7 @@ pub fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no text at {pointer} of {value:#}"))
 }
 
-/// The list at a JSON pointer; empty where there is none.
+/// Returns the list at a JSON pointer, or an empty one.
 pub fn list_at<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -129,17 +129,17 @@ pub fn all_bundles() -> &'static [Bundle] {
     })
 }
 
-/// What the chart becomes with these values.
+/// Renders the chart with these values.
 pub fn render_with_values(values: &str) -> Bundle {
     render(&[json!({"name": values, "path": root().join(CHART), "values": values})], &[]).remove(0)
 }
 
-/// What the chart becomes with each of these values.
+/// Renders the chart with each of these values.
 pub fn render_with_each<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
     render_chart(&root().join(CHART), values)
 }
 
-/// What the chart of a folder becomes with each of these values.
+/// Renders the chart of a folder with each of these values.
 pub fn render_chart<'a>(path: &Path, values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
     let job = |values| json!({"name": values, "path": path, "values": values});
     render(&values.into_iter().map(job).collect::<Vec<_>>(), &[])

@@ -1,4 +1,4 @@
-//! What `deploy/kubernetes.md` and the chart's own page tell people to write.
+//! Commands and values in `deploy/kubernetes.md` and the chart's README.
 
 use super::bundle::{CHART, render_with_each, root};
 use super::read;
@@ -15,7 +15,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     read(page).split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
 }
 
-/// A key and the files of the Secret that knows it.
+/// A key and the files of the Secret that contains its digest.
 pub struct Credentials {
     pub key: String,
     pub keys: String,
@@ -69,7 +69,7 @@ fn is_values(block: &str) -> bool {
     block.starts_with("mode:") || block.starts_with("config:")
 }
 
-/// Whoever copies a command finds its file.
+/// The files in the commands exist.
 #[test]
 fn commands_name_existing_files() {
     let mut files = 0;

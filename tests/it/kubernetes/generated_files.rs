@@ -1,5 +1,5 @@
-//! What stands in `deploy/helm` and `deploy/kubernetes` a second time, because a chart holds nothing from outside of its folder:
-//! `UPDATE=1` writes it; otherwise it must be as it would be written.
+//! Copies in `deploy/helm` and `deploy/kubernetes`, which exist because a chart cannot contain files from outside its
+//! folder. `UPDATE=1` writes them; otherwise they must be up to date.
 
 use super::bundle::{CHART, all_bundles, list_at, render_with_values, root, text_at};
 use super::pod::Pod;
@@ -12,7 +12,7 @@ const RULES: &str = "deploy/prometheus/rules.yaml";
 const DASHBOARD: &str = "deploy/grafana/diglot.json";
 const LIMIT: &str = "diglot:memory_limit:bytes";
 
-/// What stands above the rules in `prometheusrule.yaml`.
+/// The text above the rules in `prometheusrule.yaml`.
 const HEAD: &str = "\
 # Recording rules and alerts for the Prometheus operator, which may want labels of its own here (`ruleSelector` of its
 # Prometheus). Made from deploy/prometheus/rules.yaml: UPDATE=1 cargo test --test it kubernetes::generated_files
@@ -24,7 +24,7 @@ metadata:
 spec:
 ";
 
-/// Holds that the file is this text, or makes it so.
+/// Requires that the file is this text, or writes it.
 fn assert_generated(path: &str, text: &str) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(root().join(path), text).expect("the folder is there");
@@ -45,7 +45,8 @@ fn copies_match_their_sources() {
     assert_generated("deploy/kubernetes/prometheusrule.yaml", &(HEAD.to_owned() + &inside));
 }
 
-/// The last line of the chart's schema is that of the configuration: who installs the chart hears of a mistake before a pod does.
+/// The last line of the chart's schema is the schema of the configuration, so Helm reports mistakes before a pod
+/// starts.
 #[test]
 fn chart_schema_embeds_the_configuration_schema() {
     let schema: Value = serde_json::from_str(&read("config/schema.json")).expect("JSON");
@@ -111,7 +112,7 @@ fn prometheus_accepts_the_rules_of_every_manifest() {
     assert!(said.contains("no rule records OBJECTIVE"), "{said}");
 }
 
-/// The alert about memory knows how much a pod may take.
+/// The memory alert uses the memory limit of the pod.
 #[test]
 fn rules_state_the_memory_limit_of_the_pods() {
     let source: Value = serde_saphyr::from_str(&read(RULES)).expect("YAML");

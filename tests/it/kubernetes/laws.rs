@@ -1,5 +1,5 @@
-//! What has to agree with what: ports with the configuration, selectors with labels, times with times. Each law is held for
-//! every pod of every bundle.
+//! Values that must agree: ports with the configuration, selectors with labels, times with times. Each rule is checked
+//! for every pod of every bundle.
 
 use super::bundle::{Bundle, all_bundles, list_at, root, text_at};
 use super::pod::{Pod, PodFiles};
@@ -37,7 +37,7 @@ fn pods_expose_the_ports_of_their_configuration() {
     });
 }
 
-/// kubelet asks the status plane, by a port that is found in the same container, and the scheme that is spoken there.
+/// kubelet's probes use a port of the same container, and the scheme of the status plane.
 #[test]
 fn probes_target_the_status_plane() {
     each_pod(|pod, config| {
@@ -99,7 +99,7 @@ fn grace_period_covers_the_drain() {
     });
 }
 
-/// Whether a selector takes these labels; an empty one takes all.
+/// Returns whether a selector matches these labels; an empty one matches all.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let by_label = selector.get("matchLabels").and_then(Value::as_object);
     let by_label = by_label.is_none_or(|wanted| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)));
@@ -189,7 +189,7 @@ fn ingresses_and_routes_lead_to_a_service() {
     assert_eq!(ways, 4);
 }
 
-/// nginx cuts an answer that is silent for `proxy-read-timeout`, buffers unless told not to, and takes 1m of a body.
+/// nginx closes a response that is silent for `proxy-read-timeout`, buffers by default, and limits a body to 1m.
 #[test]
 fn ingress_does_not_buffer_or_cut_streams() {
     each_pod(|pod, config| {
@@ -232,7 +232,7 @@ fn network_policies_open_only_the_needed_ports() {
             let closed = list_at(spec, "/policyTypes").contains(&json!("Egress"));
             assert_eq!(closed, !outward.is_empty(), "{name}");
             if closed {
-                // What is inside the pod passes no policy.
+                // Connections inside the pod pass no policy.
                 let upstreams = config.routes.iter().flat_map(|route| &route.upstreams).map(|one| one.label());
                 let mut needed: Vec<String> = upstreams.filter(|url| !url.starts_with("http://127.0.0.1:")).collect();
                 needed.extend(config.rate_limits.redis.iter().map(|redis| redis.display_url.clone()));
@@ -300,7 +300,7 @@ fn monitors_scrape_the_status_port() {
             );
             let spoken = if config.status[0].tls.is_some() { "https" } else { "http" };
             assert_eq!(endpoint["scheme"].as_str().unwrap_or("http"), spoken, "{}", pod.bundle.name);
-            // deploy/monitoring.md: "The job's name has to hold `diglot`"; one that is made from it tells workloads apart.
+            // deploy/monitoring.md: the job name has to contain `diglot`; the generated one identifies the workload.
             let job =
                 list_at(endpoint, "/relabelings").iter().find(|rule| rule["targetLabel"] == "job").expect("a job");
             let name = text_at(job, "/replacement");
@@ -310,7 +310,7 @@ fn monitors_scrape_the_status_port() {
     });
 }
 
-/// Every manifest in the folder is in some bundle, so that none is looked at by nobody.
+/// Every manifest in the folder is part of a bundle, so none is left out of the tests.
 #[test]
 fn bundles_cover_every_manifest() {
     let known: BTreeSet<&str> =

@@ -1,5 +1,5 @@
-//! Every pod for real: its command with its environment and its files, its probes, a run through it to the agent beside it, and
-//! its end by the hooks of the manifest.
+//! Every pod for real: its command with its environment and files, its probes, a run through it to the agent in the
+//! pod, and its end through the hooks of the manifest.
 
 use super::bundle::{all_bundles, list_at, text_at};
 use super::documentation::Credentials;
@@ -43,7 +43,7 @@ async fn assert_serves(pod: &Pod<'_>) {
     assert_shutdown(pod, &stage, &agents, &mut gateway).await;
 }
 
-/// The mock agents that stand where the pod's agents are.
+/// Mock agents in place of the pod's agents.
 struct Agents {
     /// where the configuration has one, and where it is now
     relocated: BTreeMap<String, String>,
@@ -92,7 +92,7 @@ fn local_config(stage: &PodFiles, agents: &Agents) -> Value {
     each_text(&mut config["routes"], &|text| agents.relocate(text));
     config["drain_grace"] = json!("0s");
     if config.get("redis").is_some() {
-        // Nobody is there: limits are counted here.
+        // No Redis: limits are counted here.
         config["redis"]["url"] = json!("redis://127.0.0.1:1/0");
     }
     config
@@ -109,7 +109,7 @@ fn container_command(pod: &Pod<'_>, stage: &PodFiles, agents: &Agents, words: &[
     command
 }
 
-/// Sends one request to the data plane, in TLS where that is spoken.
+/// Sends one request to the data plane, over TLS if the pod uses it.
 async fn send_request(stage: &PodFiles, gateway: &Gateway, request: String) -> Answer {
     if stage.config().data[0].tls.is_none() {
         let mut client = Client::connect(gateway.data).await;
@@ -145,7 +145,7 @@ async fn assert_runs(pod: &Pod<'_>, stage: &PodFiles, gateway: &Gateway) {
     }
 }
 
-/// What scales pods, and what reads them, find what they ask for.
+/// The metrics that autoscaling and scraping use exist.
 async fn assert_metrics_exist(pod: &Pod<'_>, gateway: &Gateway) {
     let metrics = gateway.get_status("/metrics").await;
     for scaler in pod.bundle.documents_of_kind("HorizontalPodAutoscaler") {
@@ -158,7 +158,7 @@ async fn assert_metrics_exist(pod: &Pod<'_>, gateway: &Gateway) {
     }
 }
 
-/// The end of a pod as kubelet brings it about: all preStop hooks at once, then SIGTERM. A run that is open is heard to its end.
+/// Ends a pod like kubelet: all preStop hooks at once, then SIGTERM. An open run finishes.
 async fn assert_shutdown(pod: &Pod<'_>, stage: &PodFiles, agents: &Agents, gateway: &mut Gateway) {
     let Some(agent) = pod.agent() else {
         gateway.process.signal("TERM");

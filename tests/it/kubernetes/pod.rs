@@ -1,4 +1,4 @@
-//! A pod with the gateway in it, and its files: what Kubernetes would mount, in a folder of the test.
+//! A pod that contains the gateway, and its files: the mounts of Kubernetes, in a folder of the test.
 
 use super::bundle::{Bundle, Document, list_at, text_at};
 use super::documentation::Credentials;
@@ -36,7 +36,7 @@ impl<'a> Pod<'a> {
         one
     }
 
-    /// Whether the gateway begins before the others.
+    /// Returns whether the container starts before the others.
     pub fn is_sidecar(&self) -> bool {
         list_at(self.spec, "/initContainers").contains(self.gateway())
     }
@@ -139,7 +139,7 @@ fn files(pod: &Pod<'_>, volume: &str, authority: &Authority) -> Vec<(String, Str
         return data.iter().map(|(name, text)| (name.clone(), text.as_str().expect("text").to_owned())).collect();
     }
     if let Some(secret) = found.get("secret") {
-        // Whoever runs it can read it: it belongs to root, and no group is set.
+        // Readable by any user: it belongs to root, and no group is set.
         assert_eq!(secret["defaultMode"], 0o444, "{}", pod.name);
         return secret_files(text_at(secret, "/secretName"), authority);
     }
@@ -147,7 +147,7 @@ fn files(pod: &Pod<'_>, volume: &str, authority: &Authority) -> Vec<(String, Str
     Vec::new()
 }
 
-/// What the pages say that a Secret has to hold.
+/// Returns the files of a Secret, as the pages describe them.
 fn secret_files(name: &str, authority: &Authority) -> Vec<(String, String)> {
     let pem = |file: &str| std::fs::read_to_string(authority.path(file)).expect(file);
     let Credentials { keys, agent_token, .. } = Credentials::generate();

@@ -1,10 +1,10 @@
-//! The Pod Security Standard `restricted`, with what it takes over from `baseline`, a row for each control, and what this
-//! gateway needs beside. <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
+//! The Pod Security Standard `restricted`, which includes `baseline`, one row per control, and the gateway's own
+//! requirements. <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
 
 use super::bundle::{all_bundles, list_at};
 use serde_json::{Value, json};
 
-/// A control: what a pod that breaks it is told, whether a pod keeps it, and a value that breaks it.
+/// A control: its error message, its check, and a value that violates it.
 struct Control {
     name: &'static str,
     keeps: fn(&Value) -> bool,
@@ -155,7 +155,7 @@ fn contexts(pod: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(pod).chain(containers(pod)).filter_map(|one| one.get("securityContext"))
 }
 
-/// Whether it holds for every container, one without a context too.
+/// Returns whether every container complies, one without a context too.
 fn all_containers_keep(pod: &Value, keeps: impl Fn(&Value) -> bool) -> bool {
     containers(pod).all(|container| keeps(container.get("securityContext").unwrap_or(&Value::Null)))
 }

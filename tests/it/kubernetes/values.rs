@@ -1,4 +1,4 @@
-//! What the chart does with values: those that it refuses, those that make new pods, and a chart that has it inside.
+//! Values of the chart: refused ones, those that replace pods, and a chart that includes this one.
 
 use super::bundle::{CHART, all_bundles, entries, render_chart, render_with_each, render_with_values, root, text_at};
 use super::read;
@@ -17,7 +17,7 @@ fn values(config: &str, more: &str) -> String {
     format!("config: {{routes: [{ROUTE}]{comma}{config}}}\n{more}\n")
 }
 
-/// Every row is a mistake that somebody makes, and words of the answer that lead out of it.
+/// Every row is a common mistake, and words of the response that help to fix it.
 #[test]
 fn rejects_invalid_values() {
     #[rustfmt::skip]
@@ -38,7 +38,7 @@ fn rejects_invalid_values() {
         ("", "httpRoute: {enabled: true}", &["/httpRoute/parentRefs"]),
         ("", "image: {tag: latest}", &["image.tag", "name a version"]),
         ("", "terminationGracePeriodSeconds: 60", &["too short for drain_grace and drain_timeout", "315"]),
-        // values that are of no use where they stand
+        // values without effect in this mode
         ("", "agent: {image: 'a:1'}", &["agent: ", "mode: sidecar"]),
         ("", "mode: parts\nagent: {image: 'a:1'}", &["agent: ", "mode: sidecar"]),
         ("", "mode: sidecar\nagent: {image: 'a:1', ports: [{containerPort: 8787}]}", &["agent.ports: 8787", "data"]),
@@ -49,7 +49,7 @@ fn rejects_invalid_values() {
         ("listeners: {status: []}", "", &["config.listeners.status", "at least one"]),
         ("listeners: {status: '127.0.0.1:8788'}", "", &["config.listeners.status", "write 0.0.0.0:8788"]),
         ("drain_timeout: '${DRAIN}'", "", &["config.drain_timeout", "set terminationGracePeriodSeconds"]),
-        // of the configuration, what its own schema knows
+        // values that the configuration's own schema refuses
         ("drain_grace: 10", "", &["/config/drain_grace", "want string"]),
         ("drain_grac: 10s", "", &["/config", "'drain_grac' not allowed"]),
         ("keep_alive: soon", "", &["/config/keep_alive", "does not match pattern"]),
@@ -71,7 +71,7 @@ fn rejects_invalid_values() {
     }
 }
 
-/// Files below /run/secrets may come from a volume of one's own, too, and names of variables are nobody's business here.
+/// Files below /run/secrets may also come from another volume, and names of variables are not checked.
 #[test]
 fn accepts_secrets_mounted_by_other_means() {
     let rows = [
@@ -91,7 +91,7 @@ fn accepts_secrets_mounted_by_other_means() {
     }
 }
 
-/// A Service has the port that clients expect of its scheme, unless another is asked for, and its ways in lead there.
+/// A Service has the default port of its scheme, unless another is set, and routes and ingresses use it.
 #[test]
 fn service_port_follows_the_scheme() {
     let tls = "listeners: {data: [{address: '0.0.0.0:8443', tls: {cert: a, key: b}}]}";
@@ -108,7 +108,7 @@ fn service_port_follows_the_scheme() {
     }
 }
 
-/// In a chart of somebody else's, too: its pod is made as our page shows it.
+/// The same in a chart that includes this one: its pod is the one in our page.
 #[test]
 fn replaces_pods_of_a_parent_chart() {
     let own = ParentChart::new();
@@ -163,7 +163,7 @@ fn replaces_pods_when_a_reload_cannot_apply_the_change() {
         assert_eq!(template != other, !needed.is_empty(), "{row}: {needed:?}");
         keys.extend(needed);
     }
-    // The list of the code is one that no row is missing for: its text names as many keys.
+    // The list has all keys: the text of the code has as many.
     let source = read("src/config/reload.rs");
     let list =
         source.split("fn keys_needing_restart").nth(1).and_then(|rest| rest.split("];").next()).expect("the list");
@@ -180,7 +180,7 @@ fn keeps_the_digits_of_configured_numbers() {
     }
 }
 
-/// What Helm says at the end names addresses that are there.
+/// The addresses in Helm's notes exist.
 #[test]
 fn notes_name_the_url_of_each_route() {
     for bundle in all_bundles().iter().filter(|bundle| bundle.name.starts_with(CHART)) {

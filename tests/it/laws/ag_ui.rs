@@ -1,4 +1,4 @@
-//! Legal canonical streams: every kind of `event/kind.rs`, with any of its optional members.
+//! Legal canonical streams: every event type of `src/event`, with any of its optional members.
 
 use super::dice::Dice;
 use diglot::event::kind::{MemberType, Slot};
@@ -56,7 +56,7 @@ impl Script {
         }
     }
 
-    /// An activity of a kind that a dialect has words for, said by nobody who speaks that dialect, or half so.
+    /// An activity of a kind that another dialect defines, from a peer without that dialect, or with missing parts.
     fn activity(&mut self) {
         let metadata = match self.dice.below(4) {
             0 => r#","metadata":{"hai":{"messageId":"m","from":1,"delta":2,"role":"assistant"}}"#,
@@ -94,7 +94,7 @@ impl Script {
         self.events.push(format!(r#"{{"type":"{wire}","messageId":"{id}","activityType":"{kind}",{body}{metadata}}}"#));
     }
 
-    /// The first chunk names itself, and a later one says nothing that the first did not.
+    /// The first chunk has an id, and later ones repeat nothing.
     fn chunks(&mut self, kind: EventType, field: Field) {
         let id = self.fresh_id();
         let mut fixed = vec![(field, id.as_str())];
@@ -122,7 +122,7 @@ impl Script {
     fn push_event(&mut self, kind: EventType, fixed: &[(Field, &str)]) {
         let mut members = vec![format!("\"type\":\"{}\"", kind.wire())];
         for slot in kind.all_slots() {
-            // What has an owner keeps it, and a parent must be known: tags stand on events that nobody owns.
+            // Events with an owner keep it, and a parent must be known: tags are on events without an owner.
             let free =
                 matches!(kind, EventType::StateSnapshot | EventType::StateDelta | EventType::Raw | EventType::Custom);
             let owned = !free && !slot.required;

@@ -1,5 +1,5 @@
-//! Streams and requests as peers of AG-UI 0.x make them (seed 001; `specs/ag-ui-1.0.md` §1.3, §1.4): only what their version
-//! has, in its normal form.
+//! Streams and requests of AG-UI 0.x peers (seed 001; `specs/ag-ui-1.0.md` §1.3, §1.4): only events of their version,
+//! in its normal form.
 
 use super::dice::Dice;
 use diglot::dialect::PeerVersion;
@@ -11,7 +11,8 @@ struct Script {
     count: usize,
 }
 
-/// The stream of this seed from a peer of this version. One without a version says what all take, and THINKING_*.
+/// Returns the stream of this seed from a peer of this version. Without a version, it has only what all accept, and
+/// THINKING_*.
 pub fn stream(seed: u64, pin: PeerVersion) -> Vec<String> {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), pin, count: 0 };
     script.boundary("RUN_STARTED");
@@ -128,7 +129,7 @@ impl Script {
         self.push_event("TOOL_CALL_END", &format!(r#""toolCallId":"{id}""#));
     }
 
-    /// Thinking without ids; a second message in the span, or none. Versions with REASONING_* say it so.
+    /// Thinking without ids; with a second message in the span, or none. Versions with REASONING_* use that.
     fn thinking(&mut self) {
         let id = format!("thought {}", self.count);
         let (words, id) = match self.pin {
@@ -154,7 +155,7 @@ impl Script {
         self.push_event(words[2], &id);
     }
 
-    /// What came after the seed: chunks, which all versions have, and events of later ones.
+    /// Events added after the seed: chunks, which all versions have, and events of later versions.
     fn later_event(&mut self, id: &str) {
         let delta = self.delta();
         match self.dice.below(4) {
@@ -222,7 +223,7 @@ impl Script {
         }
     }
 
-    /// One event, some with a timestamp, a raw event, or a member that no document knows.
+    /// Adds one event, sometimes with a timestamp, a raw event, or an undocumented member.
     fn push_event(&mut self, wire: &str, members: &str) {
         let mut all = vec![format!(r#""type":"{wire}""#)];
         all.extend((!members.is_empty()).then(|| members.to_owned()));

@@ -1,4 +1,4 @@
-//! Streams as platforms with snake_case ids make them: the events that seed 002 prints, with their variations.
+//! Streams of platforms with snake_case ids: the events that seed 002 prints, with their variations.
 
 use super::dice::Dice;
 use diglot::dialect::TimestampUnit;
@@ -74,7 +74,7 @@ impl Script {
         self.push_event(&format!("{family}_END"), &format!(r#""messageId":"{id}""#));
     }
 
-    /// A call whose arguments are an object, a text, or some of each, and what it gave: anything.
+    /// A call with arguments as an object, a text, or both, and any result.
     fn tool(&mut self, id: &str) {
         let parent = self.dice.pick(&["", r#","parentMessageId":"p""#, r#","parentMessageId":null"#]);
         self.push_event("TOOL_CALL_START", &format!(r#""toolCallId":"{id}","toolCallName":"应用系统查询"{parent}"#));
@@ -103,7 +103,7 @@ impl Script {
         }
     }
 
-    /// A timestamp in the unit of the side; where it is to be told from the number, in either.
+    /// A timestamp in the unit of the side; in either unit if it is detected from the number.
     fn time(&mut self) -> String {
         let seconds = match self.unit {
             TimestampUnit::Auto => self.dice.one_in(2),

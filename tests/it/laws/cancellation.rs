@@ -1,4 +1,4 @@
-//! A run that is stopped on purpose, wherever it stands, is a whole run to its client; and frames with ids are the same frames.
+//! A run that is stopped after any event is a complete run for its client; frames with ids have the same content.
 
 use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
 use crate::golden::side;
@@ -18,7 +18,7 @@ fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Why the client would reject what it heard.
+/// Returns the reason why the client would reject the stream.
 fn client_rejection(client: PeerDialect, heard: &[u8]) -> Option<String> {
     if client.dialect.name == "ag-ui-0" {
         let events: Vec<String> = frames(heard).into_iter().map(|(_, data)| data).collect();
@@ -30,7 +30,7 @@ fn client_rejection(client: PeerDialect, heard: &[u8]) -> Option<String> {
     (!verifier.summary().is_accepted()).then(|| format!("{found:?}"))
 }
 
-/// Where a dialect keeps the outcome of a run.
+/// Returns the outcome of a run, at its place in the dialect.
 fn outcome_of(client: PeerDialect, end: &Value) -> Value {
     match client.dialect.carry_location {
         CarryLocation::Extra => end["extra"]["ag-ui"]["outcome"].clone(),
@@ -101,7 +101,7 @@ fn cancels_a_run_cleanly_after_any_event() {
     }
 }
 
-/// What the real client refused would have to be closed in order, and nobody knows what is open there.
+/// After a violation the open items are unknown, so they cannot be closed in order.
 #[test]
 fn fails_an_unrepaired_run_when_it_is_cancelled() {
     use diglot::translate::GuardMode;

@@ -1,4 +1,4 @@
-//! Streams and requests as the seed of CloudBase prints them (003), with the variations that its gaps leave room for.
+//! Streams and requests as the seed of CloudBase prints them (003), with the variations that its gaps permit.
 
 use super::dice::Dice;
 

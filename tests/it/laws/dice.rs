@@ -1,4 +1,4 @@
-//! A deterministic source of choices, and of JSON as odd as the gateway may meet it.
+//! A deterministic source of choices, and of unusual JSON.
 
 /// xorshift64*: small, fast, and the same everywhere.
 pub struct Dice(u64);
@@ -102,7 +102,7 @@ impl Dice {
         format!(r#"[{{"type":"text","text":{text}}},{image}]"#)
     }
 
-    /// A timestamp in ms since the epoch, or a counter that somebody takes for one.
+    /// A timestamp in ms since the epoch, or a counter that looks like one.
     pub fn time(&mut self) -> String {
         if self.one_in(6) {
             return self.below(1000).to_string();

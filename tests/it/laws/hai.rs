@@ -132,8 +132,8 @@ impl Script {
         self.push_event("TOOL_CALL_RESULT", &members);
     }
 
-    /// The three events, one of them left out or said twice at times, the content at times as the document's own agent says
-    /// it (§4.2), and at times of no form at all.
+    /// The three events, sometimes with one left out or repeated; the content sometimes as the document's own agent
+    /// writes it (§4.2), and sometimes malformed.
     fn collaboration(&mut self, id: &str) {
         let id = ("messageId", id.to_owned());
         for _ in 0..1 + self.dice.below(2) {
@@ -194,7 +194,7 @@ impl Script {
             let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
             let content = self.stored_content(role);
             let more = match self.dice.below(4) {
-                // §3.3.2: a tool message says which call it answers.
+                // §3.3.2: a tool message names the call that it answers.
                 _ if role == "tool" => format!(r#","{}":"c""#, self.member_name("toolCallId")),
                 0 => format!(r#","timestamp":{},"extra":{}"#, self.dice.time(), self.dice.value(2)),
                 1 => format!(
@@ -237,7 +237,7 @@ impl Script {
         field.map_or_else(|| name.to_owned(), |field| field.wire_name(self.snake).to_owned())
     }
 
-    /// One event, most with a timestamp, some with `extra` or a member that no document knows.
+    /// Adds one event, mostly with a timestamp, sometimes with `extra` or an undocumented member.
     fn push_event(&mut self, wire: &str, members: &[(&str, String)]) {
         let mut all = vec![format!(r#""type":"{wire}""#)];
         all.extend(members.iter().map(|(name, value)| format!("\"{}\":{value}", self.member_name(name))));

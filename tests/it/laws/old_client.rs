@@ -1,4 +1,4 @@
-//! What published clients before 1.0 reject, as rules (measured over nine versions; `specs/ag-ui-1.0.md` §3.6).
+//! Rules by which published clients before 1.0 reject events (measured over nine versions; `specs/ag-ui-1.0.md` §3.6).
 
 use crate::exact_json::members;
 use diglot::dialect::PeerVersion;
@@ -41,7 +41,7 @@ fn string_member<'e>(event: &'e Event, name: &str) -> Option<&'e str> {
     event.get(name).map(|value| value.trim_matches('"'))
 }
 
-/// What is wrong with an event by itself.
+/// Returns the fault of an event by itself.
 fn event_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
     let kind = string_member(event, "type")?;
     let newer = SINCE.iter().find(|(name, _)| kind.starts_with(name));
@@ -114,7 +114,7 @@ fn elements(list: &str) -> Vec<String> {
     elements.iter().map(|element| element.get().to_owned()).collect()
 }
 
-/// What is open: 0.0.35 takes nothing but its own pieces (and RAW) while something is.
+/// The open items: while one is open, 0.0.35 accepts only its pieces (and RAW).
 #[derive(Default)]
 struct OpenItems {
     item: Option<(&'static str, String)>,

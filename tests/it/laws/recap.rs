@@ -1,5 +1,5 @@
-//! The law of the recap: a client that joins a run late, at whichever frame, and whatever it has of the conversation already,
-//! ends with the messages and the state of one that heard the whole run; and what it hears is a legal stream.
+//! The law of the recap: a client that joins a run late, at any frame and with any part of the conversation, ends with
+//! the messages and the state of a client that received the whole run; and its stream is legal.
 
 use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};
@@ -21,7 +21,7 @@ const CURSOR: &str = "k-9";
 /// `now` of every prelude: the timestamp of the seed's example of a snapshot (000 §3.3.3).
 const NOW: i64 = 1_620_000_004_500;
 
-/// What the conversation held before the run.
+/// The messages of the conversation before the run.
 fn prior_messages() -> Vec<Value> {
     vec![
         json!({"id": "u0", "role": "user", "content": "hi"}),
@@ -73,7 +73,7 @@ fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], heard: 
 /// Why a client would reject the stream.
 fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
     let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
-    // What stands in such a stream for another event is there for the gateway, and none to the client.
+    // A placeholder event is for the gateway and means nothing to the client.
     if client.dialect.name == "ag-ui-0" {
         return old_client::rejection_reason(client.peer_version, &stream.iter().map(data).collect::<Vec<_>>());
     }
@@ -94,7 +94,7 @@ fn first_failure(client: PeerDialect, stream: &[String]) -> Option<String> {
     first_failure_with(prelude, client, stream)
 }
 
-/// What makes the prelude of a client from what the request held and what the run has said.
+/// Makes the prelude of a client from the messages of the request and the frames of the run.
 type PreludeFn = fn(PeerDialect, &[Value], &[String]) -> Vec<String>;
 
 fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]) -> Option<String> {
@@ -109,14 +109,14 @@ fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]
         }
         // Nothing, what the request held, and what a client had that was cut off in the middle.
         let half = ReducerClient::with_messages(&prior_messages()).reduce(&stream[..cut / 2]);
-        // Without a start there is nothing that a snapshot may stand in.
+        // Without a start there is no snapshot.
         let started = !whole.started.is_null();
-        // Whoever says its messages whole has other ones than those of AG-UI, and nobody knows what it makes of a snapshot. And
-        // what a snapshot of the agent's took away and a client still has keeps its place there when it comes back.
+        // Clients with whole messages differ from AG-UI's, and their reaction to a snapshot is undefined. A message
+        // that a snapshot of the agent removed and a client still has keeps its place when the client comes back.
         let whole_texts = client.dialect.name == "social-app";
         let told_anew =
             stream[..cut].iter().any(|frame| frame.contains("S_SNAPSHOT\"") || frame.contains("\"MESSAGE_SNAPSHOT\""));
-        // Two messages of one id are one as soon as a snapshot tells them.
+        // Two messages with one id become one in a snapshot.
         let ids: BTreeSet<String> = whole.messages.iter().map(|message| message["id"].to_string()).collect();
         let unique = ids.len() == whole.messages.len();
         let half = (!whole_texts && !told_anew && unique).then_some(half.messages);
@@ -189,15 +189,16 @@ fn late_clients_catch_up_over_hai_streams() {
     assert_no_failures(HAI.iter().map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
 
-/// Which of many streams break the law.
+/// Returns the seeds whose streams break the law.
 fn failing_seeds(client: PeerDialect, of: impl Fn(u64, PeerDialect) -> Vec<String>) -> Vec<String> {
     let all = (0..STREAMS / 20).map(|seed| (seed, of(seed, client)));
     all.filter_map(|(seed, stream)| first_failure(client, &stream).map(|why| format!("seed {seed}: {why}"))).collect()
 }
 
-/// What leaves for the folders of `tests/golden/recap/<client>/<case>/`: `messages.json` is the conversation before the run and
-/// `heard.sse` the run as its client got it; `preludes.sse` is what a client hears that joins behind each of its frames. The
-/// real clients are held against the same files (`tests/interop/recap.test.mjs`). `UPDATE=1` rewrites it.
+/// The output for the folders of `tests/golden/recap/<client>/<case>/`: `messages.json` is the conversation before the
+/// run and `heard.sse` the run as its client received it; `preludes.sse` is the output for a client that joins after
+/// each of its frames. The real clients are compared with the same files (`tests/interop/recap.test.mjs`). `UPDATE=1`
+/// rewrites it.
 #[test]
 fn preludes_match_the_corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/recap");
@@ -216,7 +217,7 @@ fn preludes_match_the_corpus() {
     }
 }
 
-/// The seed's own example, 000 §3.3.3 "断线重连场景": what a HAI client hears that connects again.
+/// The seed's own example, 000 §3.3.3 "断线重连场景": the events for a HAI client that reconnects.
 #[test]
 fn hai_client_reconnects_as_the_seed_prints() {
     const PRINTED: &str = r#"{
@@ -237,7 +238,7 @@ fn hai_client_reconnects_as_the_seed_prints() {
     assert_eq!(canonical(said[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
 }
 
-/// A text of many pieces costs what it says, and a state what it is, however often it changes.
+/// The size of a text is that of its content, and of a state that of its value, however often they change.
 #[test]
 fn recap_size_grows_with_content_not_with_event_count() {
     let mut recap = Recap::new(side("ag-ui"), &RunIds::new("t1", "r1"), None);

@@ -1,8 +1,8 @@
-//! What a client has in the end: messages and state as the real client builds them of events (`specs/ag-ui-1.0.md` §3.4), in
-//! the words of each dialect, and everything else that it heard.
+//! The final messages and state of a client, built from events like the real client does (`specs/ag-ui-1.0.md` §3.4),
+//! in the words of each dialect, and all other events.
 //!
-//! Written to the specification, and not to the fold that it is held against: text is put together piece by piece, and a patch
-//! is kept as one more thing that was said.
+//! It follows the specification, not the code under test: text is concatenated piece by piece, and patches are kept as
+//! they are.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -20,15 +20,15 @@ pub struct ReducerClient {
     pub other_events: Vec<Value>,
     pub started: Value,
     pub ended: Value,
-    /// chunks that go on, by who speaks: kind, id
+    /// open chunks by owner: kind, id
     lanes: Vec<(Value, &'static str, Value)>,
-    /// what is open: its kind, its id, and who opened it where that tells two apart
+    /// open items: kind, id, and the owner if it distinguishes two
     open: BTreeSet<(&'static str, String, String)>,
     /// what the rules of order forbid
     pub offences: Vec<String>,
 }
 
-/// What opens, uses and closes (§3.2), and the member that names it.
+/// Events that open, use and close an item (§3.2), and the member with its id.
 const OPEN_CLOSE_EVENTS: [(&str, [&str; 3], &str); 6] = [
     ("text", ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"], "messageId"),
     ("call", ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"], "toolCallId"),
@@ -42,7 +42,7 @@ const OPEN_CLOSE_EVENTS: [(&str, [&str; 3], &str); 6] = [
     ),
 ];
 
-/// What the dialects call what AG-UI calls otherwise.
+/// Names of other dialects for AG-UI's types.
 const KIND_ALIASES: [(&str, &str); 5] = [
     ("BUSINESS_DATA_START", "TEXT_MESSAGE_START"),
     ("BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_CONTENT"),
@@ -86,12 +86,12 @@ fn text(delta: &Value) -> String {
     }
 }
 
-/// What a call gave, as a text.
+/// Returns the result of a call as text.
 fn content_text(content: &Value) -> String {
     content.as_str().map_or_else(|| content.to_string(), str::to_owned)
 }
 
-/// JSON whose numbers keep their digits, and whose strings keep their escapes, in a [`Value`]: both are text there.
+/// Quotes the numbers and escaped strings of JSON, so that a [`Value`] keeps their digits and escapes.
 fn quote_numbers(json: &str) -> String {
     let (mut out, mut in_string, mut in_number) = (String::new(), false, false);
     let mut rest = json.chars();
@@ -119,7 +119,7 @@ fn quote_numbers(json: &str) -> String {
     out
 }
 
-/// A text that is JSON, or several, as what it says. Blocks of text that stand side by side are one text to whoever shows them.
+/// Parses text that consists of one or more JSON values. Adjacent text blocks are one text for a UI.
 fn join_text_blocks(content: &Value) -> Value {
     let Some(said) = content.as_str() else { return content.clone() };
     let first = if said.starts_with(['{', '[']) { Some(0) } else { said.find("{\"output\":") };
@@ -153,7 +153,7 @@ impl ReducerClient {
         ReducerClient { messages: messages.to_vec(), ..ReducerClient::default() }
     }
 
-    /// Hears the frames of a run.
+    /// Applies the frames of a run.
     pub fn reduce(mut self, frames: &[String]) -> Self {
         self = ReducerClient { messages: self.messages, ..ReducerClient::default() };
         for frame in frames {
@@ -176,7 +176,7 @@ impl ReducerClient {
         self
     }
 
-    /// What counts, for a comparison.
+    /// Returns the state without parts that do not count in a comparison.
     pub fn comparable_state(&self) -> Value {
         let messages: Vec<Value> = self
             .messages
@@ -247,7 +247,7 @@ impl ReducerClient {
         if kind == "RUN_FINISHED" && !self.open.is_empty() {
             self.offences.push(format!("still open: {:?}", self.open));
         }
-        // A text that is said whole has no start.
+        // A text in one event has no start.
         if event.get("answer").is_some() {
             return;
         }
@@ -266,7 +266,7 @@ impl ReducerClient {
         }
     }
 
-    /// Thinking without a message, in as many pieces as one likes.
+    /// Thinking without a message, in any number of pieces.
     fn reasoning_without_message(&mut self, event: &Value) {
         let mut event = event.clone();
         if event["type"] == "THINKING_TEXT_MESSAGE_CONTENT" {
@@ -443,7 +443,7 @@ impl ReducerClient {
         let mut new: Vec<Value> = event["messages"].as_array().cloned().unwrap_or_default();
         for message in &mut new {
             message["role"] = role(&message["role"]);
-            // What is carried for the gateway is no concern of the client's.
+            // Carried data is for the gateway, not for the client.
             remove_carried(message);
             let said = message.as_object_mut().expect("an object");
             for (snake, camel) in [("tool_calls", "toolCalls"), ("tool_call_id", "toolCallId")] {

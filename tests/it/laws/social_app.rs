@@ -1,4 +1,4 @@
-//! Streams and requests as the agent of social-app says them (seed 004 §3), with the variations that its document leaves open.
+//! Streams and requests of a social-app agent (seed 004 §3), with the variations that its document permits.
 
 use super::dice::Dice;
 
@@ -73,7 +73,7 @@ impl Script {
         self.push_event("TEXT_MESSAGE_END", &members, &format!(r#""messageId":"m{at}""#));
     }
 
-    /// §3.3: events that repeat their start, and some that do not or say something else.
+    /// §3.3: events that repeat their start, and some that do not or differ from it.
     fn call(&mut self, at: usize) {
         let id = format!(r#""toolCallId":"c{at}""#);
         let message = self.dice.pick(&["\"m\"", "\"m\"", "\"其他\""]).to_owned();
@@ -120,7 +120,7 @@ impl Script {
         self.push_event("TOOL_CALL_RESULT", &members, &format!(r#""tool_call_id":"{call}","result":{result}"#));
     }
 
-    /// One event with what it must say, most of `may`, and most of what stands on every event (§4).
+    /// Adds one event with its required members, most of `may`, and most of the members of every event (§4).
     fn push_event(&mut self, wire: &str, may: &[(&str, String)], must: &str) {
         let mut all = vec![format!(r#""type":"{wire}""#), must.to_owned()];
         for (name, value) in may {

@@ -1,4 +1,4 @@
-//! Quotas that the gateway counts by itself.
+//! Quotas that one gateway counts.
 
 use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::eventually;
@@ -31,7 +31,7 @@ async fn refuses_after_the_burst_and_reports_the_remaining_quota() {
     assert_eq!(answer.header("retry-after"), Some("1800"));
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
     assert_eq!(answer.header("ratelimit"), Some(r#""few";r=0;t=1800"#));
-    // The agent heard nothing of it.
+    // The agent got no request.
     assert_eq!(agent.connection_count(), 2);
     let count = async |decision| {
         gateway.metric(&format!("diglot_ratelimit_total{{decision=\"{decision}\",policy=\"few\"}}")).await
@@ -71,7 +71,7 @@ async fn admits_callers_who_wait_for_retry_after() {
     let (heard, seconds) = (Instant::now(), answer.header("retry-after").and_then(|text| text.parse().ok()));
     let wait = Duration::from_secs(seconds.expect("whole seconds"));
     assert_eq!(wait, Duration::from_secs(1));
-    // Asking does not make the wait longer. The last one that is refused was asked before the wait was over.
+    // Requests do not extend the wait. The last refused one was sent before the wait was over.
     let passed = eventually("a run that is let in", async || {
         let asked = Instant::now();
         let admitted = is_admitted(&post_run_with(&gateway, "").await) == 1;
@@ -102,12 +102,12 @@ async fn counts_quotas_per_tier_and_per_caller() {
     assert_eq!(count_admitted(&gateway, &of("ada"), 50).await, 4);
     assert_eq!(count_admitted(&gateway, &of("eve"), 3).await, 1);
     assert_eq!(count_admitted(&gateway, &of("bob"), 6).await, 4);
-    // A tier that has no quota of its own has everybody's.
+    // A tier without a quota of its own has the default one.
     assert_eq!(count_admitted(&gateway, &of("mallory"), 3).await, 1);
     let answer = post_run_with(&gateway, &of("bob")).await;
     assert_refused(&answer, 429, "rate_limited");
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""standard";q=2;w=86400"#));
-    // Whoever is nobody is refused for that, and costs nobody anything.
+    // An unauthenticated caller is refused for that, and uses up no quota.
     assert_refused(&post_run_with(&gateway, &of("nobody")).await, 401, "invalid_token");
     assert_eq!(agent.connection_count(), 10);
 }

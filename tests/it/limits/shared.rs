@@ -1,4 +1,4 @@
-//! Quotas of several gateways over one real Redis, which is killed, stopped and brought back.
+//! Quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::redis::Redis;
@@ -15,7 +15,7 @@ fn redis_config(redis: &Redis, more: &str) -> String {
 
 /// A gateway that has reached its Redis.
 async fn start_connected(top: &str) -> Gateway {
-    // The agent goes on for as long as the runtime of the test.
+    // The agent runs as long as the runtime of the test.
     let mut gateway = start_gateway(&start_agent(), top, "rate_limits: [few]").await;
     gateway.next_log("redis answers").await;
     gateway
@@ -93,7 +93,7 @@ async fn applies_on_error_while_redis_is_down_and_reconnects() {
         let line = gateway.next_log("redis does not answer").await;
         assert!(line["redis"].as_str().is_some_and(|shown| shown.starts_with("redis://127.0.0.1:")), "{line}");
     }
-    // What replicas used up together is used up: one of two is left.
+    // Requests that replicas counted together stay counted: one of two is left.
     assert_eq!(count_admitted(&local, "", 3).await, 1);
     assert_eq!(decision_count(&local, "local").await, 1.0);
     assert_eq!(count_admitted(&allow, "", 5).await, 5);

@@ -1,4 +1,4 @@
-//! Runs that are open at once.
+//! Limits on concurrent runs.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, Client, INPUT, post, send_request};
@@ -9,7 +9,7 @@ use super::super::support::sse::{
 };
 use super::{api_keys, post_run_with, start_gateway, violated_policies};
 
-/// An agent in the middle of a run, until it is told to finish it.
+/// Starts an agent that pauses in the middle of a run until the test resumes it.
 fn start_paused_agent() -> Agent {
     Agent::with_script(vec![
         Step::Read,

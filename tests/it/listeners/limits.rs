@@ -1,4 +1,4 @@
-//! How many connections there may be.
+//! Limits on the number of connections.
 
 use super::super::support::client::{Client, post_run};
 use super::super::support::eventually;
@@ -63,7 +63,7 @@ async fn limits_connections_per_address_but_not_of_trusted_proxies() {
     }
 }
 
-/// `ulimit -n` is small, and somebody holds all that there is: accepting pauses, and goes on.
+/// With a small `ulimit -n` and all descriptors in use, accepting pauses, and resumes later.
 #[tokio::test]
 async fn pauses_accepting_without_file_descriptors_and_recovers() {
     let agent = start_agent();
@@ -86,7 +86,7 @@ async fn pauses_accepting_without_file_descriptors_and_recovers() {
     assert!(gateway.metric(&failures).await >= 1.0);
 }
 
-/// Two thousand that say nothing: who asks is answered.
+/// With two thousand silent connections, requests are still answered.
 #[tokio::test]
 async fn serves_requests_beside_thousands_of_idle_connections() {
     let agent = start_agent();

@@ -1,4 +1,4 @@
-//! Connections on which nothing happens, and those whose client has left behind what it sent.
+//! Connections without any data, and connections whose client has left unread data behind.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::Client;
@@ -30,7 +30,7 @@ async fn closes_connections_after_head_timeout() {
     let agent = start_agent();
     let gateway =
         start_gateway(&agent, "127.0.0.1:0", &format!("limits: {{idle_timeout: {LONG}, head_timeout: 300ms}}")).await;
-    // Of the first request, and of one that comes when the head of the first would have been late.
+    // The timeout of the first request does not apply to one that arrives later.
     let mut client = Client::connect(gateway.data).await;
     client.send("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n").await;
     assert!(client.read_until_closed().await.is_empty());

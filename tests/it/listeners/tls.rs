@@ -1,4 +1,4 @@
-//! TLS on listeners: real handshakes, certificates that change, certificates of clients.
+//! TLS on listeners: real handshakes, certificates that change, client certificates.
 
 use super::super::support::client::{Client, INPUT};
 use super::super::support::gateway::{Gateway, TempFile, diglot};
@@ -22,7 +22,7 @@ async fn assert_served(dialer: &Dialer, to: SocketAddr) {
     assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
 }
 
-/// Whether the gateway lets a client in. With TLS 1.3 a client learns that it is turned away after its own side is done.
+/// Returns whether the gateway accepts a client. With TLS 1.3 a client notices the rejection after its own handshake.
 async fn is_accepted(dialer: &Dialer, to: SocketAddr) -> bool {
     let Ok(mut stream) = dialer.dial(to).await else { return false };
     let mut client = Client::over(&mut stream);
@@ -43,7 +43,7 @@ async fn serves_both_tls_versions_and_forwards_https() {
     }
     let stream = authority.dialer().with_protocol("h2").dial(gateway.listening[1]).await.expect("a handshake");
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-    // What is no TLS, and what asks for a protocol that nobody speaks here.
+    // Bytes that are not TLS, and a client that requests an unsupported protocol.
     let mut client = Client::connect(gateway.listening[1]).await;
     client.send(run_request()).await;
     client.read_until_closed().await;
@@ -51,7 +51,7 @@ async fn serves_both_tls_versions_and_forwards_https() {
     gateway.wait_for_metric(&refused_series(LISTENER, "tls_handshake"), 2.0).await;
 }
 
-/// A client that nobody here has written.
+/// A client that is not our own.
 #[tokio::test]
 async fn serves_curl_over_h2_with_a_client_certificate() {
     let authority = Authority::new();
@@ -202,7 +202,7 @@ async fn serves_metrics_over_tls() {
     let authority = Authority::new();
     authority.issue("leaf", 30);
     let agent = start_agent();
-    // A second listener of the status plane, beside the one that the tests ask.
+    // A second listener of the status plane, beside the one that the tests use.
     let listeners = format!("{{data: [127.0.0.1:0], status: [{}, 127.0.0.1:0]}}", authority.listener("leaf", ""));
     let setup = super::Setup { upstreams: &[agent.url()], listeners: &listeners, ..super::Setup::default() };
     let mut gateway = Gateway::start(super::Setup { unready: true, ..setup }).await;
@@ -214,7 +214,7 @@ async fn serves_metrics_over_tls() {
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
-/// Who connects and says nothing, or half of a handshake, is closed; ten seconds are for a slow network.
+/// A connection that sends nothing, or half a handshake, is closed; ten seconds allow for a slow network.
 #[tokio::test]
 async fn times_out_unfinished_tls_handshakes() {
     let authority = Authority::new();

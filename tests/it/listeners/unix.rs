@@ -84,7 +84,7 @@ async fn replaces_the_socket_of_a_dead_process_only() {
     assert_eq!(std::fs::read_to_string(&place.0).expect("a file"), "somebody's notes");
 }
 
-/// Who opens the socket has no address. It is believed about its clients where `unix` is trusted.
+/// A peer on the socket has no address. Its forwarded addresses are trusted if `unix` is a trusted proxy.
 #[tokio::test]
 async fn trusts_x_forwarded_for_on_a_trusted_unix_socket() {
     for (trusted, expected) in [("", None), ("trusted_proxies: [unix]", Some("192.0.2.7"))] {

@@ -11,7 +11,7 @@ use diglot::translate::{EventLoss, EventRepair};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Holds that `promtool` has nothing to say against a file.
+/// Requires that `promtool` accepts a file.
 #[track_caller]
 fn assert_promtool_accepts(args: &[&str], file: &str) {
     let file = repository_path(file);
@@ -35,7 +35,7 @@ fn alerts_fire_as_their_cases_expect() {
     }
 }
 
-/// Every case of the files: what it is about, the metrics that it feeds, and whether the alert fires in it at last.
+/// Returns for each case its alert, the metrics of its input series, and whether the alert fires.
 fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
     let files = CASES.map(read_yaml);
     let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
@@ -51,7 +51,7 @@ fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
     tests.map(case).collect()
 }
 
-/// A case that feeds nothing does not fire either; what comes close feeds all that a case feeds in which it does.
+/// A case without input series never fires, so the quiet case must have all series of a firing one.
 #[test]
 fn every_alert_has_a_firing_and_a_nearly_firing_case() {
     let cases = cases();
@@ -88,9 +88,9 @@ fn every_alert_has_a_severity_and_a_runbook_section() {
             assert!(texts[text].as_str().is_some_and(|text| text.len() > 20), "{name} has no {text}");
         }
         let (_, section) = sections.iter().find(|(title, _)| title == name).expect("compared above");
-        for part in ["**Means** ", "**Hurts** ", "**Look** ", "**Do** "] {
-            let stands = section.contains(part) || (part == "**Do** " && section.contains("**Look** and **do** "));
-            assert!(stands, "{name}: the runbook does not say {part}");
+        for part in ["**Means** ", "**Affects** ", "**Look** ", "**Do** "] {
+            let present = section.contains(part) || (part == "**Do** " && section.contains("**Look** and **do** "));
+            assert!(present, "{name}: the runbook has no paragraph {part}");
         }
         assert!(section.contains("```promql\n"), "{name}: the runbook has no expression to look with");
     }
@@ -113,10 +113,10 @@ fn rules_and_pages_name_existing_metrics() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A line of the log is quoted as `message="…"`, and said by one of the occurrences.
+/// A log line is quoted as `message="…"`, and an internal event writes it.
 #[test]
 fn runbook_quotes_existing_log_messages() {
-    let folder = std::fs::read_dir(repository_path("src/telemetry/internal_event")).expect("the occurrences");
+    let folder = std::fs::read_dir(repository_path("src/telemetry/internal_event")).expect("the internal events");
     let said = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text"));
     let said: String = said.collect();
     let runbook = read(RUNBOOK);
@@ -124,11 +124,11 @@ fn runbook_quotes_existing_log_messages() {
         runbook.split("message=\"").skip(1).map(|rest| rest.split('"').next().expect("a text")).collect();
     assert!(quoted.len() > 20, "{quoted:?}");
     for line in quoted {
-        assert!(said.contains(&format!("\"{line}\"")), "nobody says {line:?}");
+        assert!(said.contains(&format!("\"{line}\"")), "no internal event writes {line:?}");
     }
 }
 
-/// The values that `label` of `metric` is compared with first in the expression of a rule.
+/// Returns the values with which the expression of a rule first compares `label` of `metric`.
 #[track_caller]
 fn compared_values(rule: &str, metric: &str, label: &str) -> BTreeSet<String> {
     let rules = rules();
@@ -143,7 +143,7 @@ fn set<'s>(values: impl IntoIterator<Item = &'s str>) -> BTreeSet<String> {
     values.into_iter().map(str::to_owned).collect()
 }
 
-/// What is divided, what it is divided by, and what is counted beside it, speak of the same things.
+/// Numerator, denominator and minimum of an expression select the same series.
 #[test]
 fn an_expression_uses_one_list_of_label_values() {
     for rule in rules() {
@@ -164,7 +164,36 @@ fn an_expression_uses_one_list_of_label_values() {
     }
 }
 
-/// A new outcome, repair, loss or refusal has to be judged before it counts nowhere.
+/// An expression of the runbook that lists label values of its alert lists all of them.
+#[test]
+fn runbook_expressions_list_the_label_values_of_their_alert() {
+    let lists = |expression: &str| {
+        let selectors = Expression::read(expression).selectors.into_iter();
+        let matchers = selectors.flat_map(|selector| {
+            let name = selector.name;
+            selector.matchers.into_iter().map(move |(label, _, value)| (name.clone(), label, value))
+        });
+        let lists = matchers.filter(|(.., value)| value.contains('|'));
+        lists.map(|(name, label, value)| (name, label, set(value.split('|')))).collect::<Vec<_>>()
+    };
+    let runbook = read(RUNBOOK);
+    let mut compared = 0;
+    for section in runbook.split("\n## ").skip(1) {
+        let (title, text) = section.split_once('\n').expect("a text");
+        let rule = rules().into_iter().find(|rule| rule.name == title).unwrap_or_else(|| panic!("no alert {title}"));
+        let of_alert = lists(&rule.expression);
+        let lines = text.split("```promql\n").skip(1).filter_map(|rest| rest.split("```").next()).flat_map(str::lines);
+        for own in lines.flat_map(|line| lists(line)) {
+            if let Some(other) = of_alert.iter().find(|other| (&other.0, &other.1) == (&own.0, &own.1)) {
+                assert_eq!(*other, own, "{title}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 2, "{compared} lists");
+}
+
+/// A new outcome, repair, loss or refusal must be classified.
 #[test]
 fn objectives_classify_every_outcome_loss_and_refusal() {
     let failed = compared_values("job_route:diglot_runs_failed:ratio_rate1h", "diglot_streams_total", "outcome");

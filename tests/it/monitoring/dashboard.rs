@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Columns of a dashboard.
 const WIDTH: u64 = 24;
 
-/// A panel that shows something, and what it asks.
+/// A panel with queries.
 pub struct Panel {
     pub title: String,
     pub json: Value,
@@ -46,7 +46,7 @@ pub fn panels() -> Vec<Panel> {
     all.map(panel).collect()
 }
 
-/// What a variable asks, and what an annotation does.
+/// Returns the queries of variables and annotations.
 pub fn other_expressions() -> Vec<String> {
     let document = read_dashboard();
     let variables = document["templating"]["list"].as_array().expect("variables");

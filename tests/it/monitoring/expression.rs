@@ -1,20 +1,20 @@
-//! Which metrics and labels an expression of PromQL names, and whether there are such.
+//! Finds the metrics and labels that a PromQL expression names, and reports unknown ones.
 //!
-//! Prometheus takes an expression about a metric that nobody has for a fine one: its result is empty, and an alert on it never
-//! fires. Whether the text is PromQL at all is left to Prometheus.
+//! Prometheus accepts an expression with an unknown metric: its result is empty, and an alert on it never fires. The
+//! syntax is left to Prometheus.
 
 use diglot::telemetry::metric::{CATALOGUE, LabelSpec, MetricKind, MetricSpec};
 
-/// What Prometheus adds to each series that it scrapes.
+/// Labels that Prometheus adds to each scraped series.
 const TARGET_LABELS: &[&str] = &["job", "instance"];
 
-/// Words of the language that stand where a metric could.
+/// Words of the language that can be in the place of a metric.
 const KEYWORDS: &[&str] = &["and", "or", "unless", "bool", "offset", "inf", "nan"];
 
 /// Words with a list of labels behind them.
 const LABEL_LIST_KEYWORDS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 
-/// What an expression asks of one metric.
+/// The matchers of one metric in an expression.
 #[derive(Debug, PartialEq)]
 pub struct Selector {
     pub name: String,
@@ -22,7 +22,7 @@ pub struct Selector {
     pub matchers: Vec<(String, String, String)>,
 }
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq)]
 pub struct Expression {
     pub selectors: Vec<Selector>,
@@ -68,7 +68,7 @@ fn tokens(text: &str) -> Vec<Token> {
     all
 }
 
-/// Where the text that begins with `quote` ends.
+/// Returns the end of the text that begins with `quote`.
 fn closing_quote(text: &str, quote: char) -> usize {
     let mut escaped = false;
     let ends = |&(_, c): &(usize, char)| {
@@ -84,7 +84,7 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Expression {
-    /// What `text` names. A word that is none of the language is the name of a metric.
+    /// Reads the names in `text`. A word that is not part of the language is a metric.
     pub fn read(text: &str) -> Expression {
         let tokens = tokens(text);
         let mut found = Expression::default();
@@ -98,7 +98,7 @@ impl Expression {
                         Token::Word(name) => Some(name.clone()),
                         _ => None,
                     });
-                    // `group_left` may stand without a list.
+                    // `group_left` may have no list.
                     if next == Some(&Token::Sign('(')) {
                         found.labels.extend(names);
                         at += tokens[at..].iter().position(|token| *token == Token::Sign(')')).expect("an end");
@@ -127,8 +127,8 @@ impl Expression {
         found
     }
 
-    /// What this names that does not exist: metrics, labels of theirs, values of those. `recorded` are metrics of rules, whose
-    /// names begin with their labels.
+    /// Returns the unknown metrics, labels and label values. `recorded` are metrics of rules, whose names begin with
+    /// their labels.
     pub fn unknown_names(&self, recorded: &[String]) -> Vec<String> {
         let (mut found, mut known) = (Vec::new(), vec!["le".to_owned()]);
         for Selector { name, matchers } in &self.selectors {
@@ -147,7 +147,7 @@ impl Expression {
     }
 }
 
-/// Whether a list of labels is that of an aggregation: something in brackets comes behind it.
+/// Returns whether a list of labels belongs to an aggregation: brackets follow it.
 fn is_call(tokens: &[Token]) -> bool {
     let end = tokens.iter().position(|token| *token == Token::Sign(')'));
     end.and_then(|end| tokens.get(end + 1)) == Some(&Token::Sign('('))
@@ -217,7 +217,7 @@ impl<'m> KnownMetric<'m> {
         }
     }
 
-    /// What is wrong with a label and the values that it is compared with.
+    /// Returns the fault of a label and the values that it is compared with.
     fn label_error(&self, label: &str, value: &str) -> Option<String> {
         match self {
             KnownMetric::Gateway(metric, true) if label == "le" => {

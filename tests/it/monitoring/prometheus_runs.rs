@@ -1,4 +1,4 @@
-//! All expressions over a gateway that serves, and the alerts of one that gets into trouble: by a real Prometheus.
+//! All expressions for a gateway that serves, and the alerts of one that fails, in a real Prometheus.
 
 use super::super::support::agent::{Agent, Step, refusing_address, write};
 use super::super::support::client::{Client, INPUT, post, post_run, send_request};
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-/// Metrics whose series are made when they are first counted with, since there may be hundreds.
+/// Metrics whose series exist after their first count only, since there may be hundreds.
 const LAZY_METRICS: &[&str] = &["diglot_events_total", "diglot_refusals_total"];
 
 /// Panels that are empty while all is well.
 const EMPTY: &[&str] = &["Alerts that fire", "Refusals by the gateway's own fault, by route"];
 
-/// The rules as they are, but that nobody is kept waiting.
+/// Returns the rules without their `for`.
 fn rules_without_delay() -> TempFile {
     let text = read(RULES);
     let line = |line: &str| if line.trim().starts_with("for: ") { String::new() } else { line.to_owned() + "\n" };
@@ -36,8 +36,8 @@ async fn firing(prometheus: &Prometheus) -> BTreeSet<String> {
     all.into_iter().map(|(mut labels, _)| labels.remove("alertname").expect("a name")).collect()
 }
 
-/// Holds that these alerts fire and no others. A scrape that a busy machine made late has an alert fire as well, nobody being
-/// kept waiting; that one ends with the next scrape, and all others last for minutes.
+/// Requires that these alerts fire and no others. Without `for`, a scrape that a busy machine delays also makes an
+/// alert fire; it ends with the next scrape, while all others last for minutes.
 async fn assert_firing(prometheus: &Prometheus, due: &[&str]) {
     let due: BTreeSet<_> = due.iter().map(|name| (*name).to_owned()).collect();
     let (mut now, late) = (firing(prometheus).await, Instant::now() + DEADLINE);
@@ -48,7 +48,7 @@ async fn assert_firing(prometheus: &Prometheus, due: &[&str]) {
     assert_eq!(now, due);
 }
 
-/// Holds that the series of every alert are there before anything happens, but for those of [`MADE_LATER`].
+/// Requires that the series of every alert exist from the start, except those of [`LAZY_METRICS`].
 async fn assert_series_exist(prometheus: &Prometheus) {
     let (recorded, mut missing) = (recorded_metrics(), Vec::new());
     for alert in alerts() {
@@ -64,7 +64,7 @@ async fn assert_series_exist(prometheus: &Prometheus) {
     assert!(missing.is_empty(), "not there from the start:\n{}", missing.join("\n"));
 }
 
-/// Holds that every rule could be evaluated.
+/// Requires that every rule can be evaluated.
 async fn wait_until_evaluated(prometheus: &Prometheus) {
     eventually("an evaluation of every rule", async || {
         let groups = prometheus.api("rules").await;
@@ -123,7 +123,7 @@ async fn evaluates_every_expression_and_fires_no_alert_when_healthy() {
     let prometheus = Prometheus::start_scraping(&[gateway.status], &[rules.path()]).await;
     prometheus.wait_for_scrape().await;
     assert_series_exist(&prometheus).await;
-    // What is made when it is first counted with has a rate from the second time on.
+    // A series that is created by its first count has a rate from the second on.
     for runs in 1..=2 {
         for _ in 0..3 {
             post_run(gateway.data, "/run").await;
@@ -149,7 +149,7 @@ async fn evaluates_every_expression_and_fires_no_alert_when_healthy() {
     assert_firing(&prometheus, &[]).await;
 }
 
-/// A gateway whose agent is away, whose other agent hangs, and whose issuer cannot be reached.
+/// A gateway with an unreachable agent, an agent that hangs, and an unreachable issuer.
 fn failing_config(away: &str, hangs: &str) -> String {
     let digest = sha256("the-key");
     format!(

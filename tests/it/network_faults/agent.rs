@@ -1,4 +1,4 @@
-//! Between the gateway and its agent.
+//! Faults between the gateway and its agent.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, End, post_run};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Between two cuts. Every byte of a head and of a chunk is what another cut of another run comes to.
 const STRIDE: usize = 5;
 
-/// An agent that says a run in two chunks.
+/// Returns the response of an agent that sends a run in two chunks.
 fn agent_response() -> Vec<u8> {
     let (first, rest) = (run_beginning(), complete_run().split_off(run_beginning().len()));
     [CHUNKED.as_bytes(), &chunk(first), &chunk(rest), LAST_CHUNK.as_bytes()].concat()
@@ -28,10 +28,10 @@ async fn start_behind_proxy(timeouts: &str) -> (Agent, FaultProxy, Gateway) {
     (agent, proxy, gateway)
 }
 
-/// The code that a client heard: of a refusal, or of the end of its stream; empty where the run was heard whole.
+/// Returns the code of a refusal or of the end of a stream; empty for a complete run.
 #[track_caller]
 fn error_code(answer: &Answer) -> String {
-    // Whatever the agent's side does, the client's ends well.
+    // For each fault of the agent's side, the client's body ends cleanly.
     assert_eq!(answer.end, End::Clean, "{}", answer.text());
     if answer.status == 200 {
         return assert_one_end(answer);
@@ -96,7 +96,7 @@ async fn refuses_a_truncated_request_without_retrying() {
             // Reset before we can look at it: as good as never accepted.
             let known = code == "upstream_reset" || at == 0 && code == "upstream_unreachable";
             assert!(known && answer.status == 502, "{:?}: {code}, status {}", fault(at), answer.status);
-            // Whether the agent has begun is not known, so nobody else is asked.
+            // The agent may have begun, so no other is called.
             assert_eq!(proxy.accepted(), before + 1);
         }
     }
@@ -109,7 +109,7 @@ async fn refuses_a_truncated_request_without_retrying() {
 async fn times_out_an_agent_that_stops_sending() {
     let (_agent, proxy, gateway) = start_behind_proxy("{first_byte: 300ms, idle: 300ms}").await;
     let mut runs = 0;
-    // In the head, behind it, in the first chunk, between the chunks, and before the last.
+    // In the head, after it, in the first chunk, between the chunks, and before the last.
     let begun = CHUNKED.len() + chunk(run_beginning()).len();
     for at in [0, 20, CHUNKED.len(), begun - 9, begun, begun + 20] {
         proxy.set(Direction::Back, Fault::Stall(at));

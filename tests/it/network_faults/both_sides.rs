@@ -1,4 +1,4 @@
-//! On both sides of the gateway at once: many clients and agents whose connections fail in every way, in no order.
+//! Faults on both sides of the gateway at once: many clients and agents, in random order.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{End, INPUT, post, try_request};
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 const CLIENTS: usize = 24;
 const RUNS: usize = 30;
 
-/// What the gateway may have grown by when everything is over: nothing is kept of a run, but buffers of a library may be.
+/// Maximum growth of the gateway after the test: nothing is kept of a run, but buffers of a library may be.
 const GROWTH: usize = 8 << 20;
 
 /// Faults of one side. The numbers of the two sides have no common factor with each other, so every pair is met.
@@ -85,7 +85,7 @@ async fn leaks_no_run_when_both_sides_fail() {
     let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < GROWTH, "{growth} bytes more after the second half");
 
-    // Everything that can be heard was, and nothing else.
+    // All events were received, and nothing else.
     heard.sort();
     heard.dedup();
     for due in ["", "502", "504", "upstream_truncated", "upstream_idle"] {
@@ -94,7 +94,7 @@ async fn leaks_no_run_when_both_sides_fail() {
     let known = ["", "408", "502", "504", "upstream_truncated", "upstream_idle", "upstream_reset"];
     assert!(heard.iter().all(|one| known.contains(&one.as_str())), "{heard:?}");
 
-    // Every run is counted once; a request that never was whole is none.
+    // Every run is counted once; an incomplete request is no run.
     let runs = metric_total(&gateway, "diglot_streams_total").await;
     assert!(runs > (CLIENTS * RUNS) as f64 && runs <= (2 * CLIENTS * RUNS) as f64, "{runs}");
     behind.clear_faults();

@@ -1,4 +1,4 @@
-//! Between a client and the gateway.
+//! Faults between a client and the gateway.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{End, INPUT, post, try_request};
@@ -50,7 +50,7 @@ async fn leaves_no_run_after_a_truncated_client_connection() {
     assert!(whole < runs / 2, "{whole} of {runs} were heard whole");
     proxy.wait_until_idle().await;
     gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-    // What reached the agent was a run, and each is counted once.
+    // Each run that reached the agent is counted once.
     let counted = metric_total(&gateway, "diglot_streams_total").await;
     assert!(agent.connection_count() as f64 <= counted && counted <= f64::from(runs), "{counted} of {runs}");
     assert_recovered(gateway).await;
@@ -92,7 +92,7 @@ async fn releases_runs_of_clients_that_stop_reading_or_sending() {
         // A head that is late is not answered, and a body that is late is.
         assert!(answer.is_none_or(|answer| answer.status == 408), "at {at}");
     }
-    // The gateway says everything into the hole, and waits for nobody.
+    // The gateway writes into the void, and waits for no client.
     for at in [0, 10, 300] {
         proxy.set(Direction::Back, Fault::Stall(at));
         let before = metric_total(&gateway, "diglot_streams_total").await;

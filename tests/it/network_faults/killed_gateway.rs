@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Clients of each version whose gateway is killed.
+/// Clients of each HTTP version whose gateway is killed.
 const CLIENTS: usize = 250;
 
 /// Streams of one connection of HTTP/2.
@@ -23,7 +23,7 @@ const SHARE: usize = 50;
 /// From the death of a gateway to the first answer of the next one [failures.md, row 58].
 const RECOVERY_TIME: Duration = Duration::from_secs(5);
 
-/// A gateway that listens where it is told, or on a port that the system chooses, and that address.
+/// Starts a gateway on an address, or on a port that the system chooses; returns that address.
 async fn start_listening(command: &mut Command, data: &str, agent: &Agent) -> (Process, SocketAddr, TempFile) {
     let route = format!("{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}", agent.url());
     let file = TempFile::new(&format!("listeners: {{data: \"{data}\", status: []}}\nroutes: [{route}]\n"));
@@ -38,7 +38,7 @@ async fn start_listening(command: &mut Command, data: &str, agent: &Agent) -> (P
     }
 }
 
-/// Nobody could have said a last word, so nobody may hear a clean end.
+/// A killed gateway sends no terminal event, so no client may get a clean end.
 #[tokio::test]
 async fn cuts_streams_when_killed_and_serves_again_at_once() {
     let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
@@ -125,7 +125,7 @@ async fn serves_large_events_in_little_memory() {
             "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
         );
     }
-    // It has not died and come back: who started it would know.
+    // The process has not restarted: its parent would have noticed.
     process.signal("TERM");
     let mut process = process;
     assert_eq!(process.exit().await.code(), Some(0));

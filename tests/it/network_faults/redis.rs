@@ -1,4 +1,4 @@
-//! Between the gateway and its Redis, which counts a quota here.
+//! Faults between the gateway and its Redis, which counts a quota here.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::post_run;
@@ -9,13 +9,13 @@ use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_
 use super::{assert_recovered, metric_total};
 use std::time::{Duration, Instant};
 
-/// What one request may cost, whatever Redis does: 1 s [failures.md, row 64], and what a busy machine adds.
+/// Maximum duration of one request, whatever Redis does: 1 s [failures.md, row 64], plus the delay of a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
 /// Requests per fault: enough that some come while the gateway takes Redis for there, and some while not.
 const REQUESTS: usize = 5;
 
-/// A gateway whose quota, of more than a test can use up, is counted in the Redis behind the proxy.
+/// Starts a gateway whose quota, larger than a test needs, is counted in the Redis behind the proxy.
 async fn start_gateway(proxy: &FaultProxy, agent: &Agent) -> Gateway {
     let top = format!(
         "drain_timeout: 10m\nredis: {{url: \"redis://{}\"}}\nrate_limits: [{{name: many, key: address, requests: 100000, per: 1m, shared: true}}]",
@@ -42,7 +42,7 @@ async fn serves_every_request_while_redis_connections_fail() {
         (Direction::Towards, Fault::HalfClose(0)),
         (Direction::Back, Fault::HalfClose(0)),
     ];
-    // Inside what is said when a connection begins, inside the first answers, and later.
+    // Inside the handshake of the connection, inside the first responses, and later.
     for at in [0, 1, 7, 40, 150, 400] {
         for direction in [Direction::Towards, Direction::Back] {
             faults.extend([Fault::Cut(at), Fault::Reset(at), Fault::Stall(at)].map(|fault| (direction, fault)));

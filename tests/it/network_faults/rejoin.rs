@@ -1,4 +1,4 @@
-//! Between the gateway and a client that comes back: whatever it missed it gets, once.
+//! Faults between the gateway and a client that comes back: it receives all missed events, once.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, End, INPUT, post, send_request, try_request};
@@ -62,7 +62,7 @@ async fn resumes_after_the_connection_breaks_at_any_byte() {
                 let rest = send_request(gateway.data, request(&run, &field)).await;
                 assert_eq!((rest.status, rest.end), (200, End::Clean), "{:?}: {}", fault(at), rest.text());
                 if behind.is_none() {
-                    // Who has heard nothing is told where the run stands.
+                    // A client that has received nothing gets the current state of the run.
                     without += 1;
                     let text = rest.text();
                     assert!(text.contains("RUN_STARTED") && text.contains("你好"), "{:?}: {text}", fault(at));
@@ -79,6 +79,6 @@ async fn resumes_after_the_connection_breaks_at_any_byte() {
         }
     }
     assert!(with_cursor > 50 && without > 50, "{with_cursor} came back with a cursor, {without} without");
-    // Each run was asked for once, whoever came back.
+    // The agent got each run once, however many clients came back.
     assert_eq!((agent.connection_count(), metric_total(&gateway, "diglot_streams_total").await), (runs, runs as f64));
 }

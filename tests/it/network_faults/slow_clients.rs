@@ -1,4 +1,4 @@
-//! Clients that read slowly, of agents that flood: what waits is bounded, in each stream and in all.
+//! Clients that read slowly, with agents that send fast: buffered data is bounded, per stream and in total.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post};
@@ -14,7 +14,7 @@ const EVENT: usize = 32 << 10;
 /// A flood of 64 MiB.
 const EVENTS: usize = (64 << 20) / EVENT;
 
-/// What one of them may cost the gateway [failures.md, row 25].
+/// Maximum memory of one of them [failures.md, row 25].
 const COST: usize = 1 << 20;
 
 /// Clients of each version that do not read.
@@ -50,7 +50,7 @@ async fn bounds_memory_per_stalled_client_and_loses_nothing() {
         write(CLOSED.to_owned() + FINISHED),
     ]);
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], ..Setup::default() }).await;
-    // What the first stream brings is there for all.
+    // Memory that the first stream allocates is shared by all.
     let mut first = Client::connect_with_small_buffer(gateway.data).await;
     first.send(post("/run", "", INPUT)).await;
     first.read_head().await;
@@ -64,7 +64,7 @@ async fn bounds_memory_per_stalled_client_and_loses_nothing() {
         client.read_head().await;
         narrow.push(client);
     }
-    // Half of them on one connection, which must not stand still for the others.
+    // Half of them share one connection, which must not block the others.
     let (mut shared, mut streams) = (connect_h2(gateway.data, WINDOW).await, Vec::new());
     for one in 0..CLIENTS {
         let mut own = connect_h2(gateway.data, WINDOW).await;
@@ -95,7 +95,7 @@ async fn bounds_memory_per_stalled_client_and_loses_nothing() {
     let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < 2 * CLIENTS * COST, "{growth} bytes while two were read to");
 
-    // Whoever leaves lets go of its agent, and everybody is counted once.
+    // A client that leaves releases its agent, and every run is counted once.
     drop((first, narrow, streams, shared));
     gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
     assert_eq!(gateway.metric(r#"diglot_streams_total{outcome="finished",route="run"}"#).await, 2.0);

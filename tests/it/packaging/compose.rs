@@ -1,4 +1,4 @@
-//! `deploy/compose`: held against the Compose Specification's own schema, and against the files and programs that it names.
+//! `deploy/compose`: valid by the Compose Specification's own schema; its files and programs exist.
 
 use super::{repository_path, run_command, tool};
 use crate::support::client::{End, INPUT, post, send_request};
@@ -35,7 +35,7 @@ fn words(value: &Value) -> Vec<String> {
     words.map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect()
 }
 
-/// Where the service mounts files of the repository: source, target.
+/// Returns the mounts of the service's files: source, target.
 fn mounts(service: &Value) -> Vec<(PathBuf, String)> {
     let mounts = list(service, "volumes").iter().filter_map(Value::as_str).filter(|one| one.starts_with('.'));
     let pair = |one: &str| {
@@ -81,7 +81,7 @@ fn names_existing_files_networks_and_services() {
         let image = service["image"].as_str().expect("an image");
         let tag = image.split_once(':').expect("a tag").1;
         assert!(tag != "latest" && (!image.starts_with("diglot:") || tag == env!("CARGO_PKG_VERSION")), "{image}");
-        // Rights that nobody needs nobody has.
+        // Capabilities that no service needs are dropped.
         assert_eq!(words(&service["cap_drop"]), ["ALL"], "{name}");
         assert_eq!(words(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
         assert_eq!(service["read_only"], true, "{name}");
@@ -196,7 +196,7 @@ fn prometheus_accepts_its_configuration_and_rules() {
     );
 }
 
-/// Grafana finds the dashboard where its provider looks, and asks Prometheus where that is.
+/// Grafana finds the dashboard in the folder of its provider, and Prometheus at its address.
 #[test]
 fn grafana_provisions_the_dashboard_and_data_source() {
     let compose = compose();

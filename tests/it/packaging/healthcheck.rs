@@ -1,4 +1,4 @@
-//! `diglot healthcheck`: what it asks, in what, and what it makes of the answer.
+//! `diglot healthcheck`: its request, over each transport, and its exit code.
 
 use super::run_command;
 use crate::support::agent::{Agent, Step, write};
@@ -9,7 +9,7 @@ use crate::support::sse::{CLOSED, FINISHED, HEAD, complete_run, run_beginning};
 use crate::support::tls::Authority;
 use std::net::{SocketAddr, TcpListener};
 
-/// What it says of the gateway of this configuration.
+/// Runs the health check with this configuration.
 fn run_healthcheck(yaml: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let file = TempFile::new(yaml);
     run_command(diglot().arg("healthcheck").arg("--config").arg(file.path()).args(more))
@@ -19,7 +19,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// A gateway with this listener on its status plane, which has the first port that it says.
+/// Starts a gateway with this listener on its status plane; returns its first port.
 async fn start_with_status_listener(agent: &Agent, status: &str) -> Gateway {
     let listeners = format!("{{data: 127.0.0.1:0, status: {status}}}");
     let top = "trusted_proxies: [127.0.0.1]";
@@ -27,8 +27,8 @@ async fn start_with_status_listener(agent: &Agent, status: &str) -> Gateway {
         .await
 }
 
-/// In clear, in TLS with a certificate that nobody here believes, behind a header of the PROXY protocol; and the wildcard
-/// addresses, to which nobody can connect, at the loopback one.
+/// Without TLS, over TLS with an untrusted certificate, with a PROXY protocol header; and wildcard addresses, which are
+/// reached through loopback.
 #[tokio::test]
 async fn probes_listeners_over_http_tls_and_proxy_protocol() {
     let (agent, authority) = (start_agent(), Authority::new());
@@ -45,7 +45,7 @@ async fn probes_listeners_over_http_tls_and_proxy_protocol() {
         let gateway = start_with_status_listener(&agent, &listens).await;
         let port = gateway.status.port();
         let status = listens.replace(":0", &format!(":{port}"));
-        // The mistakes are none of its business: the gateway was started before they were made.
+        // The mistakes do not matter: the gateway was started before them.
         let yaml = format!("listeners: {{status: {status}}}\nroutes: []\nx: 1\n");
         for (more, path) in [(&[][..], "/livez"), (&["--ready"][..], "/readyz")] {
             let what = format!("an answer on {listens}");
@@ -70,7 +70,7 @@ async fn probes_unix_sockets() {
     let gateway = Gateway::start(setup).await;
     let (_, url, _) = run_healthcheck(&format!("listeners: {{status: \"unix:{status}\"}}"), &[]);
     assert_eq!(url, format!("unix:{status}/livez: 200 ok\n"));
-    // The status plane is turned off, or nobody is there any more.
+    // The status plane is turned off, or nothing listens any more.
     for listeners in ["[]".to_owned(), "127.0.0.1:1".to_owned(), format!("\"unix:{status}.old\"")] {
         let (code, stdout, stderr) =
             run_healthcheck(&format!("listeners: {{status: {listeners}}}\n{top}"), &["--ready"]);

@@ -1,6 +1,6 @@
-//! The image, as far as it shows without Docker: what hadolint says of `deploy/Dockerfile`, and the gateway in a root folder of
-//! exactly what the image has, by the same script, as its user and with its environment. The base image and the layers of the
-//! build are what this does not see.
+//! The image without Docker: hadolint checks `deploy/Dockerfile`, and the gateway runs in a root folder with exactly
+//! the contents of the image, made by the same script, as its user and with its environment. The base image and the
+//! build layers are not covered.
 
 use super::{read_text, repository_path, run_command, tool};
 use crate::support::agent::Agent;
@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the last stage of the Dockerfile says, a line for each instruction.
+/// The last stage of the Dockerfile, one entry per instruction.
 struct FinalStage(Vec<(String, String)>);
 
 impl FinalStage {
@@ -61,7 +61,7 @@ impl ImageRoot {
         root
     }
 
-    /// What a container's engine adds, and whoever mounts a configuration.
+    /// Adds a file as the container engine, or the user of the image, mounts it.
     fn mount(&self, file: &str, text: &str) {
         fs::write(self.folder.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
@@ -81,18 +81,18 @@ impl ImageRoot {
         command
     }
 
-    /// The entry point with these words behind it.
+    /// Returns the entry point with these arguments.
     fn entry(&self, words: &[&str]) -> Command {
         let entry = self.stage.words("ENTRYPOINT").into_iter().chain(words.iter().map(|&word| word.to_owned()));
         self.command(&entry.collect::<Vec<_>>())
     }
 
-    /// What the container runs when nothing else is said.
+    /// Returns the default command of the container.
     fn serve(&self) -> Command {
         self.command(&[self.stage.words("ENTRYPOINT"), self.stage.words("CMD")].concat())
     }
 
-    /// Every path in it, and which of them anybody may write to.
+    /// Returns every path in it, and the paths that any user may write to.
     fn paths(&self) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
         fn walk(folder: &Path, all: &mut BTreeSet<PathBuf>, open: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).expect("a folder") {
@@ -145,7 +145,7 @@ fn hadolint_reports_nothing() {
     assert!(code == Some(1) && stdout.contains("DL3007"), "{stdout}");
 }
 
-/// What it says of the program, and what it takes of the repository.
+/// The labels describe the program, and the build copies only needed files.
 #[test]
 fn dockerfile_matches_the_repository() {
     let (stage, file) = (FinalStage::from_dockerfile(), read_text("deploy/Dockerfile"));
@@ -182,7 +182,7 @@ async fn serves_as_its_user_and_changes_no_file() {
     let root = ImageRoot::new("serves");
     root.mount("etc/diglot/diglot.yaml", &configuration(&agent.url()));
     let (before, open) = root.paths();
-    // Whoever it runs as finds one place to write to.
+    // Any user has exactly one folder to write to.
     assert_eq!(open, [root.folder.join("run/diglot")]);
     let mut gateway = Gateway::start_listening(root.serve()).await;
     assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
@@ -197,8 +197,8 @@ async fn serves_as_its_user_and_changes_no_file() {
     assert_eq!(code, Some(1), "{stderr}");
 }
 
-/// An agent in TLS is believed by the authorities that the image has; here one is added to them, as a company's own would be.
-/// `localhost` is a name from /etc/hosts, which Docker puts there.
+/// An agent over TLS is verified with the authorities of the image; one is added to them here, as a company would add
+/// its own. `localhost` is a name from /etc/hosts, which Docker writes.
 #[tokio::test]
 async fn trusts_the_certificate_authorities_of_the_image() {
     let (agent, authority) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Authority::new());
@@ -234,6 +234,6 @@ fn names_the_missing_configuration_file() {
     let (code, stdout, stderr) = run_command(&mut root.serve());
     assert_eq!((code, stdout.as_str()), (Some(78), ""));
     assert!(stderr.starts_with("diglot: /etc/diglot/diglot.yaml: cannot be read: "), "{stderr}");
-    // What else the image is used for.
+    // Other uses of the image.
     assert_eq!(run_command(&mut root.entry(&["version"])).0, Some(0));
 }

@@ -1,5 +1,5 @@
-//! The unit of systemd, and what the process tells it. `systemd-analyze` reads the unit; `tests/it/packaging/boot` is how a
-//! real systemd was made to run it.
+//! The systemd unit, and the process's notifications. `systemd-analyze` checks the unit; `tests/it/packaging/boot` is
+//! the script with which a real systemd ran it.
 
 use super::{read_text, repository_path, run_command};
 use crate::support::agent::Agent;
@@ -65,7 +65,7 @@ fn unit_verifies_and_has_low_exposure() {
     let here = read_text(UNIT).replace("/usr/local/bin/diglot", env!("CARGO_BIN_EXE_diglot"));
     std::fs::write(&unit, here.replace("file:/usr/local/share/doc", "file:/usr/share/doc")).expect("a file");
     assert_eq!(analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit), (Some(0), String::new()));
-    // And it would say so.
+    // The tool reports such a mistake.
     std::fs::write(&unit, here + "\n[Service]\nProtectHom=yes\n").expect("a file");
     let (_, complaint) = analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit);
     assert!(complaint.contains("ProtectHom"), "{complaint}");
@@ -118,8 +118,8 @@ fn make_install_adapts_the_paths_of_the_unit() {
     assert!(completions.is_ok_and(|script| script.contains("healthcheck")));
 }
 
-/// The commands of the unit, as systemd would run them: it serves when it says so, reloads, and says when it ends and how
-/// long that may take.
+/// Runs the commands of the unit like systemd: the process reports when it serves, reloads, and reports its end and how
+/// long it may take.
 #[tokio::test]
 async fn unit_commands_start_reload_and_stop_the_gateway() {
     let (agent, folder, unit) =
@@ -156,12 +156,12 @@ async fn unit_commands_start_reload_and_stop_the_gateway() {
     assert_eq!(process.exit().await.code(), Some(0));
 }
 
-/// A process that has taken over is the one to watch from then on; the one before does not say that the service ends.
+/// After an upgrade the new process is the main one; the old one does not report the end of the service.
 #[tokio::test]
 async fn notifies_systemd_of_the_successors_main_pid() {
     let (agent, folder) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Folder::new());
     let config = folder.config(&agent);
-    // Of a container's systemd, such a name is usual.
+    // Such a name is usual in a container's systemd.
     let name = format!("diglot-notify-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).expect("a name");
     let manager = UnixDatagram::bind_addr(&address).expect("a socket");
@@ -182,7 +182,7 @@ async fn notifies_systemd_of_the_successors_main_pid() {
     assert!(receive_notification(&manager).starts_with("STOPPING=1\n"));
 }
 
-/// Nobody is told where nobody wants to hear it, and one who cannot be told is no reason to stop.
+/// Without a service manager nothing is sent, and a failing notification does not stop the gateway.
 #[tokio::test]
 async fn keeps_running_without_a_service_manager() {
     let (agent, folder) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Folder::new());

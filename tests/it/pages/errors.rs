@@ -22,7 +22,7 @@ EXAMPLES
 - If the agent has not answered after `keep_alive` (15 s), the stream begins with a comment, and a failure after that is a
   `RUN_ERROR`.
 - With `errors: run_error` on a route, refusals are a `RUN_ERROR` too, on a stream of their own with status 200, which the
-  AG-UI client displays better than a status ([access.md](access.md#how-a-refusal-is-heard)).
+  AG-UI client displays better than a status ([access.md](access.md#refusals)).
 - `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its message and its `Retry-After`.
 - `Retry-After` is sent where the wait is known. A client that waits that long after `rate_limited` is let through.
 - `token_expired` and `tool_not_allowed` can also occur in mid-run; `run_limit_reached`, `run_lost` and `run_abandoned` are

@@ -1,4 +1,4 @@
-//! `deploy/metrics.md`, made from the catalogue.
+//! `deploy/metrics.md`, generated from the catalogue of metrics.
 
 use super::{assert_up_to_date, write_line};
 use diglot::telemetry::metric::{CATALOGUE, LabelSource, LabelSpec, MetricKind, MetricSpec};

@@ -1,5 +1,5 @@
-//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`: made from the types that the file is read into, their
-//! docs and their defaults. `UPDATE=1` writes them.
+//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`, generated from the types of the
+//! configuration file, their docs and their defaults. `UPDATE=1` writes them.
 
 use super::write_line;
 use diglot::config::keys::keys_by_mapping;
@@ -38,11 +38,11 @@ fn schema(text: &str) -> Value {
     serde_json::from_str(text).expect("a schema is JSON")
 }
 
-/// A schema, and what may be asked of it.
+/// A schema, and the data for its page.
 struct ReferencePage {
     schema: Value,
     order: BTreeMap<&'static str, &'static [&'static str]>,
-    /// where each mapping stands: its name, and the path of the first key that has it
+    /// each mapping: its name, and the path of the first key that has it
     places: Vec<(String, String)>,
     /// by mapping and key: which examples show it
     shown_in: BTreeMap<(String, String), BTreeSet<String>>,
@@ -56,7 +56,7 @@ impl ReferencePage {
         page
     }
 
-    /// What `$ref` and `allOf` stand for, with the name of the definition where there is one.
+    /// Follows `$ref` and `allOf`; returns the name of the definition, if there is one.
     fn resolve<'s>(&'s self, node: &'s Value) -> (Option<&'s str>, &'s Value) {
         if let Some(only) = node.pointer("/allOf/0") {
             return self.resolve(only);
@@ -82,7 +82,7 @@ impl ReferencePage {
         self.order.get(mapping).unwrap_or_else(|| panic!("{mapping} is not in `keys_by_mapping`"))
     }
 
-    /// Notes where a mapping stands, and those inside it.
+    /// Records a mapping and those inside it.
     fn record_mapping(&mut self, mapping: String, path: String) {
         if self.places.iter().any(|(known, _)| *known == mapping) {
             return;
@@ -113,7 +113,7 @@ impl ReferencePage {
         }
     }
 
-    /// What a value may be, in words.
+    /// Describes the type of a value.
     fn type_text(&self, node: &Value) -> String {
         let (name, node) = self.resolve(node);
         if node["properties"].is_object() {
@@ -205,13 +205,13 @@ impl ReferencePage {
     }
 }
 
-/// How a heading is linked to.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
     heading.to_lowercase().chars().filter(|c| kept(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The examples: their names, what they are for, and what they say.
+/// Returns the examples: their names, purposes and contents.
 fn examples() -> Vec<(String, String, Value)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(root().join("examples")).expect("the examples") {
@@ -285,7 +285,7 @@ fn schemas_and_reference_match_the_types() {
     assert!(stale.is_empty(), "not what the types say: {stale:?}: UPDATE=1 cargo test --test it pages");
 }
 
-/// What serde reads and what the schema lists are told by two derives from the same fields.
+/// serde and the schema use the same fields.
 #[test]
 fn schema_lists_the_keys_that_serde_reads() {
     let (file, keys) = (schema(&config_schema()), schema(&key_file_schema()));

@@ -1,4 +1,4 @@
-//! A credential that expires while its run goes on: `on_token_expiry`.
+//! Credentials that expire during their run: `on_token_expiry`.
 
 use super::super::auth::idp::{AUDIENCE, Signer, claims, jwks};
 use super::super::support::agent::{Agent, Step, write};
@@ -20,14 +20,14 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
 
-/// What a key begins with; the second at which it expires is its end.
+/// Beginning of each key; the rest is the second at which it expires.
 const KEY: &str = "a-key-that-nobody-else-has-";
 
 /// A key that expires soon, and yet leaves time for a run to begin. Keys expire at whole seconds.
 struct ExpiringKey(u64);
 
 impl ExpiringKey {
-    /// `auth` with a key for each of the next 30 seconds: nobody knows how long a gateway takes to start.
+    /// Returns `auth` with a key for each of the next 30 seconds, since the start of a gateway takes an unknown time.
     fn auth() -> String {
         let key = |second: u64| {
             let key = format!("{KEY}{second}");
@@ -86,7 +86,7 @@ async fn start_run(to: SocketAddr, path: &str, key: &ExpiringKey) -> Answer {
     send_request(to, post(path, &key.field(), INPUT)).await
 }
 
-/// The line of a run in the log says who asked for it, and never with what.
+/// The log line of a run names its caller, and never the credential.
 async fn assert_logged(gateway: &mut Gateway, key: &ExpiringKey) {
     let line = gateway.next_log("run ended").await;
     for (field, value) in [
@@ -118,7 +118,7 @@ async fn ends_the_run_with_an_error_when_its_credential_expires() {
     }
 }
 
-/// What a client has heard then is no run, and it cannot take it for one.
+/// The client cannot take the truncated stream for a complete run.
 #[tokio::test]
 async fn cuts_the_stream_when_its_credential_expires() {
     let agent = start_agent(&run_beginning());
@@ -180,7 +180,7 @@ async fn enforces_expiry_on_floods_and_stalled_clients() {
     assert_eq!(stalled.read_answer().await.end, End::Cut);
 }
 
-/// Before the stream has begun there is a better way to say it.
+/// Before the stream has begun, the response is a status.
 #[tokio::test]
 async fn answers_401_when_the_credential_expires_before_an_answer() {
     let agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
@@ -195,7 +195,7 @@ async fn answers_401_when_the_credential_expires_before_an_answer() {
     .await;
 }
 
-/// Of two steps the first has the caller: what the second one comes with opens its door, and no more.
+/// In two steps, the caller of the first counts: the credential of the second only permits reading.
 #[tokio::test]
 async fn ends_a_two_step_run_with_its_first_credential() {
     let agent = start_agent(&run_beginning());
@@ -221,10 +221,10 @@ async fn ends_a_two_step_run_with_its_first_credential() {
 
 const ISSUER: &str = "https://idp.example";
 
-/// How many seconds a token is taken for: it is made when its gateway runs already.
+/// Validity of a token in seconds: it is made while its gateway already runs.
 const GOOD_FOR: u64 = 3;
 
-/// A gateway that believes tokens of `signer` for ten seconds after they expired.
+/// Starts a gateway that accepts tokens of `signer` until ten seconds after they expire.
 async fn start_trusting(agent: &Agent, signer: &Signer, policy: &str) -> (Gateway, TempFile) {
     let file = TempFile::new(&jwks(&[signer]));
     let top = format!(
@@ -243,7 +243,7 @@ fn expiring_token(signer: &Signer) -> String {
     signer.token_with_claims(&claims)
 }
 
-/// What is let in within the leeway of its issuer goes on within it, and no longer.
+/// A run that is accepted within the leeway of its issuer may continue within it, and no longer.
 #[tokio::test]
 async fn ends_the_run_after_the_leeway_of_its_token() {
     let (agent, signer) = (start_agent(&run_beginning()), Signer::new("good"));

@@ -1,4 +1,4 @@
-//! Which tools a request may offer and an agent may call: a row per form, over the engine.
+//! Tools that a request may offer and an agent may call: one row per form, through the engine.
 
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{self, AG_UI, Dialect, HAI, PeerDialect};
@@ -15,7 +15,7 @@ fn allowed_tools() -> Arc<AllowedTools> {
     Arc::new(AllowedTools::new([ALLOWED]))
 }
 
-/// What a client hears of these events, and why the run may not go on.
+/// Returns the client's events, and the reason if the run ends.
 fn run_stream(
     agent: PeerDialect,
     client: PeerDialect,
@@ -38,7 +38,7 @@ fn run_stream(
 const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
 const FINISH: &str = r#""type":"RUN_FINISHED","threadId":"t","runId":"r""#;
 
-/// What an agent may say to call a tool: its dialect, and the event with `TOOL` where the name stands.
+/// Forms of a tool call: a dialect, and its event with `TOOL` in the place of the name.
 const CALLS: &[(&str, &str)] = &[
     ("ag-ui", r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"TOOL""#),
     ("ag-ui", r#""type":"TOOL_CALL_START","tool_call_id":"c","tool_call_name":"TOOL""#),
@@ -63,7 +63,7 @@ const CALLS: &[(&str, &str)] = &[
         "hai",
         r#""type":"MESSAGE_SNAPSHOT","messages":[{"id":"a","role":"assistant","content":"","toolCalls":[{"id":"c","type":"function","function":{"name":"TOOL","arguments":"{}"}}]}]"#,
     ),
-    // What HAI has no word for, and a client of HAI would get as it came.
+    // An event without a HAI counterpart, which a HAI client would get unchanged.
     ("hai", r#""type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"TOOL","delta":"{}""#),
     (
         "ag-ui",
@@ -96,7 +96,7 @@ fn stops_the_run_before_a_forbidden_call_is_written() {
     }
 }
 
-/// "The echo of the input": a client takes over what stands there, so nothing is put into its mouth.
+/// "The echo of the input": a client adopts its messages, so a disallowed call in it ends the run.
 #[test]
 fn rejects_forbidden_calls_in_the_echoed_request() {
     let start = |tool: &str| {
@@ -224,7 +224,7 @@ fn ignores_forbidden_calls_already_in_the_conversation() {
     );
 }
 
-/// What an agent puts beside the name, for the client's dialect to take in its place.
+/// A second name in an agent's event, which the client's dialect would use instead.
 #[test]
 fn ignores_tool_names_in_metadata() {
     let names = ["toolCallName", "tool_call_name", "toolcallname", "tool_name", "name"];

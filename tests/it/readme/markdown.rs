@@ -1,4 +1,4 @@
-//! As much of Markdown as the pages of this repository are made of: fenced blocks, headings, links.
+//! Reads the Markdown that the pages of this repository use: fenced blocks, headings, links.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub struct Page {
 
 /// A fenced block.
 pub struct Block {
-    /// where its fence stands, from 1
+    /// line of its fence, from 1 on
     pub line: usize,
     pub language: String,
     pub lines: Vec<String>,
@@ -46,7 +46,7 @@ impl Page {
                 (None, Some(block)) => block.lines.push(text.to_owned()),
                 (None, None) => {
                     if let Some(heading) = heading(text) {
-                        // The second of a name has `-1` behind it, as GitHub does it.
+                        // A repeated heading gets `-1`, like on GitHub.
                         let count = seen.entry(heading.clone()).and_modify(|count| *count += 1).or_default();
                         page.anchors.push(if *count == 0 { heading } else { format!("{heading}-{count}") });
                     }
@@ -69,7 +69,7 @@ fn heading(line: &str) -> Option<String> {
     Some(kept.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect())
 }
 
-/// Targets of the links in a line. What stands in backquotes is no link.
+/// Returns the targets of the links in a line. Text in backquotes is no link.
 fn links(line: &str) -> impl Iterator<Item = String> {
     let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let targets: Vec<_> = prose

@@ -1,4 +1,5 @@
-//! Configurations and secrets as Kubernetes mounts them (certificates: `edges/tls.rs`), and files that are written, broken or taken away under the gateway.
+//! Configurations and secrets as Kubernetes mounts them (certificates: `listeners/tls.rs`), and files that are written,
+//! broken or removed while the gateway runs.
 
 use super::super::support::client::{Client, INPUT, post, post_run, send_request};
 use super::super::support::sse::{COMPLETE_RUN, assert_succeeded};
@@ -109,7 +110,7 @@ async fn ignores_a_half_written_or_missing_file() {
     let problems = gateway.next_log(refused).await["problems"].clone();
     assert!(problems.as_str().is_some_and(|said| said.contains("cannot be read")), "{problems}");
     assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
-    // As it was before: it is good again, and nothing differs.
+    // The file is valid again, and nothing differs.
     replace_file(&file, &next);
     assert_eq!(gateway.next_log("configuration reloaded").await["changes"], "nothing changed");
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);

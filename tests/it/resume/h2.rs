@@ -1,4 +1,4 @@
-//! Coming back over HTTP/2, and readers there that take nothing.
+//! Coming back over HTTP/2, and readers there that do not read.
 
 use super::super::support::within_deadline;
 use super::*;
@@ -46,7 +46,7 @@ async fn resumes_many_readers_over_one_connection() {
     }
 }
 
-/// One that takes nothing keeps nobody else from reading, whatever the run says.
+/// A reader that does not read blocks no other, however much the run sends.
 #[tokio::test]
 async fn does_not_block_readers_on_a_closed_h2_window() {
     const TIMES: usize = 200;
@@ -66,7 +66,7 @@ async fn does_not_block_readers_on_a_closed_h2_window() {
     agent.resume();
     assert_eq!(read_rest(client).await.len(), TIMES + 2);
     assert_eq!(gateway.next_log("run ended").await["outcome"], "finished");
-    // What is not kept any more cannot be read to its good end.
+    // A reader cannot get a clean end if the events are no longer kept.
     let end = within_deadline("an end", stalled.into_body().collect()).await;
     assert!(end.is_err(), "cut off");
 }

@@ -1,4 +1,4 @@
-//! Coming back to a run: what was missed comes once, and the agent is asked once.
+//! Coming back to a run: missed events arrive once, and the agent is called once.
 
 use super::*;
 use futures_util::future::join_all;
@@ -27,7 +27,7 @@ pub(super) fn script() -> Vec<String> {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// An agent that says the script, and waits behind its first so many events.
+/// Starts an agent that follows the script and pauses after this many events.
 fn start_agent_pausing_after(behind: usize) -> Agent {
     let script = script();
     Agent::with_script(vec![
@@ -38,7 +38,7 @@ fn start_agent_pausing_after(behind: usize) -> Agent {
     ])
 }
 
-/// What a client hears of it that never leaves.
+/// Returns the frames for a client that never leaves.
 pub(super) async fn uninterrupted_frames() -> Vec<Frame> {
     let agent = Agent::with_response(HEAD.to_owned() + &script().concat());
     let gateway = start_gateway(&agent).await;
@@ -59,7 +59,7 @@ async fn resumes_after_any_event_without_repeats() {
             let agent = start_agent_pausing_after(behind);
             let gateway = start_gateway(&agent).await;
             let (client, first) = start_run_until(gateway.data, "r1", &format!("-{behind}\n")).await;
-            // What came of the event itself may be cut off; then it was not heard.
+            // The event itself may be truncated; then it does not count.
             assert!(first.len() == behind || first.len() + 1 == behind, "{behind}: {}", first.len());
             drop(client);
             let last = first.last().map_or_else(|| format!("{}-0", "a".repeat(10)), |frame| frame.id().to_owned());
@@ -68,7 +68,7 @@ async fn resumes_after_any_event_without_repeats() {
                 assert_refused(&read_run(gateway.data, "r1", &last_event_id(&last)).await, 410, "cursor_gone");
                 return;
             }
-            // Twice while it goes on, by both ways at once, and once behind its end.
+            // Twice during the run, in both ways at once, and once after its end.
             let again = post("/run", &last_event_id(&last), &input("r1").replace("hi", "the body may differ"));
             let (mut one, mut two) = (Client::connect(gateway.data).await, Client::connect(gateway.data).await);
             one.send(again).await;
@@ -131,7 +131,7 @@ async fn replays_an_ended_run() {
     let gateway = start_gateway(&agent).await;
     let whole = finished_frames(&send_request(gateway.data, post("/run", "", &input("r1"))).await);
     let last = whole.last().expect("an end").id().to_owned();
-    // Everything was heard: an empty rest, and a clean end.
+    // After the last event, the rest is empty and ends cleanly.
     assert_eq!(finished_frames(&read_run(gateway.data, "r1", &last_event_id(&last)).await), []);
     for answer in
         [read_run(gateway.data, "r1", "").await, send_request(gateway.data, post("/run", "", &input("r1"))).await]
@@ -317,7 +317,7 @@ async fn does_not_keep_protobuf_runs() {
     gateway.wait_for_metric("diglot_streams_total{outcome=\"client_gone\",route=\"run\"}", 1.0).await;
 }
 
-/// Where nothing is said about it events have no ids, and a run ends with its client.
+/// By default events have no ids, and a run ends with its client.
 #[tokio::test]
 async fn keeps_nothing_on_routes_that_abort() {
     let mut agent =

@@ -44,7 +44,7 @@ async fn hides_a_run_from_other_callers() {
             assert_eq!((&problem["detail"], &problem["hint"]), (&stranger["detail"], &stranger["hint"]));
         }
     }
-    // Who may not use the route learns that, and nothing else.
+    // A caller without access to the route gets only that refusal.
     for request in [get_request(&run_events_path("r1"), ""), stop.to_owned()] {
         assert_refused(&send_request(gateway.data, with_key_of("eve", &request)).await, 403, "insufficient_scope");
         assert_refused(&send_request(gateway.data, &request).await, 401, "authentication_required");
@@ -74,7 +74,7 @@ async fn resuming_takes_no_stream_slot_but_counts_as_a_request() {
     let gateway = start_gateway_with(&agent, limit, more).await;
     let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
     drop(client);
-    // The run holds its place although nobody listens.
+    // The run keeps its permit although it has no client.
     assert_refused(&send_request(gateway.data, post("/run", "", &input("r2"))).await, 429, "too_many_streams");
     let behind = last_event_id(first[0].id());
     let (one, _) = open_stream_until(gateway.data, post("/run", &behind, &input("r1")), END_OF_SAID).await;

@@ -1,4 +1,4 @@
-//! How long a run goes on alone, how much is kept of it, and the end of the process.
+//! Runs without a client, limits on kept runs, and the end of the process.
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn abandons_a_run_without_readers_after_its_time() {
     drop(client);
     agent.wait_until_closed().await;
     assert_eq!(gateway.next_log("run ended").await["outcome"], "client_gone");
-    // Who comes too late hears why there is no more.
+    // A client that is too late gets the reason.
     let missed = finished_frames(&read_run(gateway.data, "r1", &last_event_id(first[2].id())).await);
     assert_eq!(frame_kinds(&missed), ["RUN_ERROR"]);
     assert_eq!(missed[0].event["code"], "run_abandoned");
@@ -79,7 +79,7 @@ async fn evicts_the_oldest_runs_over_the_byte_limit() {
     assert_eq!(gateway.metric("diglot_replay_evictions_total{reason=\"bytes\"}").await, 2.0);
 }
 
-/// A run of 64 MiB costs no more than its bound, whether its reader is slow or there is none.
+/// A run of 64 MiB uses no more memory than its limit, with a slow reader and with none.
 #[tokio::test]
 async fn bounds_the_memory_of_a_long_run() {
     const TIMES: usize = 2048;
@@ -109,7 +109,7 @@ async fn bounds_the_memory_of_a_long_run() {
     assert!(sent < 16 << 20, "{sent}");
     let growth = gateway.process.resident_memory().saturating_sub(memory);
     assert!(growth < GROWTH, "the gateway grew by {growth} bytes");
-    // It leaves, and the agent goes on alone to its end.
+    // The client leaves, and the run continues to its end.
     drop(client);
     assert_eq!(gateway.next_log("run ended").await["outcome"], "finished");
     let growth = gateway.process.resident_memory().saturating_sub(memory);

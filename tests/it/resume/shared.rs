@@ -1,4 +1,4 @@
-//! Coming back to another replica: two gateways over one real Redis, which is killed, stopped and brought back.
+//! Coming back to another replica: two gateways and a real Redis, which is killed, stopped and restarted.
 
 use super::super::support::eventually;
 use super::super::support::redis::Redis;
@@ -13,7 +13,7 @@ fn redis_config(redis: &Redis) -> String {
     redis.yaml(", deadline: 1s") + "replay: {store: redis}\n"
 }
 
-/// Two replicas that know of each other.
+/// Two replicas that share a Redis.
 async fn start_pair(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
     start_pair_with(agent, redis, &format!("replay: {{store: redis}}\n{more}")).await
 }
@@ -26,7 +26,7 @@ async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, 
     both
 }
 
-/// Waits until so many processes have said that they live.
+/// Waits until so many processes have a lease.
 async fn wait_for_leases(redis: &Redis, count: usize) {
     let homes = async || redis.run_command(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
     eventually("leases", async || (homes().await == count).then_some(())).await;
@@ -41,12 +41,12 @@ fn start_stepping_agent() -> Agent {
     Agent::with_script(steps)
 }
 
-/// Events as the run of another id would have them, whose agent says the ids that its client asked for.
+/// Returns the events with another run id; the agent of these tests uses the id of the request.
 fn normalize_run_id(frames: &[Frame], run: &str) -> Vec<Value> {
     let renamed = |frame: &Frame| {
         let text = frame.event.to_string().replace(&format!("\"{run}\""), "\"r1\"");
         let mut event: Value = serde_json::from_str(&text).expect("JSON");
-        // It says what the agent called the run, where that is something else.
+        // It contains the agent's own run id, if that differs.
         event.as_object_mut().expect("an event").remove("metadata");
         event
     };
@@ -61,7 +61,7 @@ async fn open_stream(to: SocketAddr, request: String) -> Client {
     client
 }
 
-/// Starts a run and hears so many frames of it, which are all that its agent has said.
+/// Starts a run and reads so many frames, which are all that its agent has sent.
 async fn start_run_frames(gateway: &Gateway, run: &str, count: usize) -> (Client, Vec<Frame>) {
     let mut client = open_stream(gateway.data, post("/run", "", &input(run))).await;
     let first = read_frames(&mut client, count).await;
@@ -135,7 +135,7 @@ async fn serves_many_readers_on_another_replica() {
     assert_eq!(read_frames(&mut late, 1).await[0].kind(), "RUN_STARTED");
     for number in 1..script().len() {
         agent.resume();
-        // Each event comes to all before the next one is said.
+        // Each event reaches all readers before the next one is sent.
         let (here, there) = (read_frames(&mut client, 1).await, read_frames(&mut there, 1).await);
         assert_eq!(here, there, "{number}");
         read_frames(&mut late, 1).await;
@@ -165,7 +165,7 @@ async fn stops_a_run_from_another_replica() {
     // It is kept, and stays as it is, for who did not read it before, too.
     assert_eq!(send_request(other.data, stop_request("r1")).await.status, 204);
     assert_refused(&send_request(other.data, stop_request("r2")).await, 404, "run_not_found");
-    // Without anybody who reads it there.
+    // The run has no reader there.
     let (client, _) = start_run_until(one.data, "r2", END_OF_SAID).await;
     assert_eq!(send_request(other.data, stop_request("r2")).await.status, 204);
     assert_eq!(frame_kinds(&read_rest(client).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
@@ -189,7 +189,7 @@ async fn keeps_a_run_while_another_replica_reads_it() {
         there.read_until(":").await;
         there.read_until("\n\n").await;
     }
-    // The run goes on: it ends only when nobody listens there either.
+    // The run continues until the reader there has left too.
     assert_eq!(one.metric("diglot_streams_active{route=\"run\"}").await, 1.0);
     drop(there);
     agent.wait_until_closed().await;
@@ -204,7 +204,7 @@ async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
     let (mut one, other) = start_pair(&agent, &redis, "").await;
     (1..5).for_each(|_| agent.resume());
     let (_client, first) = start_run_frames(&one, "r1", 5).await;
-    // What was heard there is known here.
+    // Events that were read there are available here.
     let there = open_stream(other.data, get_request(&run_events_path("r1"), &last_event_id(first[4].id()))).await;
     one.process.signal("KILL");
     one.process.exit().await;
@@ -216,7 +216,7 @@ async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
     assert!(missed[0].id().ends_with("-6"), "{missed:?}");
     let told = read_rest(afresh).await;
     assert_eq!(told.last(), missed.last());
-    // It is kept like any run that has ended, and is not begun again behind anybody's back.
+    // The run is kept like any ended run, and does not start again.
     for request in [get_request(&run_events_path("r1"), ""), post("/run", "", &input("r1"))] {
         let again = send_request(other.data, request).await;
         assert_legal(again.text(), "ag-ui");
@@ -265,7 +265,7 @@ async fn hides_a_run_from_other_callers_on_every_replica() {
     let own = open_stream(other.data, with_key_of("ada-2", &behind)).await;
     agent.resume();
     assert_eq!(frame_kinds(&read_rest(own).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
-    // Nothing there says whose it is.
+    // No key names its owner.
     let keys = redis.run_command(&["--scan", "--pattern", "diglot:run:*"]);
     for key in keys.lines().filter(|key| !key.rsplit_once('}').expect("a tag").1.starts_with(':')) {
         assert!(!redis.run_command(&["hgetall", key]).contains("ada"), "{key}");
@@ -282,7 +282,7 @@ async fn republishes_runs_when_redis_returns() {
     agent.resume();
     let mut whole = [first, read_frames(&mut client, 1).await].concat();
     redis.kill().await;
-    // Who is here hears everything; who comes back elsewhere is asked to try again.
+    // A client here receives everything; a client that comes back elsewhere is asked to retry.
     agent.resume();
     whole.extend(read_frames(&mut client, 1).await);
     let behind = last_event_id(whole[1].id());
@@ -335,19 +335,19 @@ async fn keeps_streaming_while_redis_hangs() {
         read_frames(&mut client, 1).await;
     }
     redis.continue_running();
-    // What was said meanwhile comes, and what is said from now on.
+    // Missed events arrive, and then new ones.
     assert_eq!(read_frames(&mut there, 3).await.len(), 3);
     (0..script().len()).for_each(|_| agent.resume());
     assert_eq!(read_rest(there).await, read_rest(client).await);
 }
 
-/// Nobody runs it then, so whoever asks for it again begins it.
+/// The run has no replica any more, so the next request starts it again.
 #[tokio::test]
 async fn releases_the_claim_of_a_client_that_leaves() {
     let (agent, redis) =
         (Agent::with_response([HEAD, STARTED, OPENED, CONTENT, CLOSED, FINISHED].concat()), Redis::start().await);
     let (one, other) = start_pair(&agent, &redis, "").await;
-    // Redis knows the scripts from here on: each question is one command.
+    // From here on Redis has the scripts: each call is one command.
     read_rest(open_stream(one.data, post("/run", "", &input("r0"))).await).await;
     let active = r#"diglot_streams_active{route="run"}"#;
     let ended =
@@ -424,7 +424,7 @@ async fn answers_410_for_runs_too_large_for_a_recap() {
     let (one, other) = start_pair_with(&agent, &redis, "replay: {store: redis, run_bytes: 64KiB}\n").await;
     let (client, _) = start_run_until(one.data, "r1", "-12\n").await;
     assert_refused(&read_run(one.data, "r1", "").await, 410, "run_not_kept");
-    // As soon as the copy is there.
+    // As soon as it is copied.
     eventually("the word for it", async || {
         let answer = read_run(other.data, "r1", "").await;
         (answer.status == 410).then(|| assert_refused(&answer, 410, "run_not_kept"))
@@ -452,7 +452,7 @@ async fn resumes_on_other_replicas_when_a_process_ends() {
     assert_eq!((cut.len(), end == End::Clean), (0, false));
     other.process.exit().await;
     let there = open_stream(third.data, get_request(&run_events_path("r1"), &last_event_id(second[0].id()))).await;
-    // Then the one that runs it.
+    // Then the owner of the run.
     one.process.signal("TERM");
     for (client, missed) in [(there, 1), (elsewhere, 2)] {
         let end = read_rest(client).await;

@@ -1,4 +1,4 @@
-//! Ending a run on purpose.
+//! Stopping a run.
 
 use super::*;
 

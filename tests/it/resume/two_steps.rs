@@ -1,4 +1,4 @@
-//! Clients of two steps, which come for the events of a thread with GET.
+//! Two-step clients, which read the events of a thread with GET.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! An agent that follows a script, on a bare TCP socket: whatever can go wrong on a wire can be written down as steps.
+//! A scripted agent on a bare TCP socket: every fault of a connection is a sequence of steps.
 
 use super::within_deadline;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub enum Step {
     Flood(Vec<u8>, usize),
     /// Wait for [`Agent::go`].
     Pause,
-    /// Wait until the gateway has closed the connection, and tell [`Agent::left`].
+    /// Wait until the gateway has closed the connection, and notify [`Agent::left`].
     WaitForClose,
     /// Break the connection with a RST.
     Reset,
@@ -233,7 +233,7 @@ async fn read(stream: &mut TcpStream) -> std::io::Result<Option<Request>> {
             let head = String::from_utf8(bytes[..end].to_vec()).expect("a head in ASCII");
             let request = Request { head, body: bytes[end + 4..].to_vec() };
             let length = request.header("content-length").map(|length| length.parse().expect("a number"));
-            // A GET has no body; a POST always says its length.
+            // A GET has no body; a POST always has a length.
             let length: usize = if request.head.starts_with("GET ") { 0 } else { length.expect("a length") };
             if request.body.len() >= length {
                 return Ok(Some(request));

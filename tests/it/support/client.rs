@@ -1,5 +1,5 @@
-//! A client on a bare TCP socket. It knows the difference between a body that ended and a connection that was cut, which
-//! the usual ones hide.
+//! A client on a bare TCP socket. It distinguishes a body that ended from a connection that was cut, which common
+//! clients hide.
 
 use super::{WHOLE_BODY, within, within_deadline};
 use socket2::SockRef;
@@ -18,38 +18,38 @@ pub fn post(path: &str, more: &str, body: &str) -> String {
     )
 }
 
-/// Sends one request and hears the whole answer.
+/// Sends one request and reads the whole response.
 pub async fn send_request(to: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
     let mut client = Client::connect(to).await;
     client.send(request).await;
     client.read_answer().await
 }
 
-/// Sends one request over a connection that may break, and hears what comes; `None` where that is not even a head.
+/// Sends one request over a connection that may break, and reads the response; `None` without a complete head.
 pub async fn try_request(to: SocketAddr, request: impl AsRef<[u8]>) -> Option<Answer> {
     let mut client = Client::connect(to).await;
-    // Who closes early is not read to.
+    // A server that closes early does not read everything.
     let _ = within_deadline("sending", client.stream.write_all(request.as_ref())).await;
     let mut answer = client.try_head().await?;
     (answer.body, answer.end) = client.read_rest().await;
     Some(answer)
 }
 
-/// Starts a plain run at a path and hears it to its end.
+/// Starts a plain run at a path and reads it to its end.
 pub async fn post_run(to: SocketAddr, path: &str) -> Answer {
     send_request(to, post(path, "", INPUT)).await
 }
 
-/// How a body ended.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// as HTTP says: the announced length, or the last chunk
+    /// the announced length, or the last chunk
     Clean,
     /// with the connection
     Cut,
 }
 
-/// An answer, heard to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -68,7 +68,7 @@ impl Answer {
     }
 }
 
-/// How the length of a body is known.
+/// The length of a body.
 #[derive(Debug)]
 enum Framing {
     Length(usize),

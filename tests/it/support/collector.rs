@@ -1,4 +1,4 @@
-//! A collector of traces: a small HTTP server that takes OTLP in protobuf, as the real ones do, and hands out the spans.
+//! A trace collector: a small HTTP server that accepts OTLP as protobuf and returns the spans.
 
 use super::within_deadline;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What a collector does with a batch.
+/// The collector's reaction to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectorMode {
     /// it takes it
@@ -24,7 +24,7 @@ pub enum CollectorMode {
     Silent,
 }
 
-/// A span as it came, with what it says of its sender.
+/// A received span, with the attributes of its sender.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub sender: BTreeMap<String, String>,
@@ -82,7 +82,7 @@ impl Collector {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (head, span) = (head.clone(), span.clone());
-                // A connection that breaks has said nothing whole.
+                // A broken connection has sent no complete request.
                 tokio::spawn(async move { serve(stream, mood, &head, &span).await.ok() });
             }
         });
@@ -112,7 +112,7 @@ impl Collector {
         within_deadline("a batch at the collector", self.heads.recv()).await.expect("the collector listens")
     }
 
-    /// How many spans have come that nobody asked for.
+    /// Returns the number of received spans that no test has read.
     pub fn unread_spans(&self) -> usize {
         self.spans.len()
     }

@@ -1,10 +1,10 @@
-//! A TCP proxy that does to a connection what networks do: it is late, it trickles, it stops, it breaks.
+//! A TCP proxy with network faults: it delays, trickles, stalls and breaks connections.
 //!
 //! ```text
 //!   client ── towards ──▶ FaultProxy ── towards ──▶ server
 //!          ◀─── back ────            ◀─── back ────
 //! ```
-//! Each direction has a fault of its own; a connection keeps what was set when it was opened.
+//! Each direction has its own fault; a connection keeps the faults that were set when it was opened.
 
 use super::eventually;
 use socket2::SockRef;
@@ -17,7 +17,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// What is done to one direction. Numbers of bytes are counted from the beginning of the connection.
+/// The fault of one direction. Byte counts begin at the start of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// nothing
@@ -34,13 +34,13 @@ pub enum Fault {
     Cut(usize),
     /// both ends are reset behind so many bytes
     Reset(usize),
-    /// this direction is closed behind so many bytes; the other goes on
+    /// closes this direction after so many bytes; the other continues
     HalfClose(usize),
-    /// nothing passes behind so many bytes, and nobody is told
+    /// passes nothing after so many bytes, without closing
     Stall(usize),
 }
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// from who connected
@@ -49,11 +49,11 @@ pub enum Direction {
     Back,
 }
 
-/// How a direction came to its end.
+/// The end of a direction.
 enum TransferEnd {
     /// its sender closed it, which was passed on
     Closed,
-    /// its sender closed it, and nobody was told
+    /// its sender closed it, without an end for the receiver
     Silently,
     /// the connection is to be closed
     Cut,
@@ -98,7 +98,7 @@ impl FaultProxy {
                     shared.open.fetch_add(1, Ordering::Relaxed);
                     let shared = Arc::clone(&shared);
                     tokio::spawn(async move {
-                        // Whatever breaks is seen at both ends.
+                        // A broken connection ends at both sides.
                         let _ = shared.pass(client, number).await;
                         shared.open.fetch_sub(1, Ordering::Relaxed);
                     });
@@ -108,12 +108,11 @@ impl FaultProxy {
         FaultProxy { address, shared }
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What becomes of connections from now on.
+    /// Sets the fault of new connections.
     pub fn set(&self, direction: Direction, fault: Fault) {
         self.set_sequence([(direction, fault)]);
     }
@@ -169,7 +168,7 @@ impl Shared {
             tokio::select! {
                 over = &mut there => match over? {
                     TransferEnd::Closed => here.await?,
-                    // Who connected and left has nobody else to wait for.
+                    // If the client has left, there is no other side to wait for.
                     over => over,
                 },
                 over = &mut here => match over? {
@@ -206,7 +205,7 @@ impl Shared {
                     Fault::Reset(_) => return Ok(TransferEnd::Reset),
                     Fault::HalfClose(_) => {
                         to.shutdown().await?;
-                        // What still comes is for nobody.
+                        // Later bytes are discarded.
                         while from.read(&mut piece).await? > 0 {}
                         return Ok(TransferEnd::Closed);
                     }

@@ -1,4 +1,4 @@
-//! The real binary, `diglot serve` with a configuration of the test's own, on ports that the system chose.
+//! The real binary: `diglot serve` with a configuration of the test, on ports that the system chose.
 
 use super::client::{self, Answer};
 use super::{eventually, within_deadline};
@@ -12,8 +12,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What a configuration of the tests is made of. Every gateway has four routes to the same upstreams: `/run` with AG-UI on
-/// both sides, `/from-hai` for an agent and `/to-hai` for a client that speaks HAI, and `/auto`, which leaves both open.
+/// The configuration of a test gateway. Every gateway has four routes to the same upstreams: `/run` with AG-UI on both
+/// sides, `/from-hai` for a HAI agent, `/to-hai` for a HAI client, and `/auto`, which detects both.
 #[derive(Default)]
 pub struct Setup<'a> {
     /// URLs of the agents
@@ -86,7 +86,7 @@ impl Drop for TempFile {
     }
 }
 
-/// `diglot`, with whatever the environment of the tests would tell it taken away.
+/// Returns the command `diglot` without the variables of the tests' environment.
 pub fn diglot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diglot"));
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG").stdin(Stdio::null());
@@ -98,7 +98,7 @@ pub fn diglot() -> Command {
     command
 }
 
-/// A process that ends with the test, and the lines that it says.
+/// A process that ends with the test, and the lines of its output.
 pub struct Process {
     child: Child,
     lines: UnboundedReceiver<String>,
@@ -116,7 +116,7 @@ impl Process {
         };
         let (line, lines) = unbounded_channel();
         std::thread::spawn(move || {
-            // A test that has ended hears no more; the process is killed then.
+            // After the end of the test there is no receiver; the process is killed then.
             BufReader::new(said).lines().map_while(Result::ok).all(|said| line.send(said).is_ok())
         });
         Process { child, lines }
@@ -174,7 +174,7 @@ impl Gateway {
         Gateway::start_by(diglot(), setup).await
     }
 
-    /// As [`Gateway::start`], by a command that is given the arguments of `diglot`.
+    /// Like [`Gateway::start`], with a command that gets the arguments of `diglot`.
     pub async fn start_by(mut command: Command, setup: Setup<'_>) -> Gateway {
         let file = TempFile::new(&setup.yaml());
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
@@ -192,7 +192,7 @@ impl Gateway {
         Gateway::start_ready(command).await
     }
 
-    /// As [`Gateway::start`], by a command that is whole.
+    /// Like [`Gateway::start`], with a complete command.
     pub async fn start_ready(command: Command) -> Gateway {
         let gateway = Gateway::start_listening(command).await;
         gateway.wait_until_ready().await;
@@ -208,7 +208,7 @@ impl Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();
-        // The status plane is said last.
+        // The status plane is logged last.
         while status.is_none() {
             let line = process.line().await.expect("the gateway goes on");
             let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -233,7 +233,7 @@ impl Gateway {
             .await
     }
 
-    /// The value of one series now: 0 of one that nobody has counted with yet, if there is a metric that it can be of.
+    /// Returns the value of one series; 0 if it has not been counted yet, provided that its metric exists.
     pub async fn metric(&self, series: &str) -> f64 {
         let answer = self.get_status("/metrics").await;
         let text = answer.text();
@@ -267,7 +267,7 @@ impl Gateway {
         }
     }
 
-    /// Ends it and gives every line of the log that nobody has asked for.
+    /// Ends it and returns all log lines that were not read.
     pub async fn terminate(mut self) -> String {
         self.process.signal("TERM");
         let mut lines: Vec<_> = self.early.iter().map(Value::to_string).collect();
@@ -278,7 +278,7 @@ impl Gateway {
     }
 }
 
-/// Whether there is a metric with this series: its name, its labels, and values that each may have.
+/// Returns whether a metric can have this series: its name, its labels, and permitted values of each.
 fn can_exist(series: &str) -> bool {
     let (name, labels) = series.trim_end_matches('}').split_once('{').unwrap_or((series, ""));
     let Some(metric) = CATALOGUE.iter().find(|metric| metric.name == name) else { return false };

@@ -1,8 +1,8 @@
-//! What the tests of the data plane stand on: the real binary, an agent that follows a script, and a client that sees
-//! every byte. Nothing here asserts what a gateway should do; that is the business of the tests.
+//! The test bench of the data plane: the real binary, scripted agents, and a client that sees every byte. Nothing here
+//! asserts the behaviour of the gateway; tests do.
 //!
-//! Nobody sleeps. A test waits for something that happens (a request, a line of the log, the end of a body), and every
-//! wait has [`DEADLINE`]; what can only be asked for, such as a metric, is asked again until it is so ([`eventually`]).
+//! No test sleeps. A test waits for an event (a request, a log line, the end of a body), and every wait has
+//! [`DEADLINE`]; values that can only be polled, such as metrics, are polled by [`eventually`].
 
 pub mod agent;
 pub mod client;
@@ -25,7 +25,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// Longest time for a whole body. Each piece of it may be in time for ever, as keep-alives are.
 pub const WHOLE_BODY: Duration = Duration::from_secs(60);
 
-/// How often a condition is asked for.
+/// Interval at which a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The result of `future`, which has to come before the deadline.

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes what a test gives it, and `promtool`, which comes with it.
+//! A real Prometheus that scrapes targets of a test, and its tool `promtool`.
 
 use super::client;
 use super::eventually;
@@ -13,20 +13,20 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How often it scrapes and looks at its rules: two samples, which `rate` wants, are there within a second or two.
+/// Interval of scrapes and rules: `rate` needs two samples, which are there within a second or two.
 const SCRAPE_INTERVAL: &str = "500ms";
 
 /// The labels of one series, and its value.
 pub type Sample = (BTreeMap<String, String>, f64);
 
-/// What `promtool` says to a command that is given `stdin`.
+/// Runs `promtool` with `stdin`.
 pub fn promtool(args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new("promtool");
     let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| tool_missing("promtool", &error));
     let mut said = child.stdin.take().expect("piped");
     let text = stdin.to_owned();
-    // Beside the reading of what it says: either pipe may be full. A command that takes no input closes this one.
+    // In parallel with reading its output, since either pipe may be full. A command without input closes this one.
     let writing = std::thread::spawn(move || said.write_all(text.as_bytes()).is_ok());
     let output = child.wait_with_output().expect("promtool ends");
     writing.join().expect("written");
@@ -59,7 +59,7 @@ impl Prometheus {
         std::fs::write(&file, config.to_string()).expect("a file in the temporary folder");
         let mut command = Command::new("prometheus");
         command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.0.join("data"));
-        // The system chooses the port; the log tells which.
+        // The system chooses the port; the log has it.
         command.args(["--web.listen-address", "127.0.0.1:0", "--log.format", "json"]);
         if let Err(error) = Command::new("prometheus").arg("--version").output() {
             tool_missing("prometheus", &error);
@@ -112,10 +112,10 @@ impl Prometheus {
         }
     }
 
-    /// What the API says behind `/api/v1/`.
+    /// Returns the API's response below `/api/v1/`.
     ///
     /// # Panics
-    /// When it says that it cannot.
+    /// If the API reports an error.
     pub async fn api(&self, path: &str) -> Value {
         let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: prometheus\r\nConnection: close\r\n\r\n");
         let answer = client::send_request(self.address, request).await;

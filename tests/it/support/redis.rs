@@ -1,4 +1,4 @@
-//! A real `redis-server`, which a test may kill, stop and bring back.
+//! A real `redis-server`, which a test can kill, stop and restart.
 
 use super::gateway::Process;
 use socket2::{Domain, Socket, Type};
@@ -9,8 +9,8 @@ use std::process::Command;
 pub struct Redis {
     process: Process,
     port: u16,
-    /// Holds the port while no server listens there: the system gives it to nobody else, not even to a connection that goes
-    /// out.
+    /// Keeps the port while no server listens there: the system gives it to no other socket, not even an outgoing
+    /// connection.
     _held: Socket,
 }
 
@@ -19,7 +19,7 @@ impl Redis {
         Redis::start_with(&[]).await
     }
 
-    /// A Redis that speaks nothing but TLS, as the test's own authority certifies, and wants a password.
+    /// Starts a Redis that accepts only TLS, with a certificate of the test's own authority, and requires a password.
     pub async fn start_with_tls(password: &str) -> Redis {
         let pem = |name: &str| format!("{}/tests/it/auth/{name}", env!("CARGO_MANIFEST_DIR"));
         let (ca, chain, key) = (pem("ca.pem"), pem("leaf.pem"), pem("leaf.key.pem"));
@@ -29,7 +29,7 @@ impl Redis {
 
     async fn start_with(more: &[&str]) -> Redis {
         let held = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        // A server that asks for the same may listen on a port that is bound, as long as nobody else listens.
+        // A server that sets the same option may listen on a bound port, as long as no other server listens.
         held.set_reuse_address(true).expect("a socket");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         held.bind(&any.into()).expect("a free port");
@@ -87,7 +87,7 @@ impl Redis {
         self.process.signal("CONT");
     }
 
-    /// What `redis-cli` says to a command.
+    /// Runs a command of `redis-cli`.
     pub fn run_command(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output();
         String::from_utf8(output.expect("redis-cli comes with redis-server").stdout).expect("text")

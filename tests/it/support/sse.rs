@@ -1,4 +1,4 @@
-//! Event streams: what agents of the tests say, and what a client reads out of a body.
+//! Event streams: bodies for test agents, and events read from a body.
 
 use super::client::{Answer, End};
 use serde_json::Value;
@@ -18,10 +18,10 @@ pub const CONTENT: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\
 pub const CLOSED: &str = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"a1\"}\n\n";
 pub const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 
-/// What a client hears of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
+/// The events that a client receives of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
 pub const RUN_BEGINNING: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
 
-/// What a client hears of a whole run.
+/// The events that a client receives of a complete run.
 pub const COMPLETE_RUN: &[&str] =
     &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
 
@@ -55,7 +55,8 @@ pub fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().expect("a type")).collect()
 }
 
-/// Holds that a stream began, said exactly `before`, then RUN_ERROR with this code, and ended cleanly. Gives RUN_ERROR.
+/// Requires that a stream has exactly the events `before`, then RUN_ERROR with this code, and ends cleanly. Returns
+/// RUN_ERROR.
 #[track_caller]
 pub fn assert_failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -70,7 +71,7 @@ pub fn assert_failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
     error
 }
 
-/// Holds that a run was heard whole.
+/// Requires that a run is complete.
 #[track_caller]
 pub fn assert_succeeded(answer: &Answer, expected: &[&str]) {
     assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
@@ -88,7 +89,7 @@ fn problem_type(code: &str) -> String {
     }
 }
 
-/// Holds that a request was refused with a problem document (RFC 9457). Gives the document.
+/// Requires that a request was refused with a problem document (RFC 9457). Returns the document.
 #[track_caller]
 pub fn assert_refused(answer: &Answer, status: u16, code: &str) -> Value {
     let text = answer.text();
@@ -102,7 +103,7 @@ pub fn assert_refused(answer: &Answer, status: u16, code: &str) -> Value {
     for member in ["title", "detail", "hint"] {
         assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{text}");
     }
-    // RFC 9209: an intermediary says whose fault it was.
+    // RFC 9209: an intermediary names the side at fault.
     let blamed = code.starts_with("upstream") || code == "frame_too_large";
     assert_eq!(answer.header("proxy-status").is_some(), blamed, "{:?}", answer.headers);
     problem

@@ -1,4 +1,4 @@
-//! An authority made by `openssl`, its certificates, and clients that speak TLS.
+//! An authority made by `openssl`, its certificates, and TLS clients.
 
 use super::within_deadline;
 use std::io;
@@ -67,13 +67,13 @@ impl Authority {
         format!("{{address: 127.0.0.1:0, tls: {{cert: {}, key: {}{more}}}}}", cert.display(), key.display())
     }
 
-    /// How a client that believes this authority speaks.
+    /// Returns a TLS client that trusts this authority.
     pub fn dialer(&self) -> Dialer {
         Dialer { ca: self.path("ca.pem"), own: None, version: &version::TLS13, protocols: Vec::new() }
     }
 }
 
-/// How a client speaks TLS.
+/// A TLS client.
 pub struct Dialer {
     ca: PathBuf,
     own: Option<(PathBuf, PathBuf)>,

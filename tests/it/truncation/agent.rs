@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 pub enum CutKind {
     /// the connection closes, and that is the end of the body
     Close,
-    /// as many bytes as were announced
+    /// a body shorter than its announced length
     Length,
     /// fewer
     ShortOfLength,
@@ -40,7 +40,7 @@ pub const ALL_CUTS: [CutKind; 7] = [
 ];
 
 impl CutKind {
-    /// What it is for who reads.
+    /// Returns the end of the body for its reader.
     pub fn body_end(self) -> BodyEnd {
         match self {
             CutKind::Close | CutKind::Length | CutKind::LastChunk => BodyEnd::Ended,
@@ -48,14 +48,14 @@ impl CutKind {
         }
     }
 
-    /// What the gateway says of it.
+    /// Returns the gateway's error.
     pub fn expected_error(self) -> Reason {
         if self == CutKind::Reset { RESET } else { TRUNCATED }
     }
 
     /// The response up to where it stops.
     pub fn response(self, said: &[u8]) -> Vec<u8> {
-        // It closes each connection, and says so: one that is kept might get the next request in the moment in which it closes.
+        // It announces that it closes each connection: a kept one might get the next request while it closes.
         let head = |field: &str| {
             let always = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n";
             format!("{always}{field}\r\n").into_bytes()
@@ -78,13 +78,13 @@ impl CutKind {
     }
 }
 
-/// What the agent does with one request.
+/// The agent's reaction to one request.
 pub enum AgentAction {
-    /// says these bytes and closes
+    /// sends these bytes and closes
     Send(Vec<u8>),
-    /// says these bytes, waits to be told, and resets the connection
+    /// sends these bytes, waits for the signal, and resets the connection
     Reset(Vec<u8>, oneshot::Receiver<()>),
-    /// says the frames behind the id that the request names, all of them without one, as a whole response
+    /// sends the frames after the id in the request, or all without one, as a complete response
     ResumeAfter(Vec<String>),
 }
 
@@ -152,7 +152,7 @@ async fn serve(mut stream: TcpStream, orders: &AgentScripts) -> std::io::Result<
         AgentAction::Send(response) => stream.write_all(&response).await?,
         AgentAction::Reset(response, when) => {
             stream.write_all(&response).await?;
-            // What has not been read yet may be lost with a reset.
+            // A reset may discard unread data.
             let _ = when.await;
             return SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }

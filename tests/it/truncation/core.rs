@@ -15,7 +15,7 @@ use std::sync::Mutex;
 /// Threads that cut.
 const THREADS: usize = 2;
 
-/// One stream of an agent, and who hears it.
+/// One stream of an agent, and its client.
 struct AgentStream {
     name: String,
     from: PeerDialect,
@@ -31,7 +31,7 @@ impl AgentStream {
         AgentStream { name, from: case.from, to: case.to, framing: Framing::Sse, bytes }
     }
 
-    /// What a client hears up to each byte, and then no more: the whole, and how much of it each byte brought.
+    /// Returns the whole output, and the part of it that each byte adds.
     fn translate_all(&self) -> (Vec<u8>, Vec<usize>) {
         let mut stream = Stream::new(self.from, self.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
         stream.read_as(self.framing);
@@ -43,8 +43,8 @@ impl AgentStream {
         (heard, lengths)
     }
 
-    /// How many bytes there are up to the last frame that could be the good end of the run, if any is whole at `at`. Only text
-    /// is looked at, so that nothing of the gateway decides about the gateway.
+    /// Returns the number of bytes up to the last frame that may be the successful end of the run, if any is complete
+    /// at `at`. It looks only at text, so that the gateway does not judge itself.
     fn may_have_finished(&self, at: usize, stop: BodyEnd) -> bool {
         if self.framing == Framing::Proto {
             return at == self.bytes.len();
@@ -52,12 +52,12 @@ impl AgentStream {
         let text = String::from_utf8_lossy(&self.bytes[..at]).replace("\r\n", "\n").replace('\r', "\n");
         let frames: Vec<&str> = text.split("\n\n").collect();
         let (last, whole) = frames.split_last().expect("one at least");
-        // A last event may lack its blank line where the body says that it ended.
+        // The last event of an ended body may lack its blank line.
         let last = Some(last).filter(|last| stop == BodyEnd::Ended && last.trim_end().ends_with('}'));
         whole.iter().chain(last).any(|frame| frame.contains("RUN_FINISHED"))
     }
 
-    /// What is wrong with what is left of it when it is cut at `at`.
+    /// Checks the output for a cut at `at`.
     fn check_cut(
         &self,
         at: usize,
@@ -73,7 +73,7 @@ impl AgentStream {
         if said == Some(RunEnding::Finished) && !self.may_have_finished(at, stop) {
             return Some("it is taken for a success".to_owned());
         }
-        // Within an event nothing changes, so most of what is heard was judged before.
+        // The output does not change within an event, so most of it was checked before.
         if !seen.insert(heard.clone()) {
             return None;
         }
@@ -127,14 +127,14 @@ fn assert_streams(said: &[AgentStream]) {
     assert!(wrong.is_empty(), "{} of {} streams:\n{}", wrong.len(), said.len(), wrong.join("\n"));
 }
 
-/// One terminal event, the last one; a success only if the agent said so; everything that was whole before the cut; and
-/// nothing that the client's own rules refuse.
+/// One terminal event, the last one; success only if the agent reported it; all events that were complete before the
+/// cut; and nothing that the client's rules reject.
 #[test]
 fn ends_a_stream_cut_at_any_byte_exactly_once() {
     assert_streams(&cases("stream").iter().map(AgentStream::from_case).collect::<Vec<_>>());
 }
 
-/// The same of agents that speak protobuf: the streams of the corpus that become AG-UI, as such an agent says them.
+/// The same for protobuf agents: the streams of the corpus that become AG-UI, in protobuf.
 #[test]
 fn ends_a_protobuf_stream_cut_at_any_byte_exactly_once() {
     let is_canonical = |case: &&Case| std::ptr::eq(case.to.dialect, &raw const AG_UI);
@@ -155,7 +155,7 @@ fn ends_a_protobuf_stream_cut_at_any_byte_exactly_once() {
     assert_streams(&cases("stream").iter().filter(is_canonical).map(said).collect::<Vec<_>>());
 }
 
-/// An agent that stopped has broken no rule, however strict the route is: its client is told that it stopped.
+/// An agent that stopped has broken no rule, however strict the route is: its client gets the truncation error.
 #[test]
 fn does_not_report_truncation_as_a_violation() {
     let mut wrong = Vec::new();
@@ -178,7 +178,7 @@ fn does_not_report_truncation_as_a_violation() {
     assert!(wrong.is_empty(), "{} streams:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What came before a cut is not lost on the way either: it comes back from the client's dialect as it was.
+/// Events before a cut survive a round trip: they come back from the client's dialect unchanged.
 #[test]
 fn keeps_all_events_before_a_cut() {
     let mut wrong = Vec::new();
@@ -191,14 +191,14 @@ fn keeps_all_events_before_a_cut() {
         let differences = |count: usize| {
             let mut trip = RoundTrip::new(case.from, case.to, Some(RunIds::new("t1", "r1")));
             events[..count].iter().for_each(|event| trip.push_event(event));
-            // As the gateway ends it, if it has not ended. That this comes back is not asked.
+            // The end that the gateway adds. It need not come back.
             trip.push_event(r#"{"type":"RUN_ERROR","message":"cut"}"#);
             let mut differences = trip.finish().differences;
             differences.retain(|one| one.event < count);
             differences
         };
         let whole = differences(events.len());
-        // What does not come back of the whole stream is the affair of `golden`.
+        // Differences of the complete stream are covered by `golden`.
         let is_new =
             |one: &RoundTripDifference| !whole.iter().any(|known| known.event == one.event) && !is_not_yet_written(one);
         let cut = |count| Some((count, differences(count).into_iter().find(is_new)?));
@@ -209,9 +209,8 @@ fn keeps_all_events_before_a_cut() {
     assert!(wrong.is_empty(), "{} streams:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What there was no word for yet when the stream was cut, on purpose: a call that is not whole is not made by peers before
-/// AG-UI 1.0, who get it carried; a span of thinking begins with its first thought; and how arguments were spelt is said
-/// with them.
+/// Content that was deliberately not written yet at the cut: peers before AG-UI 1.0 get an incomplete call only as
+/// carried data; a span of thinking begins with its first thought; and the spelling of arguments is written with them.
 fn is_not_yet_written(one: &RoundTripDifference) -> bool {
     let is_unsaid_event = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "REASONING_START", "REASONING_MESSAGE_START"]
         .iter()
@@ -219,7 +218,7 @@ fn is_not_yet_written(one: &RoundTripDifference) -> bool {
     one.after.is_none() && (one.path.is_empty() && is_unsaid_event || one.before == r#"{"cloudbase":{"$args":true}}"#)
 }
 
-/// A recording that is heard whole says so as well: the corpus has streams of every ending.
+/// The verdict on a complete recording agrees: the corpus has streams of every ending.
 #[test]
 fn corpus_covers_every_ending() {
     let mut endings = HashSet::new();

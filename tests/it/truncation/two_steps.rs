@@ -1,4 +1,4 @@
-//! Agents of two steps that stop, and are asked to go on: the client hears nothing of it.
+//! Two-step agents that stop and resume: the client notices nothing.
 
 use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::gateway::{Gateway, Setup};
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 /// The answer to the first step.
 const FIRST_STEP_ANSWER: &str = "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 30\r\n\r\n{\"threadId\":\"T9\",\"runId\":\"R9\"}";
 
-/// Clients at once. Most of the time each waits until the agent is asked again.
+/// Concurrent clients. Most of the time each waits until the agent is called again.
 const CLIENTS: usize = 24;
 
 /// The ways that two steps make something else of than one. Resets are in `two_steps`.

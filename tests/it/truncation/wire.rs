@@ -1,4 +1,4 @@
-//! Agents that stop on real sockets, before the real gateway.
+//! Agents that stop on real sockets, with the real gateway.
 
 use super::super::golden::{Case, cases};
 use super::super::network_faults::connect_h2;
@@ -24,10 +24,10 @@ use tokio::task::JoinSet;
 /// Clients at once, each with one connection, half of them of HTTP/2.
 const CLIENTS: usize = 16;
 
-/// How long the whole may take. A machine that does nothing else needs a tenth.
+/// Time limit of the whole test. An idle machine needs a tenth.
 const TOTAL_TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// One run: where its agent stops, how, and what its client has to hear.
+/// One run: the position and the kind of its cut, and its expected output.
 #[derive(Clone)]
 struct Trial {
     case: usize,
@@ -52,14 +52,14 @@ fn side_yaml(name: &str) -> String {
     format!("{{dialect: {dialect}{options}}}")
 }
 
-/// The pair that a case belongs to, as its folder says it.
+/// Returns the pair of a case, from its folder.
 fn pair_name(case: &Case) -> String {
     let folder = case.folder.parent().expect("a pair");
     folder.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// A gateway with two routes for each pair of the corpus: `p0`, `p1` and so on, whose runs end with their clients, and `k0`, `k1`,
-/// whose runs are kept; at paths of these names.
+/// Starts a gateway with two routes for each pair of the corpus, at paths of their names: `p0`, `p1` and so on, whose
+/// runs end with their clients, and `k0`, `k1`, whose runs are kept.
 async fn start_gateway(pairs: &[String], upstream: &str) -> Gateway {
     let route = |(number, pair): (usize, &String)| {
         let (agent, client) = pair.split_once("-to-").expect("<agent>-to-<client>");
@@ -75,7 +75,7 @@ async fn start_gateway(pairs: &[String], upstream: &str) -> Gateway {
     Gateway::start(Setup { routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
 }
 
-/// Where each event of a stream begins, ends, and is about to.
+/// Returns the cuts at each event of a stream: before its last byte, after it, and in the next event.
 fn event_boundaries(input: &[u8]) -> Vec<usize> {
     let ends = (0..input.len()).filter(|at| input[..*at].ends_with(b"\n\n") || input[..*at].ends_with(b"\r\r"));
     let mut edges: Vec<_> = ends.flat_map(|end| [end - 2, end - 1, end, end + 1]).collect();
@@ -86,7 +86,7 @@ fn event_boundaries(input: &[u8]) -> Vec<usize> {
     edges
 }
 
-/// Events as values, without the times that the gateway's clock said.
+/// Returns the events without the timestamps of the gateway's clock.
 fn without_timestamps(body: &str) -> Vec<String> {
     fn strip(value: &mut Value) {
         match value {
@@ -109,19 +109,19 @@ fn without_timestamps(body: &str) -> Vec<String> {
     frame_data(body).into_iter().map(event).collect()
 }
 
-/// A client of either version, whose connection serves run after run.
+/// A client of either HTTP version, whose connection serves several runs.
 enum RunClient {
     Http1(Client),
     Http2(SendRequest<Full<Bytes>>),
 }
 
-/// What it still has to hear of one answer.
+/// The unread rest of one response.
 enum RunBody<'e> {
     Http1(&'e mut Client),
     Http2(Incoming),
 }
 
-/// A run that is reset by its agent when its client has heard so many events.
+/// Resets a run when its client has received so many events.
 type ResetTrigger = Option<(oneshot::Sender<()>, usize)>;
 
 fn count_frames(body: &[u8]) -> usize {
@@ -129,12 +129,12 @@ fn count_frames(body: &[u8]) -> usize {
 }
 
 impl RunClient {
-    /// Starts a run and hears it to its end.
+    /// Starts a run and reads it to its end.
     async fn run_to_end(&mut self, path: &str, id: &str, input: &str, mut reset: ResetTrigger) -> Answer {
         let (mut answer, mut sound) = self.start(path, id, input).await;
         loop {
             if let Some((reset, _)) = reset.take_if(|(_, events)| count_frames(&answer.body) >= *events) {
-                // A run whose terminal event has come may be over, and its agent left alone.
+                // After its terminal event a run may be over, and the agent's connection closed.
                 let _ = reset.send(());
             }
             match sound.next_chunk().await {
@@ -180,7 +180,7 @@ impl RunBody<'_> {
     }
 }
 
-/// What a trial has to end with, for the counters.
+/// Returns the expected outcome label of a trial.
 fn outcome_label(said: Option<RunEnding>) -> &'static str {
     match said {
         Some(RunEnding::Finished) => "finished",
@@ -256,7 +256,7 @@ fn trials(inputs: &[Vec<u8>]) -> Vec<Trial> {
         .collect()
 }
 
-/// Every client hears what `core` says, in a body that ends cleanly, and every run is counted once by how it ended.
+/// Every client gets the output of `core`, in a body that ends cleanly, and every run is counted once by its outcome.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ends_every_truncated_run_once_and_counts_it_once() {
     let cases = cases("stream");
@@ -296,7 +296,7 @@ async fn ends_every_truncated_run_once_and_counts_it_once() {
     assert!(wrong.is_empty(), "of {count}:\n{}", wrong.join("\n"));
     assert_eq!(counted.len(), 3, "{counted:?}");
 
-    // The counters of all routes say the same, and nothing is left.
+    // The counters of all routes agree, and no run is open.
     let total = async |name: &str| {
         let text = gateway.get_status("/metrics").await;
         let series = text.text().lines().filter(|line| line.starts_with(name));

@@ -1,4 +1,4 @@
-//! An agent of two steps behind the gateway: what it is asked, what can go wrong at each step, and how it goes on.
+//! A two-step agent behind the gateway: its requests, faults at each step, and resumption.
 
 use super::super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
 use super::super::support::sse::{HEAD, assert_failed, assert_refused, assert_succeeded, events};
@@ -7,7 +7,7 @@ use super::*;
 /// The path of the first route of the example.
 const PATH: &str = "/agents/social";
 
-/// What a client hears of a run in two steps.
+/// Returns the client's response of a two-step run.
 async fn run_two_steps(steps: Vec<Step>, gets: Vec<Vec<Step>>) -> Answer {
     let agent = Agent::with_two_steps(steps, gets);
     post_run(start_for_two_step_agent(&agent).await.data, PATH).await
@@ -63,7 +63,7 @@ async fn accepts_any_spelling_of_ids_in_the_start_answer() {
     }
 }
 
-/// The stream is the thread's: what stands in it before our run, and of another one beside it, is not ours.
+/// The stream belongs to the thread: events before our run, and of other runs, are left out.
 #[tokio::test]
 async fn drops_events_of_other_runs_of_the_thread() {
     let mut all = frames("R8");
@@ -170,12 +170,12 @@ async fn times_out_each_step() {
         "upstream_timeout",
     );
     assert_refused(&quiet(accepted_steps(), vec![vec![Step::WaitForClose]]).await, 504, "upstream_timeout");
-    // An agent that is there and silent has not broken off: it is not asked again.
+    // A silent agent has not broken off, so its stream is not resumed.
     let silent = quiet(accepted_steps(), vec![vec![stream_step(&frames("R9")[..2]), Step::WaitForClose]]).await;
     assert_failed(&silent, "upstream_idle", &EXPECTED_EVENTS[..2]);
 }
 
-/// How a stream may break off behind its second event.
+/// Ways in which a stream can break after its second event.
 fn stream_breaks() -> Vec<(&'static str, Vec<Step>)> {
     let begun = || stream_step(&frames("R9")[..2]);
     let half = frames("R9")[2].split_at(40).0.to_owned();
@@ -187,7 +187,7 @@ fn stream_breaks() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
-/// Plays a run whose stream breaks and goes on, and gives what the client heard and the agent.
+/// Plays a run whose stream breaks and continues; returns the client's response and the agent.
 async fn resume_broken_stream(script: Vec<Step>, next: Vec<Vec<Step>>) -> (Answer, Agent) {
     // A reset takes what is still on its way with it, so it waits until the client has read.
     let pauses = script.iter().any(|step| matches!(step, Step::Pause));
@@ -239,7 +239,7 @@ async fn resets_the_retry_budget_with_each_new_event() {
 async fn reports_truncation_when_the_agent_cannot_resume() {
     let begun = || vec![stream_step(&frames("R9")[..2])];
     let rows = [
-        // The WHATWG's way to say that there is no more.
+        // The WHATWG's signal for the end of reconnecting.
         ("204", vec![write("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")], 3),
         ("404", vec![write(response("404 Not Found", "text/plain", ""))], 3),
         // An empty stream, each time.

@@ -1,4 +1,4 @@
-//! A client of two steps before the gateway: what it is answered, and what becomes of a run that nobody reads.
+//! A two-step client: its responses, and runs that are never read.
 
 use super::super::support::agent::Request;
 use super::super::support::client::{End, INPUT, post, post_run};
@@ -10,7 +10,7 @@ use super::*;
 /// The path of the second route of the example.
 const PATH: &str = "/api/v1/agent/runs";
 
-/// What a client of `social-app` hears of [`whole`]: a text comes whole (§3.4).
+/// The events of [`whole`] for a `social-app` client: a text comes in one event (§3.4).
 const EXPECTED_EVENTS: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_END", "RUN_FINISHED"];
 
 /// Starts a run in a thread.
@@ -27,7 +27,7 @@ fn assert_accepted(answer: &Answer, thread: &str) {
     assert_eq!(serde_json::from_str::<Value>(answer.text()).expect("JSON"), expected);
 }
 
-/// Holds that a stream was heard to its good end, and said this thread on every event (§4).
+/// Requires that a stream ends successfully and names this thread on every event (§4).
 #[track_caller]
 fn assert_events(answer: &Answer, thread: &str, expected: &[&str]) -> Vec<Value> {
     assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
@@ -56,7 +56,7 @@ async fn serves_the_events_of_a_run_once_and_logs_it_once() {
     assert_eq!(agent.next_request().await.header("accept"), Some("text/event-stream"));
 
     let (mut client, mut answer) = open_reader(gateway.data, "%E7%BA%BF%2F1", "RUN_STARTED").await;
-    // Whoever comes second learns no more than a stranger.
+    // A second reader gets the same response as for an unknown thread.
     let second = assert_refused(&read_events(gateway.data, "%E7%BA%BF%2F1").await, 404, "events_not_found");
     let stranger = assert_refused(&read_events(gateway.data, "t0").await, 404, "events_not_found");
     assert_eq!((&second["detail"], &second["hint"]), (&stranger["detail"], &stranger["hint"]));
@@ -88,7 +88,7 @@ async fn keeps_pending_runs_of_several_threads_apart() {
     for thread in threads.into_iter().rev() {
         assert_events(&read_events(gateway.data, thread).await, thread, EXPECTED_EVENTS);
     }
-    // The thread goes on with its next run.
+    // The thread continues with its next run.
     assert_accepted(&start_run(gateway.data, "t1").await, "t1");
     assert_events(&read_events(gateway.data, "t1").await, "t1", EXPECTED_EVENTS);
 }
@@ -146,7 +146,7 @@ async fn ends_a_run_that_is_not_read_in_time() {
     assert_eq!(gateway.metric("diglot_streams_total{outcome=\"client_gone\",route=\"social-client\"}").await, 0.0);
 }
 
-/// What waits for a reader is bounded as it is for a slow client, and whole when the reader comes.
+/// A pending run is buffered like one of a slow client, and complete when the reader comes.
 #[tokio::test]
 async fn applies_backpressure_until_the_reader_comes() {
     const TIMES: usize = 20_000;
@@ -223,7 +223,7 @@ async fn rejects_invalid_start_and_events_requests() {
         let allowed = allow.into_iter().find(|(own, _)| *own == code).map(|(_, method)| method);
         assert_eq!(answer.header("allow"), allowed, "{request}");
     }
-    // None of it has taken the run from its reader, whose segment may be encoded as it likes.
+    // None of these requests took the run from its reader, whose segment may be percent-encoded.
     assert_events(&read_events(gateway.data, "%741").await, "t1", EXPECTED_EVENTS);
 }
 

@@ -1,4 +1,4 @@
-//! An authority of the test's own, and certificates of it, made by `openssl`.
+//! An authority made by `openssl`, and its certificates.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,7 +39,7 @@ pub struct Authority<'f> {
     name: String,
 }
 
-/// A certificate and its key, and whom it comes from.
+/// A certificate, its key, and its issuer.
 pub struct CertifiedKey {
     pub cert: PathBuf,
     pub key: PathBuf,
@@ -74,7 +74,7 @@ impl<'f> Authority<'f> {
 }
 
 impl CertifiedKey {
-    /// A certificate that comes from nobody.
+    /// Creates a self-signed certificate.
     pub fn self_signed(folder: &Folder, file: &str, host: &str) -> CertifiedKey {
         CertifiedKey::create(folder, "", file, host)
     }
@@ -85,7 +85,7 @@ impl CertifiedKey {
         CertifiedKey { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
     }
 
-    /// A server with it, which speaks these protocols, and asks clients for a certificate of `clients`.
+    /// Returns a server with it that supports these protocols, and requests client certificates of `clients`.
     pub fn server(&self, protocols: &[&str], clients: Option<&Path>) -> Arc<ServerConfig> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));

@@ -1,4 +1,4 @@
-//! Agents that fail: who is asked instead, who is left out, and what is never sent twice.
+//! Agents that fail: fail-over, exclusion, and requests that are never sent twice.
 
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AnswerMode, TestAgent};
@@ -11,7 +11,7 @@ use crate::support::sse::{HEAD, assert_refused, complete_run};
 
 const TWO: &str = "[{url: FIRST, weight: 1000}, SECOND]";
 
-/// A gateway before two agents of which the first is asked by nearly everybody.
+/// Starts a gateway with two agents, of which the first gets nearly all runs.
 async fn start_preferring_first(first: &str, second: &str, more: &str) -> Gateway {
     let quoted = |url: &str| format!("\"{url}\"");
     start_gateway(&TWO.replace("FIRST", &quoted(first)).replace("SECOND", &quoted(second)), more).await
@@ -101,7 +101,7 @@ async fn tries_all_agents_when_every_one_is_ejected() {
         agents[0].run_count(),
         agents[1].run_count()
     );
-    // An hour has not passed, but whoever answers is trusted again.
+    // An hour has not passed, but an address that answers is used again.
     agents.iter().for_each(|agent| agent.set_answer(AnswerMode::Whole));
     assert_run(&gateway).await;
     gateway.next_log("upstream answers again").await;
@@ -208,7 +208,7 @@ async fn does_not_resend_a_run_that_may_have_started() {
     }
 }
 
-/// A 503 is an answer, whatever it says about later.
+/// A 503 is a response, whatever its `Retry-After`.
 #[tokio::test]
 async fn passes_on_a_refusal_without_failover() {
     let first =
@@ -221,7 +221,7 @@ async fn passes_on_a_refusal_without_failover() {
     assert_eq!(second.run_count(), 0);
 }
 
-/// Whether it closes it with its answer or a while later, the next run has another one.
+/// If it closes the connection with its response or later, the next run gets another one.
 #[tokio::test]
 async fn reconnects_when_a_kept_connection_was_closed() {
     let body = complete_run();

@@ -1,4 +1,4 @@
-//! Agents of HTTP/2: many runs on one connection, and what the protocol says that HTTP/1.1 cannot.
+//! HTTP/2 agents: many runs on one connection, and signals that HTTP/1.1 does not have.
 
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AgentConfig, AnswerMode, TestAgent};
@@ -83,8 +83,8 @@ async fn opens_more_connections_at_the_agents_stream_limit() {
     }
 }
 
-/// One that is killed says no GOAWAY, so a run that comes before the end of the connection is noticed may be lost with it;
-/// once it is, there is no connection, and later a new one.
+/// A killed agent sends no GOAWAY, so a run that starts before the closed connection is noticed may be lost with it;
+/// after that there is no connection, and later a new one.
 #[tokio::test]
 async fn reconnects_to_a_restarted_h2_agent() {
     let mut agent = start_h2_agent().await;
@@ -105,7 +105,7 @@ async fn reconnects_to_a_restarted_h2_agent() {
     }
 }
 
-/// Over cleartext nobody can say so in words: the agent answers something else, or closes.
+/// Over cleartext there is no negotiation: the agent sends another response, or closes.
 #[tokio::test]
 async fn answers_502_when_the_agent_does_not_speak_http2() {
     let agent = TestAgent::start_plain().await;
@@ -146,8 +146,8 @@ async fn answer_once_and_close(mut stream: TcpStream, frames: &[u8]) {
     while stream.read(&mut [0; 1024]).await.unwrap_or(0) > 0 {}
 }
 
-/// Runs once before an agent that refuses the first request with `frames`, and another one that is well. Gives what the
-/// client heard and how many runs the other one got.
+/// Starts one run with an agent that refuses the first request with `frames`, and a healthy one. Returns the client's
+/// response and the number of runs of the healthy one.
 async fn run_after_refusal(frames: Vec<u8>) -> (crate::support::client::Answer, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -157,7 +157,7 @@ async fn run_after_refusal(frames: Vec<u8>) -> (crate::support::client::Answer, 
             .await;
     let refusing = async {
         let (stream, _) = listener.accept().await.expect("a connection");
-        // Nobody comes again.
+        // No further connection arrives.
         drop(listener);
         answer_once_and_close(stream, &frames).await;
     };

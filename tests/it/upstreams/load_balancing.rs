@@ -1,4 +1,4 @@
-//! Which agent is asked, and over which connection.
+//! The choice of an endpoint and of a connection.
 
 use super::certificates::Folder;
 use super::test_agent::{AgentConfig, AnswerMode, TestAgent};
@@ -18,7 +18,7 @@ async fn spreads_long_runs_by_weight() {
     for _ in 0..300 {
         clients.push(open_held_run(&gateway).await);
     }
-    // The next is chosen when the one before has been answered, so nothing is left to chance.
+    // Each run starts after the response to the previous one, so nothing depends on timing.
     assert_eq!((agents[0].open_run_count(), agents[1].open_run_count()), (225, 75));
     let report = gateway.get_status("/readyz?verbose").await;
     for (agent, runs) in agents.iter().zip([225, 75]) {
@@ -60,7 +60,7 @@ async fn reuses_connections_for_later_runs() {
     let gateway = start_gateway(&agent.url(), "").await;
     for run in 1..=20 {
         assert_run(&gateway).await;
-        // The connection is given back after the client has heard the end.
+        // The connection is returned to the pool after the client has received the end.
         gateway.wait_for_metric(&requests_series(&agent, "answered"), f64::from(run)).await;
         wait_until_idle(&gateway).await;
     }
@@ -76,7 +76,7 @@ async fn reuses_connections_for_later_runs() {
     assert_eq!(gateway.metric(&up_series(&agent)).await, 1.0);
 }
 
-/// Waits until the one upstream has no run: then its connection is given back, or closed.
+/// Waits until the upstream has no run: then its connection is in the pool, or closed.
 pub(super) async fn wait_until_idle(gateway: &Gateway) {
     eventually("no run", async || {
         gateway.get_status("/readyz?verbose").await.text().contains(", 0 run(s)\n").then_some(())

@@ -1,5 +1,5 @@
-//! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. What it answers can be changed
-//! while it serves, and it can be killed and started again at the same place.
+//! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. Its response can change
+//! while it serves, and it can be killed and restarted at the same address.
 
 use crate::support::sse::{CLOSED, FINISHED, run_beginning};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// What it answers a run.
+/// The response to a run.
 #[derive(Clone, Copy, Debug)]
 pub enum AnswerMode {
     /// a whole run
@@ -36,7 +36,7 @@ pub enum AnswerMode {
     Silent,
 }
 
-/// Where it listens, and how it speaks.
+/// The listener and its protocol.
 #[derive(Clone, Default)]
 pub struct AgentConfig {
     pub tls: Option<Arc<ServerConfig>>,
@@ -47,7 +47,7 @@ pub struct AgentConfig {
     pub streams: Option<u32>,
 }
 
-/// What happened there so far.
+/// Counters of past events.
 #[derive(Default)]
 struct AgentCounts {
     connections: AtomicUsize,
@@ -146,7 +146,7 @@ impl TestAgent {
         }
     }
 
-    /// As metrics call it.
+    /// Returns its label in metrics.
     pub fn label(&self) -> String {
         self.url().trim_end_matches("/agent").trim_end_matches(':').to_owned()
     }
@@ -155,7 +155,7 @@ impl TestAgent {
         *self.shared.answer_mode.lock().expect("nobody panics") = way;
     }
 
-    /// What it answers health checks.
+    /// Sets the status for health checks.
     pub fn set_health_status(&self, status: u16) {
         *self.shared.health.lock().expect("nobody panics") = status;
     }
@@ -169,7 +169,7 @@ impl TestAgent {
         self.shared.counts.connections.load(SeqCst)
     }
 
-    /// Runs that were asked for.
+    /// Returns the number of requested runs.
     pub fn run_count(&self) -> usize {
         self.shared.counts.runs.load(SeqCst)
     }

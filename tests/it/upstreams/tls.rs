@@ -1,4 +1,4 @@
-//! Agents over TLS: whose certificates are believed, the gateway's own, and files that change while it runs.
+//! Agents over TLS: trusted certificates, the gateway's own, and files that change while it runs.
 
 use super::certificates::{Authority, CertifiedKey, Folder};
 use super::load_balancing::wait_until_idle;
@@ -34,7 +34,7 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
     for (agent, more) in [
         (&stranger, trusted_ca(&ours.pem())),
         (&other, trusted_ca(&ours.pem())),
-        // Whom the system trusts is not the test's authority.
+        // The system's authorities do not include the test's.
         (&good, String::new()),
         (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display())),
     ] {
@@ -46,7 +46,7 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
     let named = format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display());
     assert_run(&start_gateway(&other.url(), &named).await).await;
     assert_eq!((stranger.run_count(), other.run_count(), good.run_count()), (0, 1, 2));
-    // A certificate that comes from nobody else is believed when it is named itself.
+    // A self-signed certificate is trusted if it is named itself.
     let alone = CertifiedKey::self_signed(&folder, "alone", "localhost");
     let agent = start_tls_agent(&alone, BOTH, None).await;
     assert_run(&start_gateway(&agent.url(), &trusted_ca(&alone.cert)).await).await;
@@ -98,7 +98,7 @@ async fn presents_a_client_certificate_when_asked() {
     for more in [trusted_ca(&authority.pem()), shown(&theirs)] {
         let gateway = start_gateway(&agent.url(), &more).await;
         let answer = post_run(gateway.data, "/run").await;
-        // With TLS 1.3 the agent says so after the handshake, and whether that is heard before its end is a race.
+        // With TLS 1.3 the agent sends its alert after the handshake, and it races with the end of the connection.
         let code = if answer.text().contains("upstream_tls") { "upstream_tls" } else { "upstream_reset" };
         assert_refused(&answer, 502, code);
         assert_eq!(agent.run_count(), 0, "{more}");
@@ -108,7 +108,7 @@ async fn presents_a_client_certificate_when_asked() {
     assert_eq!(agent.run_count(), 1);
 }
 
-/// `timeouts.connect` is for each address, with the handshake; whoever takes longer costs no run.
+/// `timeouts.connect` applies to each address and includes the handshake; a slow address loses no run.
 #[tokio::test]
 async fn tries_the_next_address_after_a_stalled_handshake() {
     let folder = Folder::new();
@@ -124,8 +124,8 @@ async fn tries_the_next_address_after_a_stalled_handshake() {
     assert!(gateway.metric(&series).await >= 1.0);
 }
 
-/// A rotation of the authority and of our own certificate, without a restart: new connections are made with what the files
-/// say, and none that was made before is used for them.
+/// A rotation of the authority and of the gateway's certificate, without a restart: new connections use the new files,
+/// and no older connection is reused.
 #[tokio::test]
 async fn uses_changed_certificate_files_for_new_connections() {
     let folder = Folder::new();
@@ -133,7 +133,7 @@ async fn uses_changed_certificate_files_for_new_connections() {
     let ours = [old.issue("ours-old", "gateway"), new.issue("ours-new", "gateway")];
     let put = |pair: &CertifiedKey, ca: &Authority<'_>| {
         for (from, to) in [(&pair.cert, "cert.pem"), (&pair.key, "key.pem"), (&ca.pem(), "ca.pem")] {
-            // As a mounted Secret: a name that comes to mean another file.
+            // Like a mounted Secret: a link that changes its target.
             let next = folder.path("next");
             std::os::unix::fs::symlink(from, &next).expect("a link");
             std::fs::rename(&next, folder.path(to)).expect("a folder");
@@ -151,7 +151,7 @@ async fn uses_changed_certificate_files_for_new_connections() {
     let mut gateway = start_gateway(&agent.url(), &more).await;
     assert_run(&gateway).await;
     wait_until_idle(&gateway).await;
-    // Half a change is none: this key is not that certificate's.
+    // Half a change is not loaded: this key does not belong to that certificate.
     std::fs::remove_file(folder.path("key.pem")).expect("a link");
     std::os::unix::fs::symlink(&ours[1].key, folder.path("key.pem")).expect("a link");
     let line = gateway.next_log("certificates for upstreams cannot be used; the last good ones stay").await;

@@ -1,4 +1,4 @@
-//! The closed lists of the engine's repairs and losses, each with its label.
+//! The closed lists of the repairs and losses of a translation, each with its label.
 
 macro_rules! label_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {

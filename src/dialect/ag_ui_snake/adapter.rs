@@ -1,0 +1,125 @@
+//! Thinking without a span around its messages.
+//!
+//! ```text
+//!   reading   THINKING_TEXT_MESSAGE_START(m) … END(m)    a span m opens before the message m, and closes after it
+//!   writing   a span and its message with the same id    the message alone; further members of the span are noted
+//! ```
+
+use super::span_folder::{SPAN_NOTE, SpanFolder};
+use crate::codec::json;
+use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_shapes::was_null;
+use crate::dialect::reasoning_ids::{ROLE_NOTE, ReasoningIds, remove_generated_ids};
+use crate::dialect::row::EventRow;
+use crate::dialect::table::{Dialect, PeerDialect};
+use crate::event::input::{ASSISTANT, REASONING};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, message_id, remove};
+
+#[derive(Debug)]
+pub(super) struct AgUiSnakeAdapter {
+    dialect: &'static Dialect,
+    /// reading
+    reasoning_ids: ReasoningIds,
+    /// writing
+    span_folder: SpanFolder,
+}
+
+impl AgUiSnakeAdapter {
+    pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
+        Box::new(AgUiSnakeAdapter {
+            dialect: peer.dialect,
+            reasoning_ids: ReasoningIds::default(),
+            span_folder: SpanFolder::default(),
+        })
+    }
+
+    /// Sets the canonical role of thinking; notes the dialect's unless it is the word for the assistant.
+    fn read_role(&self, event: &mut Event<'_>, extensions: &mut Members<'_>) {
+        if let Some(role) = event.remove(Field::Role).map(Json::into_owned)
+            && !role.is_str(self.default_role())
+        {
+            extensions.push((carry::extension_key(ROLE_NOTE), role));
+        }
+        event.set(Field::Role, Json::string(REASONING));
+    }
+
+    /// Writes the noted role of thinking, or the dialect's word for the assistant.
+    fn write_role(&self, outgoing: &mut OutgoingEvent<'_>) {
+        if was_null(&outgoing.extensions, Field::Role) {
+            remove(&mut outgoing.members, Field::Role);
+            return;
+        }
+        let role = carry::take(&mut outgoing.extensions, ROLE_NOTE);
+        let role = role.map_or_else(|| Json::string(self.default_role()), Json::into_owned);
+        crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Role), role);
+    }
+
+    fn default_role(&self) -> &'static str {
+        let alias = self.dialect.value_aliases.iter().find(|alias| alias.canonical == ASSISTANT);
+        alias.map_or(ASSISTANT, |alias| alias.wire)
+    }
+}
+
+impl DialectAdapter for AgUiSnakeAdapter {
+    /// Adds the span, and an id where the message lacks one.
+    fn read(
+        &mut self,
+        _: &'static EventRow,
+        mut parts: IncomingEvent<'_>,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
+        self.reasoning_ids.supply_id(&mut parts);
+        let IncomingEvent { mut event, mut extensions, .. } = parts;
+        let span_members = carry::take(&mut event.members, SPAN_NOTE).map(Json::into_owned);
+        let id = message_id(&event.members);
+        let span = |kind| match span_members.as_ref().and_then(json::parse_message) {
+            Some(members) => Event { kind, members: crate::event::into_owned_members(members), source: None },
+            None => Event::new(kind).with(Field::MessageId, id.clone()),
+        };
+        let kind = event.kind;
+        if kind == EventType::ReasoningMessageStart {
+            self.read_role(&mut event, &mut extensions);
+            sink.emit(span(EventType::ReasoningStart));
+        }
+        carry::pack(&mut event, self.dialect.name, extensions);
+        sink.emit(event);
+        if kind == EventType::ReasoningMessageEnd {
+            sink.emit(span(EventType::ReasoningEnd));
+        }
+        Ok(())
+    }
+
+    fn restore<'a>(&mut self, row: &'static EventRow, kind: EventType, mut parts: IncomingEvent<'a>) -> Event<'a> {
+        if row.kind == EventType::ReasoningMessageStart {
+            self.read_role(&mut parts.event, &mut parts.extensions);
+        }
+        parts.into_canonical_event(kind, self.dialect.name)
+    }
+
+    fn observe(&mut self, event: &Event<'_>) {
+        if event.kind == EventType::RunStarted {
+            self.reasoning_ids.start_run(event);
+        }
+    }
+
+    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
+        let mut released = ReleasedEvents::default();
+        // Events unfolded from a chunk have no span.
+        if canonical_type.is_some() {
+            self.span_folder.flush(&mut released);
+            released.push_event(event, canonical_type);
+            return released;
+        }
+        self.span_folder.push(event, &mut released);
+        released
+    }
+
+    fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        remove_generated_ids(outgoing);
+        if row.kind == EventType::ReasoningMessageStart {
+            self.write_role(outgoing);
+        }
+    }
+}

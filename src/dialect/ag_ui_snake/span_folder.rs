@@ -1,0 +1,80 @@
+//! Folds a span of thinking into its message where both have the same content. This delays one event: the start of a
+//! span waits for the message, the end of a message for the end of the span. Any other event flushes them first.
+
+use crate::codec::json;
+use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
+use crate::dialect::carry;
+use crate::event::{Event, EventType, Json, message_id};
+
+/// In the carried canonical material: members of the span that was folded into its message.
+pub(super) const SPAN_NOTE: &str = "$span";
+
+#[derive(Debug, Default)]
+pub(super) enum SpanFolder {
+    /// no event is pending
+    #[default]
+    Idle,
+    /// the start of a span waits for its message
+    PendingSpan(Event<'static>),
+    /// the span of this id was folded into its message, which is open
+    InMessage(Json<'static>),
+    /// the end of that message waits for the end of the span
+    PendingEnd(Json<'static>, Event<'static>),
+}
+
+impl SpanFolder {
+    /// Releases the pending events, because the next event cannot be folded.
+    pub(crate) fn flush(&mut self, released: &mut ReleasedEvents<'_>) {
+        match std::mem::take(self) {
+            SpanFolder::PendingSpan(span) => released.push(ReleasedEvent::AsCustom(span)),
+            SpanFolder::PendingEnd(_, end) => push_message_alone(end, released),
+            other => *self = other,
+        }
+    }
+
+    /// Processes `event` and releases everything that is ready.
+    pub(crate) fn push<'a>(&mut self, event: Event<'a>, released: &mut ReleasedEvents<'a>) {
+        let id = message_id(&event.members);
+        match (std::mem::take(self), event.kind) {
+            (SpanFolder::PendingSpan(span), EventType::ReasoningMessageStart)
+                if message_id(&span.members).is_same(&id) =>
+            {
+                *self = SpanFolder::InMessage(id);
+                released.push_event(merge_span(event, &span), None);
+                return;
+            }
+            (SpanFolder::PendingEnd(open, end), EventType::ReasoningEnd) if open.is_same(&id) => {
+                released.push_event(merge_span(end, &event), None);
+                return;
+            }
+            (SpanFolder::InMessage(open), EventType::ReasoningMessageEnd) if open.is_same(&id) => {
+                *self = SpanFolder::PendingEnd(open, event.into_owned());
+                return;
+            }
+            (SpanFolder::PendingSpan(span), _) => released.push(ReleasedEvent::AsCustom(span)),
+            (SpanFolder::PendingEnd(_, end), _) => push_message_alone(end, released),
+            (folded @ SpanFolder::InMessage(_), kind) if kind != EventType::ReasoningStart => *self = folded,
+            _ => {}
+        }
+        match event.kind {
+            EventType::ReasoningStart => *self = SpanFolder::PendingSpan(event.into_owned()),
+            EventType::ReasoningEnd => released.push(ReleasedEvent::AsCustom(event)),
+            EventType::ReasoningMessageStart | EventType::ReasoningMessageEnd => push_message_alone(event, released),
+            _ => released.push_event(event, None),
+        }
+    }
+}
+
+/// Merges the boundary of a span into that of its message; notes further members of the span.
+fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
+    if span.members.len() > 1 {
+        event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));
+    }
+    event
+}
+
+/// Releases a boundary of a message without its span, which the dialect's own event implies: carries its type.
+fn push_message_alone<'a>(event: Event<'a>, released: &mut ReleasedEvents<'a>) {
+    let canonical_type = event.kind.wire();
+    released.push_event(event, Some(canonical_type));
+}

@@ -1,0 +1,90 @@
+//! Ids for thinking without ids: `<run>:reasoning:<n>`. A span and its first message share one.
+
+use super::carry;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::event::input::REASONING;
+use crate::event::{Event, EventType, Field, Json, get, remove};
+
+/// Note: the role that thinking had in the dialect.
+pub(crate) const ROLE_NOTE: &str = "$role";
+
+/// Note: this thinking had no ids in the dialect.
+pub(crate) const NAMELESS_NOTE: &str = "$nameless";
+
+#[derive(Debug, Default)]
+pub(crate) struct ReasoningIds {
+    run_id: Option<Json<'static>>,
+    id_count: u32,
+    span_id: Option<Json<'static>>,
+    /// the message that is open, or was the last in its span
+    message_id: Option<Json<'static>>,
+}
+
+impl ReasoningIds {
+    /// Records the run's start: generated ids derive from its ids.
+    pub(crate) fn start_run(&mut self, event: &Event<'_>) {
+        let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
+        *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
+    }
+
+    /// Supplies the id of a thinking event that may lack one.
+    pub(crate) fn supply_id(&mut self, parts: &mut IncomingEvent<'_>) {
+        let id = self.resolve_id(parts);
+        if parts.event.get(Field::MessageId).is_none() {
+            parts.event.set(Field::MessageId, id);
+            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
+        }
+    }
+
+    /// Assigns ids to thinking without ids, which a client needs.
+    pub(crate) fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
+        let kind = parts.event.kind;
+        let id = self.resolve_id(parts);
+        if kind == EventType::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
+            parts.event.set(Field::Role, Json::string(REASONING));
+        }
+        if parts.restored_fields.is_empty() {
+            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
+        }
+        parts.event.set(Field::MessageId, id);
+    }
+
+    /// Returns the id of a thinking event, or else the one it implies.
+    fn resolve_id(&mut self, parts: &IncomingEvent<'_>) -> Json<'static> {
+        let kind = parts.event.kind;
+        let given = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
+        let id = match (given.cloned().map(Json::into_owned), kind) {
+            (Some(given), _) => given,
+            (None, EventType::ReasoningStart) => self.next_id(),
+            (None, EventType::ReasoningEnd) => self.span_id.clone().unwrap_or_else(|| self.next_id()),
+            (None, EventType::ReasoningMessageStart) => match (&self.span_id, &self.message_id) {
+                (Some(span), None) => span.clone(),
+                _ => self.next_id(),
+            },
+            (None, _) => self.message_id.clone().unwrap_or_else(|| self.next_id()),
+        };
+        match kind {
+            EventType::ReasoningStart => (self.span_id, self.message_id) = (Some(id.clone()), None),
+            EventType::ReasoningEnd => (self.span_id, self.message_id) = (None, None),
+            _ => self.message_id = Some(id.clone()),
+        }
+        id
+    }
+
+    fn next_id(&mut self) -> Json<'static> {
+        self.id_count += 1;
+        let run = self.run_id.clone().unwrap_or_else(|| Json::string("run"));
+        run.with_suffix(&format!(":reasoning:{}", self.id_count))
+    }
+}
+
+/// Removes the ids and roles of thinking without ids that its reader infers anyway.
+pub(crate) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
+    if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
+        remove(&mut outgoing.canonical, Field::MessageId);
+        remove(&mut outgoing.members, Field::MessageId);
+    }
+    if get(&outgoing.canonical, Field::Role).is_some_and(|role| role.is_str(REASONING)) {
+        remove(&mut outgoing.canonical, Field::Role);
+    }
+}
