@@ -307,9 +307,3 @@ pub(crate) enum TrustedProxy {
     /// whoever may open a Unix socket
     Unix,
 }
-
-impl CorsConfig {
-    pub(crate) fn allows_any_origin(&self) -> bool {
-        self.origins.iter().any(|origin| origin == "*")
-    }
-}

@@ -34,7 +34,7 @@ impl Place {
         Place { path: path.to_owned(), example: "", defined: Location::UNKNOWN, referenced: Location::UNKNOWN }
     }
 
-    /// The place of a key in the mapping that is here. Has the position of the mapping until [`Place::of`] sets its own.
+    /// The place of a key in the mapping that is here. Has the position of the mapping until [`Place::with_position_of`] sets its own.
     pub(super) fn key(&self, key: &str) -> Place {
         let dot = if self.path.is_empty() { "" } else { "." };
         Place { path: format!("{}{dot}{key}", self.path), ..self.clone() }
@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// The same path, at the position of `value`.
-    pub(super) fn of<T>(&self, value: &Spanned<T>) -> Place {
+    pub(super) fn with_position_of<T>(&self, value: &Spanned<T>) -> Place {
         Place { defined: value.defined, referenced: value.referenced, ..self.clone() }
     }
 
@@ -185,7 +185,7 @@ impl<'a> ConfigChecker<'a> {
         at: &Place,
         parse: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<T> {
-        self.read_with(&scalar.value, false, &at.of(scalar), parse)
+        self.read_with(&scalar.value, false, &at.with_position_of(scalar), parse)
     }
 
     /// Returns a value that is valid, without reporting anything.
@@ -201,7 +201,7 @@ impl<'a> ConfigChecker<'a> {
         at: &Place,
     ) -> Option<LocatedValue<K::Value>> {
         let scalar = scalar?;
-        Some(LocatedValue::new(self.peek(&scalar.value)?, at.of(scalar)))
+        Some(LocatedValue::new(self.peek(&scalar.value)?, at.with_position_of(scalar)))
     }
 
     fn read_with<T>(
@@ -291,7 +291,7 @@ impl<'a> ConfigChecker<'a> {
             Ok(bytes) => Some(bytes),
             Err(error) => {
                 // The name is not quoted: it may be the secret itself, in place of the file that contains it.
-                self.report_error(&at.of(written), format!("the file {error}"), HINT);
+                self.report_error(&at.with_position_of(written), format!("the file {error}"), HINT);
                 None
             }
         }

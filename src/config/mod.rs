@@ -5,7 +5,7 @@
 //!                 \                             \
 //!                  every ConfigProblem           every ConfigProblem
 //! ```
-//! `file` holds the file as it was written, with the manual and the defaults. The kind of each scalar (`schema::kind`)
+//! `file` holds the file as it was written, with the manual and the defaults. The kind of each scalar (`kind`)
 //! decides its schema and how much of it is printed. `recovery` reads as much of the file as possible and reports mistakes
 //! in YAML, keys and shapes. `check` replaces variables and parses each value by the rules of `scalar`. Neither reports
 //! what only follows from another mistake. Only [`load`] creates a `Config`, so every `Config` has been checked.

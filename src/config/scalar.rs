@@ -17,6 +17,7 @@ use super::replay::OnDisconnect;
 
 mod access;
 mod listen;
+mod host;
 mod upstream;
 mod url;
 

@@ -68,7 +68,7 @@ impl<T: FileValue> FileValue for Spanned<T> {
     type Checked = T::Checked;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<T::Checked> {
-        self.value.check(checker, &at.of(self))
+        self.value.check(checker, &at.with_position_of(self))
     }
 }
 
@@ -121,9 +121,11 @@ impl<T> OneOrList<T> {
     pub(crate) fn entries(&self, at: &Place) -> Vec<(Place, &T)> {
         match self {
             OneOrList::One(one) => vec![(at.clone(), one)],
-            OneOrList::Many(many) => {
-                many.iter().enumerate().map(|(index, one)| (at.index(index).of(one), &one.value)).collect()
-            }
+            OneOrList::Many(many) => many
+                .iter()
+                .enumerate()
+                .map(|(index, one)| (at.index(index).with_position_of(one), &one.value))
+                .collect(),
         }
     }
 }
@@ -192,9 +194,10 @@ impl<T> DerefMut for Required<T> {
     }
 }
 
-/// A key whose value the [`CrossCheck`] of its section fills in if it is left out.
+// A key whose value the `CrossCheck` of its section fills in if it is left out. Not a doc comment: the schema would have it.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(crate) struct Derived<T>(pub(crate) Option<T>);
 
 impl<T> Default for Derived<T> {

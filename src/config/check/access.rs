@@ -23,7 +23,7 @@ impl FileValue for MethodNames {
                 checker.is_skipped(&at.path) || checker.kinds_with_unnamed.contains(&ReferenceKind::Method);
             return (!is_unknown).then_some(all);
         };
-        let at = at.of(written);
+        let at = at.with_position_of(written);
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
         let names = match &written.value {
             OneOrList::One(one) => vec![checker.resolve_name(one, &at, ReferenceKind::Method, &known)?],
@@ -63,7 +63,7 @@ impl FileValue for RateLimitNames {
         for (place, name) in resolved.into_iter().enumerate() {
             let found = names.iter().position(|known| *known == name && name.is_some())?;
             if indices.contains(&found) {
-                let at = at.index(place).of(&self.0[place]);
+                let at = at.index(place).with_position_of(&self.0[place]);
                 checker.report_error(&at, "this rate limit is already listed", "name each rate limit once");
             }
             indices.push(found);
@@ -77,7 +77,7 @@ impl FileValue for UpstreamHeaders {
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<UpstreamHeaderConfig>> {
         collect_all(self.0.iter().map(|(name, written)| {
-            let at = at.key(name).of(written);
+            let at = at.key(name).with_position_of(written);
             let field = scalar::parse_set_field(name).map_err(|fault| {
                 let hint = fault.suggestion.map(|meant| format!("did you mean `{meant}`?"));
                 let hint = hint.unwrap_or_else(|| fault.hint.into_owned());
@@ -119,7 +119,7 @@ impl FileValue for UpstreamHeaderMapping {
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<UpstreamHeaderValue> {
         let keys = self.check_keys(checker, at);
         let (path, written) = (keys.file?, self.file.as_ref()?);
-        let at = at.key("file").of(written);
+        let at = at.key("file").with_position_of(written);
         let content = checker.read_file(&path, written, &at);
         let prefix = match (keys.prefix?, &self.prefix) {
             (Some(prefix), Some(written)) => prefix + trailing_spaces(written),
@@ -150,11 +150,15 @@ impl CrossCheck for CorsSpec {
         }
         if origins.len() > 1 {
             let message = "`*` cannot be combined with other origins";
-            checker.report_error(&at.key("origins").of(written), message, "write `*` alone, or the origins alone");
+            checker.report_error(
+                &at.key("origins").with_position_of(written),
+                message,
+                "write `*` alone, or the origins alone",
+            );
         } else if keys.credentials == Some(true) {
             // Fetch Standard §3.3.5: `*` is no match for a request whose credentials mode is "include".
             let hint = "list the origins, or remove `credentials`: otherwise every page on the web could call with its visitors' credentials";
-            let place = at.key("credentials").of(&self.credentials);
+            let place = at.key("credentials").with_position_of(&self.credentials);
             checker.report_error(&place, "credentials cannot be combined with `*`", hint);
         }
     }
@@ -174,7 +178,7 @@ impl ConfigChecker<'_> {
             let Some(name) = self.peek(&written.value) else { continue };
             if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&name)) {
                 let hint = "remove it, and write `forward_credentials: true` if the agent needs it";
-                let place = at.key("forward_headers").index(index).of(written).at_use();
+                let place = at.key("forward_headers").index(index).with_position_of(written).at_use();
                 self.report_error(&place, format!("`{name}` carries API keys of callers"), hint);
             }
         }
@@ -192,7 +196,7 @@ impl ConfigChecker<'_> {
     ) {
         for (name, written) in &route.upstream_headers.0 {
             let Ok(field) = scalar::parse_set_field(name) else { continue };
-            let place = at.key("upstream_headers").key(name).of(written);
+            let place = at.key("upstream_headers").key(name).with_position_of(written);
             if forwarded.contains(&field) {
                 let hint = "keep it in one of the two; callers must not set a header that the gateway sets";
                 self.report_error(&place, "this header is also in `forward_headers`", hint);
@@ -210,28 +214,34 @@ impl ConfigChecker<'_> {
         let require = &route.require;
         let at = at.key("require");
         if let Some(claim) = require.claims.values().next() {
-            self.reject_caller_rule(&at.key("claims").of(claim), "requires claims");
+            self.reject_caller_rule(&at.key("claims").with_position_of(claim), "requires claims");
         }
         if let Some(scope) = require.scopes.first() {
-            self.reject_caller_rule(&at.key("scopes").of(scope), "requires scopes");
+            self.reject_caller_rule(&at.key("scopes").with_position_of(scope), "requires scopes");
         }
         if let Some(tenant) = require.tenants.first() {
-            self.reject_caller_rule(&at.key("tenants").of(tenant), "requires tenants");
+            self.reject_caller_rule(&at.key("tenants").with_position_of(tenant), "requires tenants");
         }
     }
 
     /// Reports other keys that depend on callers, on a route that accepts calls without a credential.
     fn reject_caller_rules(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
         if keys.own_threads == Some(true) {
-            self.reject_caller_rule(&at.key("threads").of(&route.own_threads), "assigns threads to callers");
+            self.reject_caller_rule(
+                &at.key("threads").with_position_of(&route.own_threads),
+                "assigns threads to callers",
+            );
         }
         if keys.on_token_expiry.is_some_and(|expiry| expiry != OnExpiry::Finish) {
-            self.reject_caller_rule(&at.key("on_token_expiry").of(&route.on_token_expiry), "depends on tokens");
+            self.reject_caller_rule(
+                &at.key("on_token_expiry").with_position_of(&route.on_token_expiry),
+                "depends on tokens",
+            );
         }
         for (index, name) in route.rate_limits.0.iter().enumerate() {
             let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
             if let Some(dependency) = known.and_then(|known| known.caller_dependency) {
-                let place = at.key("rate_limits").index(index).of(name);
+                let place = at.key("rate_limits").index(index).with_position_of(name);
                 self.reject_caller_rule(&place, &format!("rate limit {dependency}"));
             }
         }
@@ -253,14 +263,14 @@ impl ConfigChecker<'_> {
         {
             let hint = "require `scopes` or `tenants` instead, which API keys can have";
             let message = "API keys have no claims, so every call of this route would be rejected";
-            self.report_error(&at.key("claims").key(claim).of(values), message, hint);
+            self.report_error(&at.key("claims").key(claim).with_position_of(values), message, hint);
         }
         if let Some(first) = route.require.tenants.first()
             && !has_tenants
         {
             let hint = "add `tenant_claim` to an issuer of the route, or `tenant` to its API keys; or remove this key";
             let message = "no caller of this route has a tenant, so every call would be rejected";
-            self.report_error(&at.key("tenants").of(first), message, hint);
+            self.report_error(&at.key("tenants").with_position_of(first), message, hint);
         }
     }
 }

@@ -94,11 +94,11 @@ impl ConfigChecker<'_> {
             return None;
         }
         let places = [
-            issuer.jwks_url.as_ref().map(|text| at.key("jwks_url").of(text)),
-            issuer.jwks_file.as_ref().map(|text| at.key("jwks_file").of(text)),
-            issuer.public_key_file.as_ref().map(|text| at.key("public_key_file").of(text)),
-            issuer.secret_file.as_ref().map(|text| at.key("secret_file").of(text)),
-            issuer.secret.as_ref().map(|text| at.key("secret").of(text)),
+            issuer.jwks_url.as_ref().map(|text| at.key("jwks_url").with_position_of(text)),
+            issuer.jwks_file.as_ref().map(|text| at.key("jwks_file").with_position_of(text)),
+            issuer.public_key_file.as_ref().map(|text| at.key("public_key_file").with_position_of(text)),
+            issuer.secret_file.as_ref().map(|text| at.key("secret_file").with_position_of(text)),
+            issuer.secret.as_ref().map(|text| at.key("secret").with_position_of(text)),
         ];
         let mut sources = KEY_SOURCES.into_iter().zip(places).filter_map(|(key, place)| Some((key, place?)));
         let Some((key, place)) = sources.next() else {
@@ -174,7 +174,7 @@ impl ConfigChecker<'_> {
         for (index, written) in issuer.algorithms.iter().enumerate() {
             let Some(algorithm) = self.peek(&written.value) else { continue };
             let name = algorithm.name();
-            let place = at.key("algorithms").index(index).of(written);
+            let place = at.key("algorithms").index(index).with_position_of(written);
             match (secret, algorithm.is_shared()) {
                 // RFC 8725 §3.1: anybody knows a public key; taken for a secret, it would allow unsigned tokens.
                 (None, true) => {

@@ -61,7 +61,9 @@ impl ConfigChecker<'_> {
         let place = at.key("extends").with_example("the dialect to extend, such as `extends: ag-ui`");
         let base = own.extends.check(self, &place);
         let base = base.zip(own.extends.as_ref());
-        let base = base.and_then(|(_, written)| self.resolve_dialect(&written.value, &at.key("extends").of(written)));
+        let base = base.and_then(|(_, written)| {
+            self.resolve_dialect(&written.value, &at.key("extends").with_position_of(written))
+        });
         let (name, base) = (name?, base?);
         let before = self.problems.len();
         let events = self.check_events(base, &own.events, &at.key("events"));
@@ -78,7 +80,7 @@ impl ConfigChecker<'_> {
         let strip = self.read_wire_names(&own.strip, &at.key("strip"));
         for (index, name) in strip.iter().enumerate().filter(|(_, name)| is_required_member(name, &fields)) {
             let place = at.key("strip").index(index);
-            let place = own.strip.get(index).map_or(place.clone(), |written| place.of(written));
+            let place = own.strip.get(index).map_or(place.clone(), |written| place.with_position_of(written));
             let message = format!("`{name}` is a required member of events");
             self.report_error(&place, message, "strip only optional members");
         }
@@ -87,7 +89,7 @@ impl ConfigChecker<'_> {
 
     /// Reads a name that stands in metrics, on the command line, and as a key.
     fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
-        let at = at.of(written);
+        let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let (message, hint) = match scalar.text.as_str() {
@@ -116,7 +118,7 @@ impl ConfigChecker<'_> {
             let at = at.key(event);
             if !types.contains(&event.as_str()) {
                 let message = format!("the dialect `{}` has no event `{event}`", base.name);
-                self.report_error(&at.of(own), message, did_you_mean(event, &types));
+                self.report_error(&at.with_position_of(own), message, did_you_mean(event, &types));
                 continue;
             }
             let Some(name) = self.read_wire_name(own, &at) else { continue };
@@ -124,7 +126,7 @@ impl ConfigChecker<'_> {
                 || types.iter().any(|other| *other == name && other != event && !written.contains_key(*other));
             if taken {
                 let message = format!("`{name}` is already the type of another event");
-                self.report_error(&at.of(own), message, "give each event a unique type");
+                self.report_error(&at.with_position_of(own), message, "give each event a unique type");
             }
             events.push((event.clone(), name));
         }
@@ -142,7 +144,7 @@ impl ConfigChecker<'_> {
             let Some(name) = self.read_wire_name(own, &at) else { continue };
             if fields.iter().any(|(_, other)| *other == name) {
                 let message = format!("`{name}` is already the name of another member");
-                self.report_error(&at.of(own), message, "give each member a unique name");
+                self.report_error(&at.with_position_of(own), message, "give each member a unique name");
             }
             fields.push((known, name));
         }
@@ -159,7 +161,7 @@ impl ConfigChecker<'_> {
     ) {
         for (field, name) in fields {
             let place = at.key(field.camel());
-            let place = written.get(field.camel()).map_or(place.clone(), |written| place.of(written));
+            let place = written.get(field.camel()).map_or(place.clone(), |written| place.with_position_of(written));
             if CARRIER_MEMBERS.contains(&name.as_str()) || *field == Field::Metadata {
                 let message = format!(
                     "`{}` is reserved: Diglot stores values there that a dialect cannot express",
@@ -176,7 +178,7 @@ impl ConfigChecker<'_> {
 
     fn report_unknown_field(&mut self, field: &str, at: &Place, place: Option<&Scalar<kind::Text>>) {
         let known: Vec<&str> = Field::ALL.iter().map(|field| field.camel()).collect();
-        let place = place.map_or(at.clone(), |written| at.of(written));
+        let place = place.map_or(at.clone(), |written| at.with_position_of(written));
         self.report_error(&place, format!("AG-UI has no member `{field}`"), did_you_mean(field, &known));
     }
 
@@ -186,16 +188,20 @@ impl ConfigChecker<'_> {
             let at = at.key(canonical);
             if field == Field::Role && !input::ROLES.contains(&canonical.as_str()) {
                 let message = format!("AG-UI has no role `{canonical}`");
-                self.report_error(&at.of(own), message, format!("write {}", quote_names(input::ROLES.iter())));
+                self.report_error(
+                    &at.with_position_of(own),
+                    message,
+                    format!("write {}", quote_names(input::ROLES.iter())),
+                );
                 continue;
             }
-            let Some(word) = self.expand_scalar(&own.value, &at.of(own)) else { continue };
+            let Some(word) = self.expand_scalar(&own.value, &at.with_position_of(own)) else { continue };
             let stays =
                 field == Field::Role && input::ROLES.contains(&&*word.text) && !written.contains_key(&word.text);
             let taken = values.iter().any(|(_, _, other): &(Field, String, String)| *other == word.text);
             if taken || (stays && word.text != *canonical) {
                 let message = format!("{} is already used for another value", word.display);
-                self.report_error(&at.of(own), message, "give each value a unique word");
+                self.report_error(&at.with_position_of(own), message, "give each value a unique word");
             }
             values.push((field, canonical.clone(), word.text));
         }
@@ -208,7 +214,7 @@ impl ConfigChecker<'_> {
     }
 
     fn read_wire_name(&mut self, written: &Scalar<kind::Text>, at: &Place) -> Option<String> {
-        let at = at.of(written);
+        let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
         if scalar.text.is_empty()
             || scalar.text == crate::codec::json::TYPE
@@ -229,7 +235,7 @@ impl ConfigChecker<'_> {
         mut side: PeerDialect,
     ) -> Option<PeerDialect> {
         let before = self.problems.len();
-        let roles = mapping.roles.values().next().map(|first| at.key("roles").of(first));
+        let roles = mapping.roles.values().next().map(|first| at.key("roles").with_position_of(first));
         if roles.is_some_and(|place| self.check_option(side.dialect, "roles", &place).is_some()) {
             let values = self.check_values(Field::Role, &mapping.roles, &at.key("roles"));
             let words = values.into_iter().map(|(field, canonical, word)| ValueAlias {
@@ -240,7 +246,7 @@ impl ConfigChecker<'_> {
             });
             side.value_aliases = interner::intern_value_names(words.collect());
         }
-        let errors = mapping.errors.first().map(|first| at.key("errors").of(first));
+        let errors = mapping.errors.first().map(|first| at.key("errors").with_position_of(first));
         if errors.is_some_and(|place| self.check_option(side.dialect, "errors", &place).is_some()) {
             let names = self.read_wire_names(&mapping.errors, &at.key("errors"));
             let names: Vec<&'static str> = names.iter().map(|name| interner::intern_text(name)).collect();

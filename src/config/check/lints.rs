@@ -26,10 +26,10 @@ impl ConfigChecker<'_> {
         if config.process.drain_timeout.is_zero() {
             let hint = "give them time to finish, such as `drain_timeout: 30s`";
             let message = "running streams are aborted as soon as shutdown begins";
-            self.report_warning(&Place::new("drain_timeout").of(&file.drain_timeout), message, hint);
+            self.report_warning(&Place::new("drain_timeout").with_position_of(&file.drain_timeout), message, hint);
         }
         for (index, (written, route)) in file.routes.value.iter().zip(&config.routes).enumerate() {
-            let at = Place::new("routes").index(index).of(written);
+            let at = Place::new("routes").index(index).with_position_of(written);
             self.lint_open_route(config, route, &written.value, &at);
             self.lint_route(&written.value, route, &at);
         }
@@ -41,20 +41,20 @@ impl ConfigChecker<'_> {
         for (index, (written, policy)) in file.rate_limits.iter().zip(&config.rate_limits.policies).enumerate() {
             if !config.routes.iter().any(|route| route.access.rate_limits.contains(&index)) {
                 let message = format!("no route uses the rate limit `{}`", policy.name);
-                self.report_warning(&Place::new("rate_limits").index(index).of(written), message, hint);
+                self.report_warning(&Place::new("rate_limits").index(index).with_position_of(written), message, hint);
             }
         }
         let believed = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
         for (index, (written, issuer)) in file.auth.issuers.iter().zip(&config.auth.issuers).enumerate() {
             if !believed(&issuer.name) {
                 let message = format!("no route accepts tokens of the issuer `{}`", issuer.name);
-                self.report_warning(&Place::new("auth.issuers").index(index).of(written), message, hint);
+                self.report_warning(&Place::new("auth.issuers").index(index).with_position_of(written), message, hint);
             }
         }
         for (index, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             if !believed(&source.name) {
                 let message = format!("no route accepts the API keys of `{}`", source.name);
-                self.report_warning(&Place::new("auth.api_keys").index(index).of(written), message, hint);
+                self.report_warning(&Place::new("auth.api_keys").index(index).with_position_of(written), message, hint);
             }
         }
         for (index, (written, own)) in file.dialects.iter().zip(self.custom_dialects.clone()).enumerate() {
@@ -64,7 +64,7 @@ impl ConfigChecker<'_> {
                 |route: &RouteConfig| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
                 let message = format!("no route uses the dialect `{}`", own.name);
-                self.report_warning(&Place::new("dialects").index(index).of(written), message, hint);
+                self.report_warning(&Place::new("dialects").index(index).with_position_of(written), message, hint);
             }
         }
         let limits = &config.rate_limits.policies;
@@ -76,7 +76,7 @@ impl ConfigChecker<'_> {
         if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(asks_redis)) {
             let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
                         or remove `redis`";
-            self.report_warning(&Place::new("redis").of(redis), "nothing in this file uses Redis", hint);
+            self.report_warning(&Place::new("redis").with_position_of(redis), "nothing in this file uses Redis", hint);
         }
     }
 
@@ -85,7 +85,7 @@ impl ConfigChecker<'_> {
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
             if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(text.value.expose_secret())) {
                 let hint = "pass it in a variable, `${NAME}`, or write `secret_file`";
-                let place = Place::new("auth.issuers").index(index).key("secret").of(secret);
+                let place = Place::new("auth.issuers").index(index).key("secret").with_position_of(secret);
                 self.report_warning(&place, MESSAGE, hint);
             }
         }
@@ -94,14 +94,15 @@ impl ConfigChecker<'_> {
             url.filter(|url| is_in_clear(url.value.expose_secret()) && may_hold_password(url.value.expose_secret()))
         {
             let hint = "pass it in a variable, `${NAME}`, or write `password_file`";
-            self.report_warning(&Place::new("redis.url").of(url), MESSAGE, hint);
+            self.report_warning(&Place::new("redis.url").with_position_of(url), MESSAGE, hint);
         }
         for (index, route) in file.routes.value.iter().enumerate() {
             for (name, value) in &route.value.upstream_headers.0 {
                 let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
                 if is_in_clear(text.expose_secret()) && is_credential(name) {
                     let hint = "pass it in a variable, `${NAME}`, or write `{file: PATH}`";
-                    let place = Place::new("routes").index(index).key("upstream_headers").key(name).of(value);
+                    let place =
+                        Place::new("routes").index(index).key("upstream_headers").key(name).with_position_of(value);
                     self.report_warning(&place, MESSAGE, hint);
                 }
             }
@@ -119,7 +120,7 @@ impl ConfigChecker<'_> {
         for (index, limit) in file.rate_limits.iter().enumerate() {
             if let Some((_, first)) = limit.value.tiers.first_key_value() {
                 let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or remove `tiers`";
-                let place = Place::new("rate_limits").index(index).key("tiers").of(first);
+                let place = Place::new("rate_limits").index(index).key("tiers").with_position_of(first);
                 self.report_warning(&place, "no caller has a tier, so these quotas never apply", hint);
             }
         }
@@ -131,7 +132,8 @@ impl ConfigChecker<'_> {
             for (index, (written, key)) in written.value.keys.iter().zip(&source.keys).enumerate() {
                 if key.expires.is_some_and(|expires| expires <= now) {
                     let place = Place::new("auth.api_keys").index(at).key("keys").index(index).key("expires");
-                    let place = written.value.expires.as_ref().map_or(place.clone(), |expires| place.of(expires));
+                    let place =
+                        written.value.expires.as_ref().map_or(place.clone(), |expires| place.with_position_of(expires));
                     let message = "this key has expired, so calls with it are rejected";
                     self.report_warning(&place, message, "remove it, or write a later date");
                 }
@@ -156,7 +158,7 @@ impl ConfigChecker<'_> {
             && time < MIN_RECONNECT
         {
             let hint = "write at least one minute: `continue for 2m`";
-            let place = at.key("on_disconnect").of(&written.on_disconnect);
+            let place = at.key("on_disconnect").with_position_of(&written.on_disconnect);
             self.report_warning(&place, "clients rarely reconnect within this time", hint);
         }
         if let Some(cors) = &written.cors
@@ -165,7 +167,7 @@ impl ConfigChecker<'_> {
         {
             let message = "pages of any origin may call a route that requires credentials";
             let hint = "list the origins of the pages that have credentials for the route";
-            self.report_warning(&at.key("cors").of(cors), message, hint);
+            self.report_warning(&at.key("cors").with_position_of(cors), message, hint);
         }
         let sent = |header: &UpstreamHeaderConfig| {
             matches!(header.value, UpstreamHeaderValue::File { .. }) || is_credential(header.name.as_str())
@@ -177,7 +179,7 @@ impl ConfigChecker<'_> {
         {
             let hint = "write `https://`, or make sure that the connection stays inside your own network";
             let message = "credentials are sent to this agent unencrypted";
-            self.report_warning(&at.key("upstream").of(upstream), message, hint);
+            self.report_warning(&at.key("upstream").with_position_of(upstream), message, hint);
         }
     }
 }

@@ -22,7 +22,8 @@ impl FileValue for ListenersSpec {
     type Checked = ListenersConfig;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenersConfig> {
-        let (data, status) = (at.key("data").of(&self.data), at.key("status").of(&self.status));
+        let (data, status) =
+            (at.key("data").with_position_of(&self.data), at.key("status").with_position_of(&self.status));
         let data_listeners = checker.check_sockets(&self.data.value, &data);
         let status_listeners = checker.check_sockets(&self.status.value, &status);
         if data_listeners.is_empty() {
@@ -64,14 +65,14 @@ impl FileValue for SocketMapping {
             (ListenAddress::Unix { path, .. }, Some(_)) => ListenAddress::Unix { path, mode: keys.mode?? },
             (ListenAddress::Tcp(_), Some(written)) => {
                 let message = "permissions apply only to Unix sockets, and this is a network address";
-                let place = at.key("mode").of(written);
+                let place = at.key("mode").with_position_of(written);
                 checker.report_error(&place, message, "remove it, or listen on a Unix socket");
                 return None;
             }
         };
         let proxy_protocol = keys.proxy_protocol?;
         if proxy_protocol {
-            let place = at.key("proxy_protocol").of(&self.proxy_protocol);
+            let place = at.key("proxy_protocol").with_position_of(&self.proxy_protocol);
             checker.proxy_listeners.push(LocatedValue::new(address.clone(), place));
         }
         Some(ListenerConfig { address, tls: keys.tls?, proxy_protocol })
@@ -86,7 +87,8 @@ impl FileValue for ListenerTlsSpec {
         let keys = self.check_keys(checker, at);
         let not_after = match (&keys.cert, &*self.cert, &keys.key, &*self.key) {
             (Some(cert), Some(written_cert), Some(key), Some(written_key)) => {
-                checker.check_certificate_pair((cert, written_cert), (key, written_key), at)
+                let cert = NamedFile { file: cert, written: written_cert };
+                checker.check_certificate_pair(cert, NamedFile { file: key, written: written_key }, at)
             }
             _ => None,
         };
@@ -94,7 +96,7 @@ impl FileValue for ListenerTlsSpec {
             && not_after.zip(unix_now()).is_some_and(|(not_after, now)| not_after < now)
         {
             let hint = "renew it: clients that verify certificates will refuse to connect";
-            checker.report_warning(&at.key("cert").of(written), "the certificate has expired", hint);
+            checker.report_warning(&at.key("cert").with_position_of(written), "the certificate has expired", hint);
         }
         let client = match (&self.client_ca, &self.client_auth) {
             (Some(written), _) => {
@@ -106,7 +108,7 @@ impl FileValue for ListenerTlsSpec {
             (None, Some(written)) => {
                 let hint = "add `client_ca`, a file with the trusted authorities, or remove this key";
                 let message = "no authority is trusted, so every client certificate would be rejected";
-                checker.report_error(&at.key("client_auth").of(written), message, hint);
+                checker.report_error(&at.key("client_auth").with_position_of(written), message, hint);
                 return None;
             }
             (None, None) => None,
@@ -114,6 +116,12 @@ impl FileValue for ListenerTlsSpec {
         not_after?;
         Some(ListenerTlsConfig { cert: keys.cert?, key: keys.key?, client })
     }
+}
+
+/// A file with the text that names it.
+pub(super) struct NamedFile<'a> {
+    pub(super) file: &'a Path,
+    pub(super) written: &'a Scalar<kind::FileName>,
 }
 
 /// Returns the seconds since the epoch.
@@ -143,18 +151,17 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reads a certificate and its key, each with the text that names it. Returns when the certificate ends, in seconds
-    /// since the epoch.
+    /// Reads a certificate and its key. Returns when the certificate ends, in seconds since the epoch.
     pub(super) fn check_certificate_pair(
         &mut self,
-        (cert, written_cert): (&Path, &Scalar<kind::FileName>),
-        (key, written_key): (&Path, &Scalar<kind::FileName>),
+        cert: NamedFile<'_>,
+        key: NamedFile<'_>,
         at: &Place,
     ) -> Option<i64> {
-        let cert_place = at.key("cert").of(written_cert);
-        let key_place = at.key("key").of(written_key);
-        let cert_pem = self.read_file(cert, written_cert, &cert_place);
-        let key_pem = self.read_file(key, written_key, &key_place);
+        let cert_place = at.key("cert").with_position_of(cert.written);
+        let key_place = at.key("key").with_position_of(key.written);
+        let cert_pem = self.read_file(cert.file, cert.written, &cert_place);
+        let key_pem = self.read_file(key.file, key.written, &key_place);
         match certificate::parse_pair(&cert_pem?, &key_pem?) {
             Ok(pair) => return Some(pair.not_after),
             Err(certificate::CertificateError::Cert(cause)) => {
@@ -180,7 +187,11 @@ impl ConfigChecker<'_> {
         let parsed = certificate::parse_authorities(&pem).map(|_| ());
         parsed
             .map_err(|cause| {
-                self.report_error(&at.of(written), cause, "write the certificates of the authorities in PEM");
+                self.report_error(
+                    &at.with_position_of(written),
+                    cause,
+                    "write the certificates of the authorities in PEM",
+                );
             })
             .ok()
     }

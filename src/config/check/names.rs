@@ -15,7 +15,9 @@ impl ConfigChecker<'_> {
         known: &[&str],
     ) -> Vec<Option<String>> {
         let names = names.iter().enumerate();
-        names.map(|(index, name)| self.resolve_name(&name.value, &at.index(index).of(name), what, known)).collect()
+        names
+            .map(|(index, name)| self.resolve_name(&name.value, &at.index(index).with_position_of(name), what, known))
+            .collect()
     }
 
     pub(super) fn resolve_name(

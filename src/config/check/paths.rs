@@ -12,7 +12,7 @@ struct RouteIdentifiers {
     paths: Vec<LocatedValue<String>>,
     names: Vec<LocatedValue<String>>,
     events: Vec<LocatedValue<PathTemplate>>,
-    /// Where runs that outlive their clients are resumed and stopped.
+    /// The paths at which runs that outlive their clients are resumed and stopped.
     runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 

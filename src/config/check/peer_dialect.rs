@@ -29,7 +29,7 @@ impl FileValue for PeerDialectMapping {
             checker.report_missing_key(&place);
             return None;
         };
-        let place = place.of(name);
+        let place = place.with_position_of(name);
         if *name.value == *dialect::AUTO {
             let key = at.path.rsplit('.').next().unwrap_or(&at.path);
             let hint = format!("write `{key}: {}`", dialect::AUTO);
@@ -72,7 +72,7 @@ impl ConfigChecker<'_> {
         key: &str,
     ) -> Option<Option<K::Value>> {
         let Some(written) = written else { return Some(None) };
-        let place = at.key(key).of(written);
+        let place = at.key(key).with_position_of(written);
         self.check_option(dialect, key, &place)?;
         self.read(&written.value, &place).map(Some)
     }

@@ -14,7 +14,7 @@ const SOCKET_NAME_LENGTH: usize = "/admin.4194304.sock".len();
 
 impl ConfigChecker<'_> {
     pub(super) fn check_run_dir(&mut self, run_dir: &Path, written: &Scalar<kind::FileName>) {
-        let at = Place::new("run_dir").of(written);
+        let at = Place::new("run_dir").with_position_of(written);
         let length = run_dir.as_os_str().len();
         if length + SOCKET_NAME_LENGTH > MAX_SOCKET_PATH {
             let message = format!("the path has {length} bytes, which is too long for the sockets in it");

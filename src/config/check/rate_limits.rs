@@ -27,7 +27,7 @@ impl FileValue for RateLimitSpec {
         let inherited = self.burst.as_ref().and(quota).map(|quota| quota.burst);
         let tiers = keys.tiers.unwrap_or_default().into_iter().zip(self.tiers.values());
         let tiers = collect_all(tiers.map(|((name, tier), written)| {
-            let at = at.key("tiers").key(&name).of(written);
+            let at = at.key("tiers").key(&name).with_position_of(written);
             let TierSpec { requests, burst } = &written.value;
             let quota = build_quota(tier.requests, keys.per, tier.burst, inherited)?;
             checker.check_quota(quota, requests.as_ref(), burst.as_ref(), &at).then_some((name, quota))
@@ -35,7 +35,7 @@ impl FileValue for RateLimitSpec {
         if keys.shared == Some(true) && !checker.has_redis {
             let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `shared` to count in each replica";
             let message = "this rate limit is shared through Redis, but `redis` is not configured";
-            checker.report_error(&at.key("shared").of(&self.shared), message, hint);
+            checker.report_error(&at.key("shared").with_position_of(&self.shared), message, hint);
         }
         let caller_dependency = match &keys.key {
             Some(RateLimitKey::Tenant) => Some("counts by tenant"),
@@ -84,13 +84,13 @@ impl ConfigChecker<'_> {
         let interval = quota.per / quota.requests.get();
         if interval < MIN_INTERVAL {
             let hint = "write at most 1000000 requests per second";
-            let place = at.key("requests").of(requests);
+            let place = at.key("requests").with_position_of(requests);
             self.report_error(&place, "this is more than one request per microsecond", hint);
             return false;
         }
         let refills = interval.as_nanos() * u128::from(quota.burst.get()) <= MAX_REFILL.as_nanos();
         if !refills {
-            let place = at.key("burst").of(burst.unwrap_or(requests));
+            let place = at.key("burst").with_position_of(burst.unwrap_or(requests));
             let hint = "write a smaller `burst`, more `requests`, or a shorter `per`";
             self.report_error(&place, "this burst takes more than a year to refill", hint);
         }
@@ -123,7 +123,7 @@ impl FileValue for RedisSpec {
         let keys = self.check_keys(checker, at);
         let mut url = keys.url;
         if let (Some(Some(file)), Some(written)) = (&keys.password_file, &self.password_file) {
-            let place = at.key("password_file").of(written);
+            let place = at.key("password_file").with_position_of(written);
             let content = checker.read_file(file, written, &place);
             let password = content.and_then(|content| checker.check_password(content, &place));
             if url.as_ref().is_some_and(|url| url.has_password()) {

@@ -20,16 +20,20 @@ impl CrossCheck for RouteSpec {
                 format!("clients of `{}` receive their events in the response to the POST", client.dialect.name);
             let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
             let hint = format!("remove it; it applies only to {}", quote_names(two_steps));
-            checker.report_error(&at.key("events_path").of(written), message, hint);
+            checker.report_error(&at.key("events_path").with_position_of(written), message, hint);
         }
         if let Some(written) = &*self.upstreams {
-            checker.check_upstream_addresses(&written.value, &at.key("upstream").of(written));
+            checker.check_upstream_addresses(&written.value, &at.key("upstream").with_position_of(written));
         }
         if let (Some(written), Some(upstreams)) = (&self.upstream_tls, &keys.upstreams)
             && !upstreams.iter().any(UpstreamConfig::uses_tls)
         {
             let hint = "write `https://` in `upstream`, or remove `upstream_tls`";
-            checker.report_error(&at.key("upstream_tls").of(written), "no upstream of this route uses TLS", hint);
+            checker.report_error(
+                &at.key("upstream_tls").with_position_of(written),
+                "no upstream of this route uses TLS",
+                hint,
+            );
         }
         checker.check_access(self, keys, at);
     }
@@ -41,7 +45,7 @@ impl ConfigChecker<'_> {
             let hint =
                 "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";
             let message = "there is no route, so every request would be rejected";
-            self.report_error(&Place::new("routes").of(routes), message, hint);
+            self.report_error(&Place::new("routes").with_position_of(routes), message, hint);
         }
         self.check_paths(&routes.value);
     }

@@ -1,5 +1,6 @@
 //! Checks the upstreams of a route and the TLS settings for them.
 
+use super::listen::NamedFile;
 use crate::config::checker::{ConfigChecker, LocatedValue, Place};
 use crate::config::file::{UpstreamListSpec, UpstreamMapping, UpstreamSpec, UpstreamTlsSpec};
 use crate::config::section::{FileValue, Section};
@@ -36,7 +37,8 @@ impl FileValue for UpstreamTlsSpec {
         let identity = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 let files = (keys.cert?).zip(keys.key?)?;
-                checker.check_certificate_pair((&files.0, cert), (&files.1, key), at)?;
+                let cert = NamedFile { file: &files.0, written: cert };
+                checker.check_certificate_pair(cert, NamedFile { file: &files.1, written: key }, at)?;
                 Some(UpstreamClientCert { cert: files.0, key: files.1 })
             }
             (None, None) => None,

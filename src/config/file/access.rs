@@ -206,19 +206,22 @@ section! {
     }
 }
 
-/// The issuers and lists of API keys that a route names.
+// The issuers and lists of API keys that a route names.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(crate) struct MethodNames(pub(crate) Option<Spanned<ScalarOrList<kind::Text>>>);
 
-/// The rate limits that a route names.
+// The rate limits that a route names.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(crate) struct RateLimitNames(pub(crate) Vec<Scalar<kind::Text>>);
 
-/// Header fields by name.
+// Header fields by name.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(crate) struct UpstreamHeaders(pub(crate) BTreeMap<String, Spanned<UpstreamHeaderSpec>>);
 
 impl Shorthand for UpstreamHeaderSpec {
@@ -238,5 +241,11 @@ impl Shorthand for UpstreamHeaderSpec {
 impl<'de> Deserialize<'de> for UpstreamHeaderSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeaderSpec, D::Error> {
         deserialize_form(deserializer)
+    }
+}
+
+impl CorsConfig {
+    pub(crate) fn allows_any_origin(&self) -> bool {
+        self.origins.iter().any(|origin| origin == "*")
     }
 }
