@@ -1,13 +1,15 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
+mod start_error;
 mod notify;
 mod reload;
 mod upgrade;
 mod drain;
 
 pub(crate) use reload::ConfigSource;
+pub(crate) use start_error::StartError;
 
-use crate::admin::{self, AdminSocket, AdminState, ProcessHandle};
+use crate::admin::{self, AdminState, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
 use crate::guard::RequestPolicy;
@@ -16,7 +18,6 @@ use crate::proxy::{
     BindError, Cluster, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
     plane_service, stack,
 };
-use crate::replay::ReplicatedRuns;
 use crate::telemetry::trace::TraceProvider;
 use crate::telemetry::{Metrics, internal_event, label};
 use async_trait::async_trait;
@@ -25,15 +26,14 @@ use drain::{Drain, PlaneDrainSignals};
 use parking_lot::Mutex;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
-use pingora_core::services::background::{BackgroundService, background_service};
-use reload::{ConfigReloader, RunningState, SwapGatewayFn};
-use std::fmt;
+use pingora_core::services::background::{BackgroundService, GenBackgroundService, background_service};
+use reload::{ActiveConfig, ConfigReloader, SwapGatewayFn};
+use std::future::Future;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use upgrade::{HandoverSockets, Predecessor};
+use upgrade::{LocalEndpoint, Predecessor};
 
 /// Names of the planes in metrics and logs.
 const DATA: &str = label::PlaneKind::Data.label();
@@ -45,7 +45,6 @@ const STATUS_THREADS: usize = 1;
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
-#[derive(Debug)]
 pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
@@ -58,14 +57,6 @@ pub(crate) struct App {
     predecessor: Option<Predecessor>,
 }
 
-/// The admin socket in `run_dir`, and the sockets for the next process.
-#[derive(Debug)]
-struct LocalEndpoint {
-    run_dir: PathBuf,
-    socket: AdminSocket,
-    handover_sockets: HandoverSockets,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
@@ -73,117 +64,41 @@ pub(crate) enum StartMode {
     Upgrade,
 }
 
-#[derive(Debug)]
-pub(crate) enum StartError {
-    Bind {
-        plane: &'static str,
-        address: String,
-        error: std::io::Error,
-    },
-    /// `run_dir` cannot be used
-    RunDir(PathBuf, std::io::Error),
-    /// another gateway listens in this `run_dir`
-    Running(PathBuf),
-    /// the process in `run_dir` refused the handover
-    Upgrade(PathBuf, String),
-    /// a configured file is unusable, or a required setting is missing
-    Unusable(String),
-    Internal(String),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Bind { plane, address, error } => {
-                let hint = match error.kind() {
-                    std::io::ErrorKind::NotFound => "create the folder, or configure another address",
-                    std::io::ErrorKind::PermissionDenied => "grant this user access, or configure another address",
-                    _ => "free it or name another address",
-                };
-                write!(f, "cannot listen on {address} (listeners.{plane}): {error}; {hint}")
-            }
-            StartError::RunDir(folder, error) => write!(f, "{} (run_dir) cannot be used: {error}", folder.display()),
-            StartError::Running(folder) => write!(
-                f,
-                "another gateway has {} (run_dir) in use; `diglot serve --upgrade` takes over from it",
-                folder.display()
-            ),
-            StartError::Upgrade(folder, why) => {
-                write!(f, "the gateway in {} (run_dir) did not hand over and keeps serving: {why}", folder.display())
-            }
-            StartError::Unusable(what) | StartError::Internal(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
 impl App {
-    /// Binds every listener of `config`, which was read at `origin`.
-    ///
-    /// # Errors
-    /// Names the setting that is unusable on this machine, or the first address that cannot be bound.
-    pub(crate) fn bind(config: Config, origin: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
-        if let Some(origin) = &origin {
-            origin.log_warnings();
+    /// Binds the listeners. `source` is the file of `config`, if there is one.
+    pub(crate) fn bind(config: Config, source: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
+        if let Some(source) = &source {
+            source.log_warnings();
         }
-        let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
-        let metrics = Arc::new(metrics);
-        let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
-        let tracing = TraceProvider::from_environment(&metrics).map_err(StartError::Unusable)?;
+        let metrics = Arc::new(Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?);
+        let guard = RequestPolicy::new(&config, &metrics);
+        let guard = Arc::new(guard.map_err(|error| StartError::Unusable(error.to_string()))?);
+        let tracing =
+            TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
         // Last, because it is the first step with an effect on the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
-        let mut bind = |plane: &'static str, all: &[ListenerConfig]| -> Result<Vec<_>, StartError> {
-            let bind = |(name, listen): (String, &ListenerConfig)| {
-                let inherited = predecessor.as_mut().and_then(|before| before.take_socket(&name));
-                let listener =
-                    inherited.map_or_else(|| Listener::bind(listen), |socket| Listener::inherit(listen, socket));
-                let bound = listener.map_err(|why| match why {
-                    BindError::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
-                    BindError::Tls(cause) => StartError::Unusable(cause),
-                });
-                bound.map(|listener| (name, listener))
-            };
-            upgrade::socket_names(plane, all).into_iter().zip(all).map(bind).collect()
+        let data_listeners = bind_plane(DATA, &config.data, predecessor.as_mut())?;
+        let status_listeners = bind_plane(STATUS, &config.status, predecessor.as_mut())?;
+        let local = match &config.process.run_dir {
+            Some(run_dir) => {
+                Some(LocalEndpoint::bind(run_dir, [(DATA, &data_listeners), (STATUS, &status_listeners)])?)
+            }
+            None => None,
         };
-        let (data, status) = (bind(DATA, &config.data)?, bind(STATUS, &config.status)?);
-        let local = config.process.run_dir.as_deref().map(|run_dir| {
-            let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
-            let (socket, legacy) = (AdminSocket::bind(run_dir)?, HandoverSockets::from_listeners(&named)?);
-            Ok(LocalEndpoint { run_dir: run_dir.to_owned(), socket, handover_sockets: legacy })
-        });
-        let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
-        let local = local.transpose().map_err(unusable)?;
-        let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
-        Ok(App {
-            config,
-            source: origin,
-            metrics,
-            guard,
-            tracing,
-            data_listeners: data,
-            status_listeners: status,
-            local,
-            predecessor,
-        })
+        Ok(App { config, source, metrics, guard, tracing, data_listeners, status_listeners, local, predecessor })
     }
 
     /// Returns the data plane's first network address.
-    #[must_use]
     pub(crate) fn data_address(&self) -> Option<SocketAddr> {
         self.data_listeners.iter().find_map(Listener::bound_address)
     }
 
     /// Returns the status plane's first network address.
-    #[must_use]
     pub(crate) fn status_address(&self) -> Option<SocketAddr> {
         self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
     /// Serves until it has drained; see `drain.rs`. Blocks.
-    ///
-    /// # Errors
-    /// Returns the cause if the process cannot be set up.
     pub(crate) fn serve(self) -> Result<(), StartError> {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
@@ -206,14 +121,21 @@ impl App {
         let effective_config = source.as_ref().map(ConfigSource::effective_config).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
-            let admin = AdminService::new(local, &process, &effective_config, status_routes, &drain_signals)?;
-            server.add_service(background_service("admin", admin));
+            let router = admin::control(admin_state(local, &process, &effective_config), status_routes);
+            let listener = local.listener()?;
+            let signals = Arc::clone(&drain_signals);
+            let admin = async move {
+                if let Err(error) = admin::serve(listener, router, &signals.admin).await {
+                    tracing::error!(%error, "the admin plane cannot be served");
+                }
+            };
+            server.add_service(run_once("admin", admin));
         }
         if let Some(replication) = gateway.replication() {
-            server.add_service(background_service("replay", ReplicationService(replication)));
+            server.add_service(run_once("replay", async move { replication.keep_running().await }));
         }
         let config = SwapCell::new(Arc::new(config));
-        let running = RunningState {
+        let active = ActiveConfig {
             config: config.clone(),
             guard: guards.clone(),
             effective_config,
@@ -222,9 +144,8 @@ impl App {
             lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
-        server.add_service(background_service("upkeep", ConfigReloader::new(running, source, reload_requests)));
+        server.add_service(run_once("upkeep", ConfigReloader::new(active, source, reload_requests).run()));
 
-        let predecessor = Mutex::new(predecessor);
         let drain = Drain {
             lifecycle,
             metrics,
@@ -233,7 +154,7 @@ impl App {
             process,
             drain_signals,
             local,
-            predecessor,
+            predecessor: Mutex::new(predecessor),
             listening,
             socket_files: socket_files.clone(),
         };
@@ -251,7 +172,11 @@ impl App {
         let guard = Arc::clone(&self.guard);
         let gateway = Gateway::new(&self.config, metrics, lifecycle.clone(), guard, self.tracing.clone());
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
-        resolve_now(&gateway)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
+        runtime.block_on(reload::resolve(&gateway.clusters()));
+        // A look-up that hangs is abandoned.
+        runtime.shutdown_background();
         Ok(gateway)
     }
 
@@ -335,62 +260,46 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Resolves every agent before the first request.
-fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
-    runtime.block_on(reload::resolve(&gateway.clusters()));
-    // A look-up that hangs is abandoned.
-    runtime.shutdown_background();
-    Ok(())
+/// Binds the listeners of a plane; sockets that the predecessor has are inherited.
+fn bind_plane(
+    plane: &'static str,
+    listeners: &[ListenerConfig],
+    mut predecessor: Option<&mut Predecessor>,
+) -> Result<Vec<Listener>, StartError> {
+    let names = upgrade::socket_names(plane, listeners);
+    let bound = names.iter().zip(listeners).map(|(name, listen)| {
+        let inherited = predecessor.as_mut().and_then(|predecessor| predecessor.take_socket(name));
+        Listener::bind(listen, inherited).map_err(|error| match error {
+            BindError::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
+            BindError::Tls(cause) => StartError::Unusable(cause),
+        })
+    });
+    bound.collect()
 }
 
-impl LocalEndpoint {
-    fn hand_over(&self) -> admin::HandOverFn {
-        let (legacy, run_dir) = (self.handover_sockets.clone(), self.run_dir.clone());
-        Arc::new(move || legacy.hand_over(&run_dir))
+fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config: &SwapCell<String>) -> AdminState {
+    let sockets = local.handover_sockets.clone();
+    let run_dir = local.run_dir.clone();
+    AdminState {
+        process: process.clone(),
+        effective_config: effective_config.clone(),
+        hand_over: Arc::new(move || sockets.hand_over(&run_dir)),
     }
 }
 
-struct AdminService(Mutex<Option<(UnixListener, Router)>>, Arc<PlaneDrainSignals>);
+/// A task as a service of pingora, which starts it once.
+struct TaskService<F>(Mutex<Option<F>>);
 
-impl AdminService {
-    fn new(
-        local: &LocalEndpoint,
-        process: &ProcessHandle,
-        effective_config: &SwapCell<String>,
-        status_routes: Router,
-        drain_signals: &Arc<PlaneDrainSignals>,
-    ) -> Result<AdminService, StartError> {
-        let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
-        let state = AdminState {
-            process: process.clone(),
-            effective_config: effective_config.clone(),
-            hand_over: local.hand_over(),
-        };
-        let router = admin::control(state, status_routes);
-        Ok(AdminService(Mutex::new(Some((listener, router))), Arc::clone(drain_signals)))
-    }
-}
-
-/// Shares runs that outlive their clients with the other replicas.
-struct ReplicationService(Arc<ReplicatedRuns>);
-
-#[async_trait]
-impl BackgroundService for ReplicationService {
-    async fn start(&self, _: ShutdownWatch) {
-        self.0.keep_running().await;
-    }
+fn run_once<F: Future<Output = ()> + Send + 'static>(name: &str, task: F) -> GenBackgroundService<TaskService<F>> {
+    background_service(name, TaskService(Mutex::new(Some(task))))
 }
 
 #[async_trait]
-impl BackgroundService for AdminService {
+impl<F: Future<Output = ()> + Send + 'static> BackgroundService for TaskService<F> {
     async fn start(&self, _: ShutdownWatch) {
-        let parts = self.0.lock().take();
-        if let Some((listener, router)) = parts
-            && let Err(error) = admin::serve(listener, router, &self.1.admin).await
-        {
-            tracing::error!(%error, "the admin plane cannot be served");
+        let task = self.0.lock().take();
+        if let Some(task) = task {
+            task.await;
         }
     }
 }

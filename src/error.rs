@@ -10,7 +10,6 @@ use std::sync::Arc;
 /// The reason why a response is not the one of the upstream (RFC 9209).
 pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// One row of the table.
 struct RejectionSpec {
     status: u16,
     code: &'static str,
@@ -30,22 +29,19 @@ struct RejectionSpec {
     run_error: bool,
 }
 
-impl RejectionSpec {
-    const fn new(status: u16, code: &'static str, text: &'static str, hint: &'static str) -> Self {
-        RejectionSpec {
-            status,
-            code,
-            text,
-            hint,
-            proxy_status: None,
-            problem_type: None,
-            allow: None,
-            retry_after: None,
-            close: false,
-            run_error: true,
-        }
-    }
-}
+/// The columns that a row may leave out.
+const DEFAULTS: RejectionSpec = RejectionSpec {
+    status: 500,
+    code: "",
+    text: "",
+    hint: "",
+    proxy_status: None,
+    problem_type: None,
+    allow: None,
+    retry_after: None,
+    close: false,
+    run_error: true,
+};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -63,7 +59,9 @@ macro_rules! rejections {
             pub const ALL: &'static [RejectionKind] = &[$(RejectionKind::$name,)+];
 
             const SPECS: &'static [RejectionSpec] = &[
-                $(RejectionSpec { $($($column: $value,)+)? ..RejectionSpec::new($status, $code, $text, $hint) },)+
+                $(RejectionSpec {
+                    status: $status, code: $code, text: $text, hint: $hint, $($($column: $value,)+)? ..DEFAULTS
+                },)+
             ];
         }
     };
@@ -125,7 +123,7 @@ rejections! {
         "Send `Content-Type: application/json` and no Content-Encoding.";
     AuthenticationRequired = 401 "authentication_required",
         "The route requires a credential.",
-        "Send one: `Authorization: Bearer <token>`, or an API key in the header that the detail names.";
+        "Send one of the credentials that the detail names.";
     InvalidToken = 401 "invalid_token",
         "The credential is not accepted.", "Get a new token from an issuer that the route accepts, or check the API key.";
     TokenExpired = 401 "token_expired",
@@ -158,7 +156,7 @@ rejections! {
     RunLimitReached = 502 "run_limit_reached",
         "The run exceeded a limit of the route on its size or duration.", "Request less at once, or raise `run_limits` of the route.";
     Internal = 500 "internal_error",
-        "The gateway had an internal error.", "Report it with the request id.";
+        "The gateway had an internal error.", "Report it to the operator with the request id, which is also in the log.";
     Draining = 503 "gateway_draining" [close: true],
         "The gateway is shutting down.", "Send the request again; another instance will serve it.";
     UpstreamUnreachable = 502 "upstream_unreachable" [proxy_status: Some("destination_unavailable")],
@@ -171,7 +169,7 @@ rejections! {
     UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
         "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
-        "The agent refused the request.", "See the agent's own log.";
+        "The agent refused the request.", "See the agent's own log for the reason.";
     UpstreamContentType = 502 "upstream_content_type" [proxy_status: Some("http_protocol_error")],
         "The agent's response is not an event stream.", "Check that `upstream` is the agent's streaming endpoint.";
     UpstreamContentEncoding = 502 "upstream_content_encoding" [proxy_status: Some("http_response_content_coding")],
@@ -187,7 +185,7 @@ rejections! {
         "The agent broke a rule of its protocol.",
         "Fix the agent, or let the gateway repair its stream: `guard: repair` on the route.";
     FrameTooLarge = 502 "frame_too_large" [proxy_status: Some("http_response_incomplete")],
-        "An event of the agent exceeds the gateway's limit.", "Send smaller events, or raise `limits.frame`.";
+        "An event of the agent exceeds the gateway's limit.", "Let the agent send smaller events, or raise `limits.frame`.";
 }
 
 impl RejectionKind {
@@ -232,6 +230,8 @@ pub struct Rejection {
     pub(crate) kind: RejectionKind,
     /// shown to the client in place of the row's text
     pub(crate) detail: Option<Cow<'static, str>>,
+    /// shown in place of the row's hint
+    pub(crate) hint: Option<String>,
     /// sent in place of the row's status (the agent's own, where it is more specific)
     pub(crate) status: Option<u16>,
     /// `Retry-After` of the agent or of a limit, in place of the row's
@@ -249,6 +249,7 @@ impl From<RejectionKind> for Rejection {
         Rejection {
             kind,
             detail: None,
+            hint: None,
             status: None,
             retry_after: None,
             cause: None,
@@ -259,36 +260,26 @@ impl From<RejectionKind> for Rejection {
 }
 
 impl Rejection {
-    /// Adds a detail for the client.
-    #[must_use]
     pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// Adds the internal cause for the log.
-    #[must_use]
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// Adds the name of the limit or rule that refused.
-    #[must_use]
     pub(crate) fn with_policy(mut self, name: &Arc<str>) -> Self {
         self.policy = Some(Arc::clone(name));
         self
     }
 
-    /// Adds a response header.
-    #[must_use]
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// Returns the HTTP status of the refusal.
-    #[must_use]
     pub(crate) fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.kind.status())
     }
@@ -319,16 +310,18 @@ impl Rejection {
 
     /// Returns whether routes with `errors: run_error` send this refusal as an event. Malformed HTTP, which closes its
     /// connection, gets a problem document.
-    #[must_use]
     pub(crate) fn is_run_error(&self) -> bool {
         let malformed = self.headers.iter().any(|(name, _)| *name == header::CONNECTION);
         self.kind.spec().run_error && !malformed
     }
 
     /// Returns `message` of RUN_ERROR and `detail` of the problem document.
-    #[must_use]
     pub(crate) fn message(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
+    }
+
+    pub(crate) fn hint(&self) -> &str {
+        self.hint.as_deref().unwrap_or_else(|| self.kind.hint())
     }
 
     /// Returns the problem document (RFC 9457); `instance` is the id of the request.
@@ -342,7 +335,7 @@ impl Rejection {
             "detail": self.message(),
             "instance": instance,
             "code": self.kind.code(),
-            "hint": self.kind.hint(),
+            "hint": self.hint(),
         });
         if let Some(policy) = &self.policy {
             problem["policy"] = (**policy).into();

@@ -29,7 +29,6 @@ pub(crate) struct ProcessHandle {
 
 impl ProcessHandle {
     /// Creates the handle, and the receiver of its reloads.
-    #[must_use]
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
@@ -58,13 +57,10 @@ impl ProcessHandle {
     }
 
     /// Reloads the configuration.
-    ///
-    /// # Errors
-    /// Lists every problem.
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
-        let gone = |_| "the process is ending".to_owned();
-        self.reloads.send(request).await.map_err(|_| gone(()))?;
-        result.await.map_err(|_| gone(()))?
+        // Fails if the process is ending, and then so does the wait for the result.
+        let _ = self.reloads.send(request).await;
+        result.await.unwrap_or_else(|_| Err("the process is ending".to_owned()))
     }
 }

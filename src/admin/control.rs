@@ -7,7 +7,6 @@ use crate::telemetry::log;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
 
@@ -39,11 +38,16 @@ async fn drain(State(control): State<AdminState>) -> (StatusCode, &'static str) 
     (StatusCode::ACCEPTED, "draining\n")
 }
 
-async fn reload(State(control): State<AdminState>) -> Response {
-    match control.process.reload_and_wait().await {
-        Ok(changes) => format!("{changes}\n").into_response(),
-        Err(problems) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{problems}\n")).into_response(),
+/// Returns the text as a line; a failure with this status.
+fn respond(result: Result<String, String>, failure: StatusCode) -> (StatusCode, String) {
+    match result {
+        Ok(text) => (StatusCode::OK, format!("{text}\n")),
+        Err(text) => (failure, format!("{text}\n")),
     }
+}
+
+async fn reload(State(control): State<AdminState>) -> (StatusCode, String) {
+    respond(control.process.reload_and_wait().await, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 async fn show_config(State(control): State<AdminState>) -> String {
@@ -55,21 +59,17 @@ async fn log_level() -> String {
 }
 
 /// Accepts the syntax of `DIGLOT_LOG`; an empty text restores the default.
-async fn set_log_level(text: String) -> Response {
-    match log::set_level(&text) {
-        Ok(()) => log_level().await.into_response(),
-        Err(mistake) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{mistake}\n")).into_response(),
-    }
+async fn set_log_level(text: String) -> (StatusCode, String) {
+    let level = log::set_level(&text).map(|()| log::level().to_string()).map_err(|error| error.to_string());
+    respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// First step of an upgrade: sends the sockets to the successor. This process serves as before.
-async fn hand_over_sockets(State(control): State<AdminState>) -> Response {
+async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, String) {
     // Blocks until the other process has received them.
-    let handed = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
-    match handed.unwrap_or_else(|error| Err(error.to_string())) {
-        Ok(()) => "handed over\n".into_response(),
-        Err(why) => (StatusCode::CONFLICT, format!("{why}\n")).into_response(),
-    }
+    let sent = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
+    let sent = sent.unwrap_or_else(|error| Err(error.to_string()));
+    respond(sent.map(|()| "handed over".to_owned()), StatusCode::CONFLICT)
 }
 
 /// Second step: the successor serves.

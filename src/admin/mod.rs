@@ -8,7 +8,7 @@ mod probe;
 mod status;
 
 pub(crate) use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
-pub(crate) use control::{AdminState, HandOverFn, router as control};
+pub(crate) use control::{AdminState, router as control};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};
 pub(crate) use status::router;

@@ -32,7 +32,6 @@ pub(crate) enum ProbeTarget {
 
 impl ProbeTarget {
     /// Returns the ways to a gateway, the best first: its status listeners, then its socket.
-    #[must_use]
     pub(crate) fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
         let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
@@ -80,9 +79,6 @@ impl fmt::Display for ProbeTarget {
 }
 
 /// Requests a path in the first of these ways that answers, within `timeout` for all of them; returns that way too.
-///
-/// # Errors
-/// Lists the cause for each way.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,

@@ -25,9 +25,6 @@ pub(crate) struct AdminSocket {
 
 impl AdminSocket {
     /// Binds a socket in `run_dir`, and creates that folder if needed. Clients find it after [`AdminSocket::publish`].
-    ///
-    /// # Errors
-    /// Those of the operating system.
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
@@ -41,17 +38,11 @@ impl AdminSocket {
     }
 
     /// Moves it to the path that clients use, and replaces any other socket there.
-    ///
-    /// # Errors
-    /// Those of the operating system.
     pub(crate) fn publish(&self) -> io::Result<()> {
         fs::rename(&self.staging_path, &self.path)
     }
 
     /// Returns a handle for [`serve`].
-    ///
-    /// # Errors
-    /// Those of the operating system.
     pub(crate) fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -69,9 +60,6 @@ impl Drop for AdminSocket {
 }
 
 /// Serves `router` until `drain_signal` closes, and finishes the requests in progress.
-///
-/// # Errors
-/// Those of the operating system.
 pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
     // Held to the end, so that the plane does not count as drained before.
     let held = drain_signal.watch_closing();
@@ -99,10 +87,6 @@ pub(crate) fn is_alive(run_dir: &Path) -> bool {
 }
 
 /// Sends a request to the process that listens in `run_dir`. `timeout` applies to each read and write. Blocks.
-///
-/// # Errors
-/// `NotFound` and `ConnectionRefused` if no process listens, `TimedOut` and `WouldBlock` after the timeout, `UnexpectedEof`
-/// if the process exited meanwhile.
 pub(crate) fn send_request(
     run_dir: &Path,
     method: &str,

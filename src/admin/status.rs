@@ -44,7 +44,7 @@ pub(crate) fn router(
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
     let guard = status.guard.load();
-    let unusable = guard.authenticator().routes_without_keys();
+    let unusable = guard.auth.routes_without_keys();
     let (code, summary) = match (draining, unusable.is_empty()) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
@@ -62,7 +62,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
         let _ = writeln!(report, "[{sign}] {text}");
     };
     line(!draining, if draining { "runs draining" } else { "runs ok" });
-    guard.authenticator().readiness_checks().iter().for_each(|check| line(check.good, &check.text));
+    guard.auth.readiness_checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
     guard.redis().map(RedisClient::status_report).iter().for_each(|(good, text)| line(*good, text));
     let mut upstreams: Vec<_> = status.clusters.load().iter().flat_map(|cluster| cluster.report()).collect();
@@ -80,6 +80,6 @@ async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
 }
 
 async fn expose_metrics(State(status): State<StatusState>) -> Response {
-    status.guard.load().update_gauges();
+    status.guard.load().limits.update_gauges();
     ([(header::CONTENT_TYPE, EXPOSITION)], status.metrics.render()).into_response()
 }

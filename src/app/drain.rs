@@ -10,9 +10,8 @@
 //! After a handover the old process follows the same steps with other times: its listeners close at once, since its
 //! successor accepts, and its runs have `upgrade_timeout`.
 
-use super::LocalEndpoint;
 use super::notify::ServiceState;
-use super::upgrade::Predecessor;
+use super::upgrade::{LocalEndpoint, Predecessor};
 use crate::admin::{AdminCommand, ProcessHandle};
 use crate::config::Config;
 use crate::guard::RequestPolicy;
@@ -124,16 +123,16 @@ impl ShutdownSignalWatch for Drain {
 impl Drain {
     /// Notifies the predecessor, publishes the admin socket, logs the listeners and notifies the service manager.
     async fn announce_serving(&self) {
-        let before = self.predecessor.lock().take();
-        if let Some(before) = before {
-            let ready = async {
-                while !self.guards.load().authenticator().routes_without_keys().is_empty() {
+        let predecessor = self.predecessor.lock().take();
+        if let Some(predecessor) = predecessor {
+            let keys_loaded = async {
+                while !self.guards.load().auth.routes_without_keys().is_empty() {
                     sleep(Duration::from_millis(20)).await;
                 }
             };
             // Until then the predecessor serves; it has the keys.
-            let _ = timeout(KEYS_TIMEOUT, ready).await;
-            let confirmed = tokio::task::spawn_blocking(|| before.confirm_takeover()).await;
+            let _ = timeout(KEYS_TIMEOUT, keys_loaded).await;
+            let confirmed = tokio::task::spawn_blocking(|| predecessor.confirm_takeover()).await;
             let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
             internal_event::TakeoverCompleted { failure: confirmed.err() }.emit();
             self.socket_files.iter().for_each(|file| file.take_ownership());
@@ -166,46 +165,46 @@ impl Drain {
     async fn wait_for_runs(&self, cause: ShutdownCause, signals: &mut UnixSignals) {
         let times = self.config.load().process.clone();
         let PlaneDrainSignals { data, status, .. } = &*self.drain_signals;
-        let (grace, mut left) = match cause {
-            ShutdownCause::Signal | ShutdownCause::Command => (times.drain_grace, times.drain_timeout),
-            ShutdownCause::Successor => (LINGER_TIME, times.upgrade_timeout),
-        };
+        let has_successor = cause == ShutdownCause::Successor;
+        let grace = if has_successor { LINGER_TIME } else { times.drain_grace };
+        let mut run_timeout = if has_successor { times.upgrade_timeout } else { times.drain_timeout };
         self.lifecycle.advance(LifecyclePhase::Leaving);
-        internal_event::ShutdownStarted { grace, successor: cause == ShutdownCause::Successor }.emit(&self.metrics);
-        if cause != ShutdownCause::Successor {
+        internal_event::ShutdownStarted { grace, successor: has_successor }.emit(&self.metrics);
+        if !has_successor {
             // After a handover the successor notifies the service manager.
-            ServiceState::Stopping(grace + left + SHUTDOWN_MARGIN).notify();
-        }
-        if cause == ShutdownCause::Successor {
+            ServiceState::Stopping(grace + run_timeout + SHUTDOWN_MARGIN).notify();
+        } else {
             data.stop_accepting();
             status.stop_accepting();
             self.socket_files.iter().for_each(|file| file.release());
             self.local.iter().for_each(|local| local.handover_sockets.close());
         }
-        let mut drain = Instant::now() + grace;
-        let (mut draining, mut patient) = (false, cause != ShutdownCause::Signal);
+        let mut drain_at = Instant::now() + grace;
+        let mut is_draining = false;
+        let mut ignores_signal = cause != ShutdownCause::Signal;
         loop {
             tokio::select! {
                 biased;
                 () = signals.wait_for_termination() => {
-                    if !patient {
+                    if !ignores_signal {
                         return;
                     }
-                    patient = false;
-                    if cause == ShutdownCause::Successor {
-                        left = times.drain_timeout;
-                        drain = if draining { Instant::now() } else { drain.min(Instant::now() + times.drain_grace) };
+                    ignores_signal = false;
+                    if has_successor {
+                        run_timeout = times.drain_timeout;
+                        let now = Instant::now();
+                        drain_at = if is_draining { now } else { drain_at.min(now + times.drain_grace) };
                     }
                 }
-                () = sleep_until(drain), if !draining => {
-                    draining = true;
-                    self.start_drain(left);
-                    if cause == ShutdownCause::Successor {
+                () = sleep_until(drain_at), if !is_draining => {
+                    is_draining = true;
+                    self.start_drain(run_timeout);
+                    if has_successor {
                         status.close_connections();
                     }
                 }
-                () = sleep_until(drain + left), if draining => return,
-                () = self.wait_until_drained(), if draining => return,
+                () = sleep_until(drain_at + run_timeout), if is_draining => return,
+                () = self.wait_until_drained(), if is_draining => return,
             }
         }
     }

@@ -15,17 +15,13 @@
 use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
 use crate::config::reload::{ConfigChanges, keys_needing_restart};
-use crate::config::{Config, ConfigProblem, RouteConfig, load};
+use crate::config::{Config, ConfigProblem, ConfigProblems, load};
 use crate::guard::{self, RequestPolicy};
 use crate::net::digest::{self, Sha256Digest};
 use crate::net::{BackgroundTask, SwapCell};
 use crate::proxy::{Cluster, Gateway, Lifecycle, LifecyclePhase};
 use crate::telemetry::{Metrics, internal_event};
-use async_trait::async_trait;
 use futures_util::future::join_all;
-use parking_lot::Mutex;
-use pingora_core::server::ShutdownWatch;
-use pingora_core::services::background::BackgroundService;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,24 +55,18 @@ pub(crate) struct ConfigSource {
 
 impl ConfigSource {
     /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// Lists every problem.
-    pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), crate::config::ConfigProblems> {
+    pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), ConfigProblems> {
         let bytes = load::read_source(path)?;
-        let EffectiveConfig { config, yaml: printed, warnings } =
+        let EffectiveConfig { config, yaml, warnings } =
             effective::load_effective(path, &bytes, guard::auth::check_key_file)?;
-        let lasting = path.metadata().is_ok_and(|file| file.is_file());
-        Ok((
-            config,
-            ConfigSource {
-                path: path.to_owned(),
-                digest: digest::sha256(&bytes),
-                effective_config: printed,
-                is_reloadable: lasting,
-                warnings,
-            },
-        ))
+        let source = ConfigSource {
+            path: path.to_owned(),
+            digest: digest::sha256(&bytes),
+            effective_config: yaml,
+            is_reloadable: path.metadata().is_ok_and(|file| file.is_file()),
+            warnings,
+        };
+        Ok((config, source))
     }
 
     pub(super) fn log_warnings(&self) {
@@ -95,7 +85,7 @@ impl ConfigSource {
 pub(super) type SwapGatewayFn = Box<dyn Fn(Arc<Gateway>) + Send + Sync>;
 
 /// The configuration in use, and all that is built from it.
-pub(super) struct RunningState {
+pub(super) struct ActiveConfig {
     pub(crate) config: SwapCell<Config>,
     pub(crate) guard: SwapCell<RequestPolicy>,
     /// as `diglot config` prints it
@@ -107,11 +97,9 @@ pub(super) struct RunningState {
 }
 
 /// Runs the background tasks, and reloads the configuration.
-pub(super) struct ConfigReloader(Mutex<Option<ReloaderState>>);
-
-struct ReloaderState {
-    running: RunningState,
-    origin: Option<ConfigSource>,
+pub(super) struct ConfigReloader {
+    active: ActiveConfig,
+    source: Option<ConfigSource>,
     start_config: Arc<Config>,
     requests: mpsc::Receiver<ReloadRequest>,
     /// of the file at the last poll; an error if it could not be read
@@ -132,41 +120,28 @@ struct PreparedReload {
 
 impl ConfigReloader {
     pub(super) fn new(
-        running: RunningState,
-        origin: Option<ConfigSource>,
+        active: ActiveConfig,
+        source: Option<ConfigSource>,
         requests: mpsc::Receiver<ReloadRequest>,
     ) -> ConfigReloader {
-        let seen = origin.as_ref().map(|origin| origin.digest).ok_or(());
-        let began = running.config.load();
-        ConfigReloader(Mutex::new(Some(ReloaderState {
-            running,
-            origin,
-            start_config: began,
+        ConfigReloader {
+            start_config: active.config.load(),
+            seen_digest: source.as_ref().map(|source| source.digest).ok_or(()),
+            active,
+            source,
             requests,
-            seen_digest: seen,
             last_reload_ok: true,
             tasks: HashMap::new(),
-        })))
-    }
-}
-
-#[async_trait]
-impl BackgroundService for ConfigReloader {
-    async fn start(&self, _: ShutdownWatch) {
-        let state = self.0.lock().take();
-        if let Some(mut state) = state {
-            if let Some(origin) = &state.origin {
-                internal_event::ConfigApplied { hash: &short_hash(&origin.digest), changes: None }
-                    .emit(&state.running.metrics);
-            }
-            state.sync_tasks();
-            state.run().await;
         }
     }
-}
 
-impl ReloaderState {
-    async fn run(&mut self) {
+    /// Handles reload requests and changes of the file; never returns.
+    pub(super) async fn run(mut self) {
+        if let Some(source) = &self.source {
+            internal_event::ConfigApplied { hash: &short_hash(&source.digest), changes: None }
+                .emit(&self.active.metrics);
+        }
+        self.sync_tasks();
         let mut poll = interval(POLL_INTERVAL);
         loop {
             let mut requests = Vec::new();
@@ -192,41 +167,36 @@ impl ReloaderState {
 
     /// Returns true if the file has changed since the last poll, and has settled.
     async fn has_changed(&self) -> bool {
-        let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else { return false };
+        let Some(source) = self.source.as_ref().filter(|source| source.is_reloadable) else { return false };
         // During a shutdown the next process reads the file.
-        if self.running.lifecycle.phase() != LifecyclePhase::Serving {
+        if self.active.lifecycle.phase() != LifecyclePhase::Serving {
             return false;
         }
-        let look = || async {
-            let path = origin.path.clone();
-            let bytes = spawn_blocking(move || load::read_source(&path)).await.map_err(|_| ())?;
-            bytes.map(|bytes| digest::sha256(&bytes)).map_err(|_| ())
-        };
-        let first = look().await;
+        let first = read_digest(&source.path).await;
         if first == self.seen_digest {
             return false;
         }
         sleep(SETTLE_TIME).await;
-        look().await == first
+        read_digest(&source.path).await == first
     }
 
     async fn reload(&mut self) -> ReloadResult {
-        let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else {
-            internal_event::ReloadUnsupported.emit();
+        let Some(source) = self.source.as_ref().filter(|source| source.is_reloadable) else {
+            internal_event::ReloadUnsupported {}.emit();
             return Err("there is no file to read again".to_owned());
         };
-        let path = origin.path.clone();
+        let path = source.path.clone();
         let bytes = match spawn_blocking(move || load::read_source(&path)).await.map_err(|error| error.to_string()) {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(problems)) => return self.reject(Err(()), problems.to_string()),
             Err(error) => return self.reject(Err(()), error),
         };
         let digest = digest::sha256(&bytes);
-        if self.last_reload_ok && digest == origin.digest {
+        if self.last_reload_ok && digest == source.digest {
             self.seen_digest = Ok(digest);
             return Ok(describe_changes(
                 &ConfigChanges::default(),
-                &keys_needing_restart(&self.start_config, &self.running.config.load()),
+                &keys_needing_restart(&self.start_config, &self.active.config.load()),
             ));
         }
         match self.build(bytes).await {
@@ -236,50 +206,55 @@ impl ReloaderState {
     }
 
     fn reject(&mut self, seen: Result<Sha256Digest, ()>, problems: String) -> ReloadResult {
-        (self.seen_digest, self.last_reload_ok) = (seen, false);
-        internal_event::ConfigRejected { problems: &problems }.emit(&self.running.metrics);
+        self.seen_digest = seen;
+        self.last_reload_ok = false;
+        internal_event::ConfigRejected { problems: &problems }.emit(&self.active.metrics);
         Err(problems)
     }
 
     /// Reads files, creates keys and compares with the configuration in use. On a blocking thread, since the runtime's one
     /// thread serves health checks and the connection to Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
-        let path = self.origin.as_ref().map(|origin| origin.path.clone()).unwrap_or_default();
-        let (guard, gateway) = (self.running.guard.load(), Arc::clone(&self.running.gateway));
-        let metrics = Arc::clone(&self.running.metrics);
-        let (before, was) = (self.running.config.load(), self.running.effective_config.load());
+        let path = self.source.as_ref().map(|source| source.path.clone()).unwrap_or_default();
+        let guard = self.active.guard.load();
+        let gateway = Arc::clone(&self.active.gateway);
+        let metrics = Arc::clone(&self.active.metrics);
+        let old_config = self.active.config.load();
+        let old_yaml = self.active.effective_config.load();
         let built = spawn_blocking(move || {
-            let understood = effective::load_effective(&path, &bytes, guard::auth::check_key_file);
-            let EffectiveConfig { config, yaml: printed, .. } = understood.map_err(|problems| problems.to_string())?;
-            let guard = guard.reconfigure(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
-            let guard = Arc::new(guard);
-            let gateway = gateway.with_config(&config, Arc::clone(&guard));
-            let gateway = Arc::new(gateway.map_err(|why| format!("{}: {why}", path.display()))?);
-            let changes = ConfigChanges::compare(&before, &config, [was.as_str(), printed.as_str()]);
-            Ok(PreparedReload { config, effective_config: printed, changes, guard, gateway })
+            let parsed = effective::load_effective(&path, &bytes, guard::auth::check_key_file);
+            let EffectiveConfig { config, yaml, .. } = parsed.map_err(|problems| problems.to_string())?;
+            let in_file = |cause: String| format!("{}: {cause}", path.display());
+            let guard = Arc::new(guard.reconfigure(&config, &metrics).map_err(|error| in_file(error.to_string()))?);
+            let gateway = Arc::new(gateway.with_config(&config, Arc::clone(&guard)).map_err(in_file)?);
+            let changes = ConfigChanges::compare(&old_config, &config, [old_yaml.as_str(), yaml.as_str()]);
+            Ok(PreparedReload { config, effective_config: yaml, changes, guard, gateway })
         });
         built.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     async fn apply(&mut self, next: PreparedReload, digest: Sha256Digest) -> String {
-        let PreparedReload { config, effective_config: printed, changes, guard, gateway } = next;
-        let known = self.running.gateway.clusters();
-        let fresh = gateway.clusters().into_iter().filter(|one| !known.iter().any(|known| Arc::ptr_eq(known, one)));
-        resolve(&fresh.collect::<Vec<_>>()).await;
-        let (before, config) = (self.running.config.load(), Arc::new(config));
-        (self.running.swap_gateway)(Arc::clone(&gateway));
-        self.running.gateway = gateway;
-        self.running.guard.store(guard);
-        self.running.effective_config.store(Arc::new(printed));
-        self.running.config.store(Arc::clone(&config));
+        let PreparedReload { config, effective_config, changes, guard, gateway } = next;
+        let known = self.active.gateway.clusters();
+        let mut new_clusters = gateway.clusters();
+        new_clusters.retain(|cluster| !known.iter().any(|known| Arc::ptr_eq(known, cluster)));
+        resolve(&new_clusters).await;
+        let old_config = self.active.config.load();
+        let config = Arc::new(config);
+        (self.active.swap_gateway)(Arc::clone(&gateway));
+        self.active.gateway = gateway;
+        self.active.guard.store(guard);
+        self.active.effective_config.store(Arc::new(effective_config));
+        self.active.config.store(Arc::clone(&config));
         self.sync_tasks();
-        forget_removed(&before, &config, &self.running.metrics);
-        (self.seen_digest, self.last_reload_ok) = (Ok(digest), true);
-        if let Some(origin) = &mut self.origin {
-            origin.digest = digest;
+        forget_removed(&old_config, &config, &self.active.metrics);
+        self.seen_digest = Ok(digest);
+        self.last_reload_ok = true;
+        if let Some(source) = &mut self.source {
+            source.digest = digest;
         }
         internal_event::ConfigApplied { hash: &short_hash(&digest), changes: Some(&changes) }
-            .emit(&self.running.metrics);
+            .emit(&self.active.metrics);
         let kept = keys_needing_restart(&self.start_config, &config);
         if !kept.is_empty() {
             internal_event::RestartRequired { keys: &kept }.emit();
@@ -289,17 +264,23 @@ impl ReloaderState {
 
     /// Starts the background tasks of new parts, and ends those of removed parts.
     fn sync_tasks(&mut self) {
-        let clusters = self.running.gateway.clusters();
+        let clusters = self.active.gateway.clusters();
         let clusters =
             clusters.iter().map(|cluster| BackgroundTask::new(cluster, |cluster| async move { cluster.watch().await }));
-        let wanted = self.running.guard.load().background_tasks().into_iter().chain(clusters);
-        let mut before = std::mem::take(&mut self.tasks);
-        for BackgroundTask { owner_id: of, future: work } in wanted {
-            let goes_on = before.remove(&of).unwrap_or_else(|| tokio::spawn(work).abort_handle());
-            self.tasks.insert(of, goes_on);
+        let wanted = self.active.guard.load().background_tasks().into_iter().chain(clusters);
+        let mut removed = std::mem::take(&mut self.tasks);
+        for BackgroundTask { owner_id, future } in wanted {
+            let task = removed.remove(&owner_id).unwrap_or_else(|| tokio::spawn(future).abort_handle());
+            self.tasks.insert(owner_id, task);
         }
-        before.into_values().for_each(|gone| gone.abort());
+        removed.into_values().for_each(|task| task.abort());
     }
+}
+
+async fn read_digest(path: &Path) -> Result<Sha256Digest, ()> {
+    let path = path.to_owned();
+    let bytes = spawn_blocking(move || load::read_source(&path)).await.map_err(|_| ())?;
+    bytes.map(|bytes| digest::sha256(&bytes)).map_err(|_| ())
 }
 
 /// Lists the changes, and every time the keys that still need a restart.
@@ -317,20 +298,25 @@ pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
 
 /// Removes the gauges of issuers and upstreams that are no longer configured.
 fn forget_removed(before: &Config, now: &Config, metrics: &Metrics) {
-    let issuers =
-        |config: &Config| config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect::<HashSet<_>>();
-    for issuer in &issuers(before) - &issuers(now) {
+    for issuer in &issuer_names(before) - &issuer_names(now) {
         metrics.forget_issuer(&issuer);
     }
-    let upstreams = |config: &Config| {
-        let of = |route: &RouteConfig| {
-            route.upstreams.iter().map(|one| (route.name.clone(), one.label())).collect::<Vec<_>>()
-        };
-        config.routes.iter().flat_map(of).collect::<HashSet<_>>()
-    };
-    for (route, upstream) in &upstreams(before) - &upstreams(now) {
+    for (route, upstream) in &upstream_labels(before) - &upstream_labels(now) {
         metrics.forget_upstream(&route, &upstream);
     }
+}
+
+fn issuer_names(config: &Config) -> HashSet<String> {
+    config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect()
+}
+
+/// Returns each upstream with its route.
+fn upstream_labels(config: &Config) -> HashSet<(String, String)> {
+    let labels = config
+        .routes
+        .iter()
+        .flat_map(|route| route.upstreams.iter().map(|upstream| (route.name.clone(), upstream.label())));
+    labels.collect()
 }
 
 fn short_hash(digest: &Sha256Digest) -> String {

@@ -12,8 +12,8 @@
 //! Two processes that share a listening socket share its queue of connections: closing one copy loses none of them. If the
 //! new process fails, the old one continues unchanged. pingora's handover transfers the sockets.
 
-use super::StartError;
-use crate::admin;
+use super::start_error::StartError;
+use crate::admin::{self, AdminSocket};
 use crate::config::listen::ListenerConfig;
 use crate::proxy::Listener;
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
 /// Timeout of each response of the other process; pingora waits up to five seconds for one.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Predecessor {
@@ -45,8 +46,7 @@ pub(super) struct Predecessor {
 impl Predecessor {
     /// Receives the sockets of the process that listens in `run_dir`.
     pub(super) fn connect(run_dir: &Path) -> Result<Predecessor, StartError> {
-        let failed = |what: String| StartError::Upgrade(run_dir.to_owned(), what);
-        let sockets = receive_sockets(run_dir).map_err(failed)?;
+        let sockets = receive_sockets(run_dir).map_err(|cause| StartError::Upgrade(run_dir.to_owned(), cause))?;
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
@@ -56,9 +56,9 @@ impl Predecessor {
 
     /// Reports that this process serves. Blocks.
     pub(super) fn confirm_takeover(self) -> Result<(), String> {
-        match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(ANSWER_TIMEOUT)) {
-            Ok(answer) if answer.status == 202 => Ok(()),
-            Ok(answer) => Err(answer.body),
+        match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(RESPONSE_TIMEOUT)) {
+            Ok(response) if response.status == 202 => Ok(()),
+            Ok(response) => Err(response.body),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -69,23 +69,46 @@ fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
     // Left by an upgrade that failed.
     let _ = fs::remove_file(&path);
-    let waiting = std::thread::spawn(move || {
+    let receiver = std::thread::spawn(move || {
         let mut fds = Fds::new();
         fds.get_from_sock(name.as_str()).map(|()| fds.serialize()).map_err(|error| error.to_string())
     });
-    let since = Instant::now();
-    while !path.exists() && !waiting.is_finished() && since.elapsed() < ANSWER_TIMEOUT {
+    let started_at = Instant::now();
+    while !path.exists() && !receiver.is_finished() && started_at.elapsed() < RESPONSE_TIMEOUT {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let answer = admin::send_request(run_dir, "POST", "/upgrade/sockets", Some(ANSWER_TIMEOUT))
+    let response = admin::send_request(run_dir, "POST", "/upgrade/sockets", Some(RESPONSE_TIMEOUT))
         .map_err(|error| error.to_string())?;
-    if answer.status != 200 {
-        return Err(answer.body.trim_end().to_owned());
+    if response.status != 200 {
+        return Err(response.body.trim_end().to_owned());
     }
-    let (names, fds) = waiting.join().map_err(|_| format!("{UPGRADE_SOCKET} cannot be used"))??;
-    #[expect(unsafe_code, reason = "descriptors that came over a socket just now are nobody else's")]
-    let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok(names.into_iter().zip(fds.into_iter().map(own)).collect())
+    let (names, fds) = receiver.join().map_err(|_| format!("{UPGRADE_SOCKET} cannot be used"))??;
+    #[expect(unsafe_code, reason = "the descriptors were just received over a socket, so nothing else owns them")]
+    let fds = fds.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(names.into_iter().zip(fds).collect())
+}
+
+/// The admin socket in `run_dir`, and the sockets for the next process.
+#[derive(Debug)]
+pub(super) struct LocalEndpoint {
+    pub(super) run_dir: PathBuf,
+    pub(super) socket: AdminSocket,
+    pub(super) handover_sockets: HandoverSockets,
+}
+
+impl LocalEndpoint {
+    pub(super) fn bind(run_dir: &Path, planes: [(&str, &Vec<Listener>); 2]) -> Result<LocalEndpoint, StartError> {
+        let bind = || {
+            let socket = AdminSocket::bind(run_dir)?;
+            let handover_sockets = HandoverSockets::from_planes(planes)?;
+            Ok(LocalEndpoint { run_dir: run_dir.to_owned(), socket, handover_sockets })
+        };
+        bind().map_err(|error| StartError::RunDir(run_dir.to_owned(), error))
+    }
+
+    pub(super) fn listener(&self) -> Result<UnixListener, StartError> {
+        self.socket.listener().map_err(|error| StartError::RunDir(self.run_dir.clone(), error))
+    }
 }
 
 /// Copies of this process's listening sockets for its successor. They are closed when the process stops accepting: clients
@@ -94,9 +117,15 @@ fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 
 impl HandoverSockets {
-    pub(super) fn from_listeners(listeners: &[(String, &Listener)]) -> io::Result<HandoverSockets> {
-        let copies = listeners.iter().map(|(name, listener)| Ok((name.clone(), listener.clone_fd()?)));
-        Ok(HandoverSockets(Arc::new(Mutex::new(copies.collect::<io::Result<_>>()?))))
+    fn from_planes(planes: [(&str, &Vec<Listener>); 2]) -> io::Result<HandoverSockets> {
+        let mut copies = HashMap::new();
+        for (plane, listeners) in planes {
+            let configs: Vec<_> = listeners.iter().map(|listener| listener.listen_config().clone()).collect();
+            for (name, listener) in socket_names(plane, &configs).into_iter().zip(listeners) {
+                copies.insert(name, listener.clone_fd()?);
+            }
+        }
+        Ok(HandoverSockets(Arc::new(Mutex::new(copies))))
     }
 
     /// Sends the sockets to the process that waits in `run_dir`. Blocks.
@@ -122,11 +151,11 @@ impl HandoverSockets {
 }
 
 /// Names the sockets of a plane by their configured addresses, so that the next process finds them.
-pub(super) fn socket_names(plane: &str, all: &[ListenerConfig]) -> Vec<String> {
-    let number = |index: usize| all[..index].iter().filter(|one| one.address == all[index].address).count();
-    // pingora sends the names separated by blanks.
-    let plain = |name: String| name.replace(char::is_whitespace, "%20");
-    let name =
-        |(index, listen): (usize, &ListenerConfig)| plain(format!("{plane}={}#{}", listen.address, number(index)));
-    all.iter().enumerate().map(name).collect()
+pub(super) fn socket_names(plane: &str, listeners: &[ListenerConfig]) -> Vec<String> {
+    let names = listeners.iter().enumerate().map(|(index, ListenerConfig { address, .. })| {
+        let number = listeners[..index].iter().filter(|other| other.address == *address).count();
+        // pingora sends the names separated by blanks.
+        format!("{plane}={address}#{number}").replace(char::is_whitespace, "%20")
+    });
+    names.collect()
 }

@@ -12,23 +12,24 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const AFTER_HELP: &str = "\
+Lists all problems at once, each with its line, its column and a hint. A warning is a valid setting that is probably not \
+intended. Also reads the files that a configuration names: certificates, keys, secrets.
+
+Formats: text; json, a list of {file, line, column, path, severity, message, hint}; github, annotations for GitHub Actions. \
+The number of problems is printed to stderr.
+
+Examples:
+  diglot check diglot.yaml
+  diglot check --strict --format github deploy/*.yaml
+  diglot check - <diglot.yaml
+
+Secrets in the output of `diglot config` are masked: fill them in before you check it.
+
+Exit codes: 0 ok, 1 warnings and --strict, 2 usage, 78 invalid configuration.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "Lists all problems at once, each with its line, its column and a hint. A warning is a valid setting that is\n\
-                  probably not intended. Also reads the files that a configuration names: certificates, keys, secrets.\n\
-                  \n\
-                  Formats: text; json, a list of {file, line, column, path, severity, message, hint}; github, annotations for GitHub\n\
-                  Actions. The number of problems is printed to stderr.\n\
-                  \n\
-                  Examples:\n  \
-                  diglot check diglot.yaml\n  \
-                  diglot check --strict --format github deploy/*.yaml\n  \
-                  diglot check - <diglot.yaml\n\
-                  \n\
-                  Secrets in the output of `diglot config` are masked: fill them in before you check it.\n\
-                  \n\
-                  Exit codes: 0 ok, 1 only warnings, with --strict, 2 usage, 78 invalid configuration."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct CheckArgs {
     /// Configuration files, `-` for stdin
     #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
@@ -120,7 +121,7 @@ fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
 /// Runs the checks of `serve` itself. Configuration problems were found before, with their lines; this covers the rest.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    RequestPolicy::new(config, &metrics)?;
+    RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;
     let connector = Arc::default();
     config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }

@@ -3,11 +3,14 @@
 use super::output::{CliExit, print_line};
 use clap_complete::{Shell, generate};
 
+const AFTER_HELP: &str = "\
+Prints the script to stdout:
+  diglot completions bash > ~/.local/share/bash-completion/completions/diglot
+  diglot completions zsh > \"${fpath[1]}/_diglot\"
+  diglot completions fish > ~/.config/fish/completions/diglot.fish";
+
 #[derive(clap::Args)]
-#[command(after_help = "Prints the script to stdout:\n  \
-                  diglot completions bash > ~/.local/share/bash-completion/completions/diglot\n  \
-                  diglot completions zsh > \"${fpath[1]}/_diglot\"\n  \
-                  diglot completions fish > ~/.config/fish/completions/diglot.fish")]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct CompletionsArgs {
     /// Shell of the script
     #[arg(value_enum)]

@@ -4,18 +4,20 @@ use super::output::{CliExit, print_error, print_line};
 use crate::config::effective;
 use std::path::PathBuf;
 
+const AFTER_HELP: &str = "\
+Prints the file's values and all defaults as YAML, in the order of config/diglot.yaml. Values are printed as written, \
+including ${NAME}. Secrets are printed as *** and digests shortened, so that the output can be shared and compared; fill in \
+masked values before you use it. File names are made absolute, except those with a ${NAME}, which stay relative to the folder \
+of the file.
+
+Examples:
+  diglot config diglot.yaml | diff - <(diglot config next.yaml)
+  diglot config diglot.yaml --format json | jq '.routes[].upstream'
+
+Exit codes: 0 ok, 2 usage, 78 invalid configuration, with all problems on stderr.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "Prints the file's values and all defaults as YAML, in the order of config/diglot.yaml. Values are printed as\n\
-                  written, including ${NAME}. Secrets are printed as ***, digests shortened, so that the output can be shared\n\
-                  and compared; fill in masked values before you use it. File names are made absolute, except those with a\n\
-                  ${NAME}, which stay relative to the folder of the file.\n\
-                  \n  \
-                  diglot config diglot.yaml | diff - <(diglot config next.yaml)\n  \
-                  diglot config diglot.yaml --format json | jq '.routes[].upstream'\n\
-                  \n\
-                  Exit codes: 0 ok, 2 usage, 78 invalid configuration, with all problems on stderr."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct ConfigArgs {
     /// Configuration file
     file: PathBuf,

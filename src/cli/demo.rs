@@ -4,7 +4,8 @@ use super::output::{CliExit, print_error, print_line};
 use super::serve;
 use crate::app::{App, StartError, StartMode};
 use crate::config::load;
-use crate::demo::{self, DemoAgent};
+use crate::demo;
+use crate::dialect::{self, AG_UI, ALL, HAI, PeerDialect, TextFormat};
 use crate::telemetry::log;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,84 +24,66 @@ pub(super) struct DemoArgs {
 }
 
 struct DemoRoute {
-    name: &'static str,
-    agent: DemoAgent,
+    name: String,
+    agent: PeerDialect,
+    /// the client and the agent, as in a configuration
     client_side: &'static str,
-    agent_side: &'static str,
-    description: &'static str,
+    agent_side: String,
+    description: String,
 }
 
-const DEMO_ROUTES: &[DemoRoute] = &[
-    DemoRoute {
-        name: "hai-agent",
-        agent: DemoAgent::HaiString,
-        client_side: "ag-ui",
-        agent_side: "hai",
-        description: "an AG-UI client talks to a HAI agent that writes text as strings",
-    },
-    DemoRoute {
-        name: "hai-agent-blocks",
-        agent: DemoAgent::HaiBlocks,
-        client_side: "ag-ui",
-        agent_side: "{dialect: hai, content: blocks}",
-        description: "an AG-UI client talks to a HAI agent that writes text as output blocks",
-    },
-    DemoRoute {
-        name: "ag-ui-agent",
-        agent: DemoAgent::AgUi,
-        client_side: "{dialect: hai, content: blocks}",
-        agent_side: "ag-ui",
-        description: "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
-    },
-    DemoRoute {
-        name: "ag-ui-agent-string",
-        agent: DemoAgent::AgUi,
-        client_side: "hai",
-        agent_side: "ag-ui",
-        description: "for HAI clients only: one that reads strings talks to an AG-UI agent",
-    },
-    DemoRoute {
-        name: "pass",
-        agent: DemoAgent::AgUi,
-        client_side: "ag-ui",
-        agent_side: "ag-ui",
-        description: "both speak AG-UI: passed through, guarded",
-    },
-    DemoRoute {
-        name: "ag-ui-0-agent",
-        agent: DemoAgent::AgUi0,
-        client_side: "ag-ui",
-        agent_side: "ag-ui-0",
-        description: "an AG-UI client talks to an agent of AG-UI 0.x",
-    },
-    DemoRoute {
-        name: "ag-ui-snake-agent",
-        agent: DemoAgent::AgUiSnake,
-        client_side: "ag-ui",
-        agent_side: "ag-ui-snake",
-        description: "an AG-UI client talks to an agent with snake_case ids and words of its own",
-    },
-    DemoRoute {
-        name: "cloudbase-agent",
-        agent: DemoAgent::Cloudbase,
-        client_side: "ag-ui",
-        agent_side: "cloudbase",
-        description: "an AG-UI client talks to a CloudBase agent",
-    },
-    DemoRoute {
-        name: "social-app-agent",
-        agent: DemoAgent::SocialApp,
-        client_side: "ag-ui",
-        agent_side: "social-app",
-        description: "an AG-UI client talks to an agent that sends its text in one event",
-    },
-];
+const HAI_BLOCKS: &str = "{dialect: hai, content: blocks}";
+
+/// Returns a route for the agent of each dialect, and those that show more of HAI and AG-UI.
+fn demo_routes() -> Vec<DemoRoute> {
+    let route = |name: &str, client_side, agent_side: &str, description: &str| DemoRoute {
+        name: name.to_owned(),
+        agent: match agent_side {
+            HAI_BLOCKS => PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) },
+            name => PeerDialect::new(dialect::find_by_name(name).unwrap_or(&AG_UI)),
+        },
+        client_side,
+        agent_side: agent_side.to_owned(),
+        description: description.to_owned(),
+    };
+    let others = ALL.iter().filter(|dialect| ![&AG_UI, &HAI].contains(dialect));
+    let others = others.map(|dialect| {
+        let description = format!("an AG-UI client talks to {}", dialect.demo_agent.description);
+        route(&format!("{}-agent", dialect.name), "ag-ui", dialect.name, &description)
+    });
+    [
+        route("hai-agent", "ag-ui", "hai", "an AG-UI client talks to a HAI agent that writes text as strings"),
+        route(
+            "hai-agent-blocks",
+            "ag-ui",
+            HAI_BLOCKS,
+            "an AG-UI client talks to a HAI agent that writes text as output blocks",
+        ),
+        route(
+            "ag-ui-agent",
+            HAI_BLOCKS,
+            "ag-ui",
+            "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
+        ),
+        route(
+            "ag-ui-agent-string",
+            "hai",
+            "ag-ui",
+            "for HAI clients only: one that reads strings talks to an AG-UI agent",
+        ),
+        route("pass", "ag-ui", "ag-ui", "both speak AG-UI: passed through, guarded"),
+    ]
+    .into_iter()
+    .chain(others)
+    .collect()
+}
 
 pub(super) fn run(arguments: &DemoArgs) -> CliExit {
     let _log = log::init();
-    match bind_demo(arguments) {
+    let routes = demo_routes();
+    match bind_demo(arguments, &routes) {
         Ok(app) => {
-            print_routes(arguments, &app);
+            print_routes(arguments, &routes, &app);
             serve::serve(Ok(app))
         }
         Err(error) => {
@@ -110,9 +93,10 @@ pub(super) fn run(arguments: &DemoArgs) -> CliExit {
     }
 }
 
-fn bind_demo(arguments: &DemoArgs) -> Result<App, Box<dyn std::error::Error>> {
-    let agents = spawn_agents(Duration::from_millis(arguments.pace))?;
-    let config = load::from_str("demo", &config_text(arguments, &agents)).map_err(|problems| problems.to_string())?;
+fn bind_demo(arguments: &DemoArgs, routes: &[DemoRoute]) -> Result<App, Box<dyn std::error::Error>> {
+    let agents = spawn_agents(routes, Duration::from_millis(arguments.pace))?;
+    let config =
+        load::from_str("demo", &config_text(arguments, routes, &agents)).map_err(|problems| problems.to_string())?;
     Ok(App::bind(config, None, StartMode::NewSockets)?)
 }
 
@@ -127,10 +111,10 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Serves each agent on its own free port, on threads that end with the process.
-fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
+fn spawn_agents(routes: &[DemoRoute], pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut addresses = Vec::new();
-    for row in DEMO_ROUTES {
+    for row in routes {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
         addresses.push(listener.local_addr()?);
         runtime.spawn(demo::serve(listener, demo::router(row.agent, pace), std::future::pending()));
@@ -140,12 +124,12 @@ fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn config_text(arguments: &DemoArgs, agents: &[SocketAddr]) -> String {
+fn config_text(arguments: &DemoArgs, routes: &[DemoRoute], agents: &[SocketAddr]) -> String {
     let mut text = format!(
         "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
         arguments.listen, arguments.status
     );
-    for (row, agent) in DEMO_ROUTES.iter().zip(agents) {
+    for (row, agent) in routes.iter().zip(agents) {
         let DemoRoute { name, client_side, agent_side, .. } = row;
         text += &format!(
             "  - {{name: {name}, path: /{name}, client: {client_side}, agent: {agent_side}, upstream: \"http://{agent}/\"}}\n"
@@ -155,10 +139,10 @@ fn config_text(arguments: &DemoArgs, agents: &[SocketAddr]) -> String {
 }
 
 /// Prints the addresses. Programs may parse the lines `route NAME URL` and `status URL`.
-fn print_routes(arguments: &DemoArgs, app: &App) {
+fn print_routes(arguments: &DemoArgs, routes: &[DemoRoute], app: &App) {
     let data = app.data_address().unwrap_or(arguments.listen);
     print_line("diglot demo: a gateway and its agents on this machine. Ctrl-C ends it.\n");
-    for row in DEMO_ROUTES {
+    for row in routes {
         print_line(format_args!("route {} http://{data}/{}", row.name, row.name));
         print_line(format_args!("      {}", row.description));
     }
@@ -178,19 +162,4 @@ fn curl_command(data: SocketAddr, name: &str) -> String {
          '{{\"threadId\":\"t1\",\"runId\":\"r1\",\"messages\":[{{\"id\":\"u1\",\"role\":\"user\",\"content\":\"帮我部署\"}}],\
          \"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}'"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::DEMO_ROUTES;
-    use crate::dialect;
-
-    #[test]
-    fn every_dialect_has_a_demo_route() {
-        for name in dialect::ALL.iter().map(|dialect| dialect.name) {
-            let block_style = format!("{{dialect: {name},");
-            let is_shown = |side: &str| side == name || side.starts_with(&block_style);
-            assert!(DEMO_ROUTES.iter().any(|row| is_shown(row.agent_side)), "no demo route has an agent of {name}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use super::input;
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, print_error, print_line};
-use super::recording_reader::{EventPosition, RecordingReader};
+use super::recording_reader::{EventPosition, NO_EVENT, RecordingReader};
 use crate::dialect::{MemberCase, PeerDialect, TextFormat};
 use crate::translate::detect;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ pub(super) struct DetectArgs {
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
     request: bool,
-    /// File to read, `-` for stdin. A stream may be SSE or NDJSON (one event a line).
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -37,12 +37,12 @@ pub(super) fn run(arguments: &DetectArgs) -> CliExit {
     }
     // The length of a frame is below 2^24, and no text begins with NUL.
     if bytes.first() == Some(&0) {
-        print_line("ag-ui: its frames are protobuf");
+        print_line("ag-ui: the frames are protobuf");
         return CliExit::Ok;
     }
     let events = read_events(&bytes);
     if events.is_empty() {
-        print_error(format_args!("{file}: no event found: the input is neither an event stream nor NDJSON"));
+        print_error(format_args!("{file}: {NO_EVENT}"));
         return CliExit::Problems;
     }
     let (found, signs) = detect::detect_stream(events.iter().map(String::as_str));

@@ -1,5 +1,6 @@
 //! Dialect arguments of the command line: `hai`, or with options `hai:blocks,snake`.
 
+use crate::config::did_you_mean;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName};
 
 /// Returns the `--help` text of a dialect argument.
@@ -20,35 +21,54 @@ pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let Some(dialect) = dialect::find_by_name(name) else {
         let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
-        return Err(format!("there is no dialect `{name}`; there are: {}", known.join(", ")));
+        return Err(format!("unknown dialect `{name}`; {}", did_you_mean(name, &known)));
     };
-    let mut side = PeerDialect::new(dialect);
+    let mut peer = PeerDialect::new(dialect);
     for option in options.split(',').filter(|option| !option.is_empty()) {
-        let tool = option.strip_prefix(INTERRUPT_TOOL).and_then(|rest| rest.strip_prefix('=')).and_then(ToolName::new);
-        if let Some(tool) = tool.filter(|_| dialect.option_names.contains(&INTERRUPT_TOOL)) {
-            side.interrupt_tool = tool;
-            continue;
+        apply_option(&mut peer, option, options)?;
+    }
+    Ok(peer)
+}
+
+/// Applies one of `options`.
+fn apply_option(peer: &mut PeerDialect, option: &str, options: &str) -> Result<(), String> {
+    let dialect = peer.dialect;
+    let has_option = |name: &str| dialect.option_names.contains(&name);
+    let tool = option.strip_prefix(INTERRUPT_TOOL).and_then(|rest| rest.strip_prefix('=')).and_then(ToolName::new);
+    if let Some(tool) = tool.filter(|_| has_option(INTERRUPT_TOOL)) {
+        peer.interrupt_tool = tool;
+        return Ok(());
+    }
+    let chosen = OPTION_CHOICES.iter().find(|(owner, choice, _)| match option.split_once('=') {
+        Some((name, value)) => *owner == name && *choice == value,
+        None => *choice == option,
+    });
+    let name = dialect.name;
+    match chosen {
+        Some((owner, _, set)) if has_option(owner) => {
+            set(peer);
+            Ok(())
         }
-        let chosen = OPTION_CHOICES.iter().find(|(owner, word, _)| match option.split_once('=') {
-            Some((name, choice)) => *owner == name && *word == choice,
-            None => *word == option,
-        });
-        match chosen {
-            Some((owner, _, set)) if dialect.option_names.contains(owner) => set(&mut side),
-            Some(_) => return Err(format!("the dialect `{name}` takes no option `{option}`")),
-            None if option.contains(':') => {
-                let meant = options.replace(':', ",");
-                return Err(format!("options are separated by commas: did you mean `{name}:{meant}`?"));
-            }
-            None => {
-                let taken = OPTION_CHOICES.iter().filter(|(owner, ..)| dialect.option_names.contains(owner));
-                let words: Vec<String> = taken.map(|(owner, word, _)| format!("{owner}={word}")).collect();
-                let there = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
-                return Err(format!("there is no option `{option}`; there are: {there}"));
-            }
+        None if option.contains(':') => {
+            let meant = options.replace(':', ",");
+            Err(format!("options are separated by commas: did you mean `{name}:{meant}`?"))
+        }
+        _ => {
+            let mut known: Vec<String> = OPTION_CHOICES
+                .iter()
+                .filter(|(owner, ..)| has_option(owner))
+                .map(
+                    |(owner, choice, _)| {
+                        if option.contains('=') { format!("{owner}={choice}") } else { (*choice).to_owned() }
+                    },
+                )
+                .collect();
+            known.extend(has_option(INTERRUPT_TOOL).then(|| format!("{INTERRUPT_TOOL}=NAME")));
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let way_out = if known.is_empty() { "it has no options".to_owned() } else { did_you_mean(option, &known) };
+            Err(format!("`{name}` has no option `{option}`; {way_out}"))
         }
     }
-    Ok(side)
 }
 
 #[cfg(test)]
@@ -63,7 +83,9 @@ mod tests {
             (side.dialect.name, side.text_format, side.member_case),
             ("hai", TextFormat::Blocks, MemberCase::Snake)
         );
-        assert!(parse_dialect("hay").expect_err("unknown").contains("there are: ag-ui, ag-ui-0, hai"));
+        assert!(parse_dialect("hay").expect_err("unknown").contains("did you mean `hai`?"));
+        assert!(parse_dialect("zzz").expect_err("unknown").contains("use one of: `ag-ui`, `ag-ui-0`, `hai`"));
+        assert!(parse_dialect("hai:block").expect_err("unknown").contains("did you mean `blocks`?"));
         assert_eq!(parse_dialect("ag-ui-0:pin=0.0.45").expect("known").peer_version, PeerVersion::V0_0_45);
         assert_eq!(parse_dialect("hai:interrupt_tool=ask").expect("known").interrupt_tool.as_str(), "ask");
         assert!(parse_dialect("hai:interrupt_tool").expect_err("no name").contains("no option `interrupt_tool`"));
@@ -73,6 +95,6 @@ mod tests {
                 .expect_err("no comma")
                 .contains("separated by commas: did you mean `hai:blocks,snake`?")
         );
-        assert!(parse_dialect("ag-ui:blocks").expect_err("not its option").contains("takes no option"));
+        assert!(parse_dialect("ag-ui:blocks").expect_err("not its option").contains("it has no options"));
     }
 }

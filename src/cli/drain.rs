@@ -9,13 +9,15 @@ use std::time::Duration;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+const AFTER_HELP: &str = "\
+The gateway answers 503 on /readyz, accepts new runs for `drain_grace`, lets open runs finish within `drain_timeout`, and \
+exits. A SIGTERM during the drain has no effect; a second one ends the runs at once.
+
+Exit codes: 0 ok, 1 runs are still open after --timeout, 2 usage, 69 no gateway is running there, 78 the configuration is \
+invalid or has no `run_dir`.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "The gateway answers 503 on /readyz, accepts new runs for `drain_grace`, lets open runs finish within\n\
-                  `drain_timeout`, and exits. A SIGTERM during the drain has no effect; a second one ends the runs at once.\n\
-                  \n\
-                  Exit codes: 0 ok, 1 runs are still open after --timeout, 69 no gateway is running there, 78 invalid configuration."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct DrainArgs {
     #[command(flatten)]
     place: RunDirArgs,

@@ -18,20 +18,24 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const AFTER_HELP: &str = "\
+Sends nothing to agents, issuers or Redis, and counts no quota: what depends on them is left open. Secrets are printed as ***.
+
+Examples:
+  diglot explain-route diglot.yaml /agents/chat
+  diglot explain-route diglot.yaml /agents/chat \\
+    --header 'authorization: Bearer x' --body run.json
+  diglot explain-route diglot.yaml /agents/chat --method OPTIONS \\
+    --header 'origin: https://app.example.com' \\
+    --header 'access-control-request-method: POST'
+  diglot explain-route diglot.yaml /agents/chat/runs/r1/events \\
+    --method GET --format json
+
+Exit codes: 0 a route matches the request, even if it refuses it, 1 no route matches, 2 usage, 69 the body cannot be read, \
+78 invalid configuration.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "Sends nothing to agents, issuers or Redis, and counts no quota: results that depend on them are listed as open.\n\
-                  Secrets are printed as ***.\n\
-                  \n  \
-                  diglot explain-route diglot.yaml /agents/chat\n  \
-                  diglot explain-route diglot.yaml /agents/chat --header 'authorization: Bearer x' --body run.json\n  \
-                  diglot explain-route diglot.yaml /agents/chat --method OPTIONS \\\n    \
-                  --header 'origin: https://app.example.com' --header 'access-control-request-method: POST'\n  \
-                  diglot explain-route diglot.yaml /agents/chat/runs/r1/events --method GET --format json\n\
-                  \n\
-                  Exit codes: 0 a route matches the request, even if it refuses it; 1 no route matches; 2 usage; 69 the body cannot\n\
-                              be read; 78 invalid configuration."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct ExplainRouteArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
@@ -131,12 +135,13 @@ fn format_text(explained: &RouteExplanation) -> String {
         }
         ExplainedOutcome::Passes(open) if open.is_empty() => line(&mut out, "outcome", "passes"),
         ExplainedOutcome::Passes(open) => {
-            line(&mut out, "outcome", &format!("passes, depending on {}", open.join("; ")));
+            line(&mut out, "outcome", "passes, if these conditions hold");
+            open.iter().for_each(|condition| line(&mut out, "", condition));
         }
         ExplainedOutcome::Refused(refusal) => {
             line(&mut out, "outcome", &format!("refused with {} {}", refusal.status, refusal.code));
             line(&mut out, "why", &refusal.message);
-            line(&mut out, "hint", refusal.hint);
+            line(&mut out, "hint", &refusal.hint);
         }
         ExplainedOutcome::NoRoute(refusal, hint) => {
             line(&mut out, "outcome", &format!("no route: {} {}", refusal.status, refusal.code));
@@ -157,7 +162,7 @@ fn line(out: &mut String, key: &str, value: &str) {
 
 fn format_route(out: &mut String, route: &ExplainedRoute) {
     line(out, "route", &format!("{}, at {}", route.name, route.path));
-    line(out, "wants", route.purpose);
+    line(out, "request", route.purpose);
     line(out, "client", &format_dialect(&route.client));
     line(out, "agent", &format_dialect(&route.agent));
     if let Some(answer) = route.answer {
@@ -170,10 +175,10 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     if route.preflight.is_some() {
         return;
     }
-    out.push_str("gates, in their order\n");
+    out.push_str("gates, in order\n");
     for gate in &route.gates {
-        line(out, gate.gate, &format_verdict(gate));
-        gate.wants.iter().for_each(|wants| line(out, "", &format!("wants {wants}")));
+        line(out, gate_label(gate.gate), &format_verdict(gate));
+        gate.wants.iter().for_each(|requirement| line(out, "", &format!("requires {requirement}")));
     }
     for step in &route.agent_gets {
         format_agent_request(out, step);
@@ -185,7 +190,7 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
 }
 
 fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
-    out.push_str("the agent gets\n");
+    out.push_str("request to the agent\n");
     for (index, url) in step.urls.iter().enumerate() {
         line(out, if index == 0 { &step.method } else { "or at" }, url);
     }
@@ -193,7 +198,16 @@ fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
         let _ = writeln!(out, "  {name}: {value}   (from {from})");
     }
     if let Some(bytes) = step.body_bytes {
-        let _ = writeln!(out, "  and {bytes} bytes of JSON in its dialect");
+        let _ = writeln!(out, "  body: {bytes} bytes of JSON");
+    }
+}
+
+/// Returns the name of a gate for people; the JSON format keeps the older names.
+fn gate_label(gate: &'static str) -> &'static str {
+    match gate {
+        "limits of anybody" => "limits before auth",
+        "limits of callers" => "limits after auth",
+        name => name,
     }
 }
 

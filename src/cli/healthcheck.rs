@@ -10,14 +10,16 @@ use std::time::Duration;
 /// one, a kubelet's has to be configured.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
+const AFTER_HELP: &str = "\
+Sends a request to the first listener of `listeners.status` that answers (0.0.0.0 as 127.0.0.1, TLS without verifying the \
+certificate), else to the socket in `run_dir`, and waits at most two seconds. Only these two keys of the configuration are \
+read: other mistakes in the file, which a reload refused, do not matter. If the file cannot be read, the default address is \
+checked.
+
+Exit codes: 0 healthy, 1 unhealthy or no answer, 2 usage.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "Sends a request to the first listener of `listeners.status` that answers (0.0.0.0 as 127.0.0.1, TLS without\n\
-                  verifying the certificate), else to the socket in `run_dir`, and waits at most two seconds. Only these two\n\
-                  keys of the configuration are read: other mistakes in the file, which a reload refused, do not matter.\n\
-                  \n\
-                  Exit codes: 0 healthy, 1 unhealthy or no answer, 2 usage."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct HealthcheckArgs {
     /// Configuration file of the gateway
     #[arg(long, short, env = "DIGLOT_CONFIG", value_name = "FILE", required_unless_present = "url")]
@@ -39,7 +41,7 @@ pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
         (None, None) => return CliExit::Usage,
     };
     if targets.is_empty() {
-        print_error("no health endpoint: `listeners.status` is [] and `run_dir` is not set; set one of them");
+        print_error("there is no health endpoint: `listeners.status` is [] and `run_dir` is not set; set one of them");
         return CliExit::Problems;
     }
     let path = if arguments.ready { "/readyz" } else { "/livez" };
@@ -52,7 +54,7 @@ pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
             }
             print_error(result);
         }
-        Err(why) => print_error(why),
+        Err(why) => print_error(format_args!("{why}; is the gateway running?")),
     }
     CliExit::Problems
 }
@@ -61,7 +63,7 @@ pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
 /// address: the gateway that was started with it is still running.
 fn targets_from_file(file: &Path) -> Vec<ProbeTarget> {
     let reach = AdminEndpointsConfig::read(file).or_else(|problems| {
-        print_error(format_args!("{problems}\nusing the default address"));
+        print_error(format_args!("{problems}\nchecking the default address instead; name another one with --url"));
         AdminEndpointsConfig::from_defaults()
     });
     reach.map(ProbeTarget::from_reach).unwrap_or_default()

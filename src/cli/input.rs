@@ -22,7 +22,10 @@ impl IoFailure {
         match self {
             IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return closed,
             IoFailure::Output(error) => print_error(format_args!("stdout: {error}")),
-            IoFailure::Input(error) => print_error(format_args!("{}: {error}", file.display())),
+            IoFailure::Input(error) => print_error(format_args!(
+                "{}: {error}; name a file that this user may read, or `-` for stdin",
+                file.display()
+            )),
         }
         CliExit::Unavailable
     }

@@ -1,8 +1,10 @@
 //! `diglot mock-agent`: runs one of the demo agents, for tests.
 
 use super::output::{CliExit, print_error, print_line};
-use crate::demo::{self, DemoAgent};
-use clap::ValueEnum;
+use crate::demo;
+use crate::dialect::{self, Dialect, PeerDialect, choices_for};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -10,11 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(clap::Args)]
 pub(super) struct MockAgentArgs {
     /// Dialect of the agent
-    #[arg(long, value_enum)]
-    dialect: MockDialect,
-    /// Text format of a HAI agent
-    #[arg(long, value_enum, default_value_t = MockContent::String)]
-    content: MockContent,
+    #[arg(long, value_parser = dialect_parser())]
+    dialect: &'static Dialect,
+    /// Text format of a HAI agent: plain strings or output blocks
+    #[arg(long, default_value = "string", value_parser = PossibleValuesParser::new(choices_for(CONTENT).map(|(_, choice, _)| *choice)))]
+    content: String,
     /// Address to listen on; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -23,54 +25,44 @@ pub(super) struct MockAgentArgs {
     pace: u64,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum MockDialect {
-    /// HAI
-    Hai,
-    /// AG-UI 1.0
-    AgUi,
-    /// AG-UI 0.x
-    #[value(name = "ag-ui-0")]
-    AgUi0,
-    /// AG-UI with snake_case ids
-    AgUiSnake,
-    /// CloudBase
-    Cloudbase,
-    /// social-app
-    SocialApp,
+/// The option of a dialect that `--content` sets.
+const CONTENT: &str = "content";
+
+fn dialect_parser() -> impl TypedValueParser<Value = &'static Dialect> {
+    let values =
+        dialect::ALL.iter().map(|dialect| PossibleValue::new(dialect.name).help(dialect.demo_agent.description));
+    PossibleValuesParser::new(values).try_map(|name| dialect::find_by_name(&name).ok_or("there is no such dialect"))
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum MockContent {
-    /// plain strings
-    String,
-    /// output blocks
-    Blocks,
+impl MockAgentArgs {
+    fn agent(&self) -> PeerDialect {
+        let mut agent = PeerDialect::new(self.dialect);
+        let content = choices_for(CONTENT).find(|(_, choice, _)| *choice == self.content);
+        if let Some((_, _, set)) = content.filter(|_| self.dialect.option_names.contains(&CONTENT)) {
+            set(&mut agent);
+        }
+        agent
+    }
 }
 
 pub(super) fn run(arguments: &MockAgentArgs) -> CliExit {
-    let agent = match (arguments.dialect, arguments.content) {
-        (MockDialect::AgUi, _) => DemoAgent::AgUi,
-        (MockDialect::AgUi0, _) => DemoAgent::AgUi0,
-        (MockDialect::AgUiSnake, _) => DemoAgent::AgUiSnake,
-        (MockDialect::Cloudbase, _) => DemoAgent::Cloudbase,
-        (MockDialect::SocialApp, _) => DemoAgent::SocialApp,
-        (MockDialect::Hai, MockContent::String) => DemoAgent::HaiString,
-        (MockDialect::Hai, MockContent::Blocks) => DemoAgent::HaiBlocks,
-    };
-    let value = arguments.dialect.to_possible_value().unwrap_or_default();
-    let name = value.get_name();
     let serving = async {
         let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
-        print_line(format_args!("agent {name} http://{}/", listener.local_addr()?));
-        let router = demo::router(agent, Duration::from_millis(arguments.pace));
+        print_line(format_args!("agent {} http://{}/", arguments.dialect.name, listener.local_addr()?));
+        print_line(format_args!("Ctrl-C ends it, in the background `kill {}`.", std::process::id()));
+        let router = demo::router(arguments.agent(), Duration::from_millis(arguments.pace));
         demo::serve(listener, router, wait_for_signal()).await
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime.and_then(|runtime| runtime.block_on(serving)) {
         Ok(()) => CliExit::Ok,
         Err(error) => {
-            print_error(format_args!("cannot serve an agent on {}: {error}", arguments.listen));
+            let way_out = if error.kind() == io::ErrorKind::AddrInUse {
+                "; stop the process that listens there, or choose another port with --listen (0 for any free one)"
+            } else {
+                ""
+            };
+            print_error(format_args!("cannot serve an agent on {}: {error}{way_out}", arguments.listen));
             CliExit::Unavailable
         }
     }
@@ -82,22 +74,4 @@ async fn wait_for_signal() {
         return std::future::pending().await;
     };
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::MockDialect;
-    use crate::dialect;
-    use clap::ValueEnum;
-
-    /// A new dialect needs a demo agent in `src/demo`, which no table can supply.
-    #[test]
-    fn every_dialect_has_a_mock_agent() {
-        let values = MockDialect::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        let mut mocked: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
-        let mut dialects: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
-        mocked.sort();
-        dialects.sort_unstable();
-        assert_eq!(mocked, dialects);
-    }
 }

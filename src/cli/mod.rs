@@ -31,6 +31,10 @@ use self::output::CliExit;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
+const AFTER_HELP: &str = "\
+Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 invalid configuration.
+DIGLOT_LOG sets the log level on stderr (default: info).";
+
 /// Gateway between AI agents and their user interfaces. Translates between the dialects of AG-UI and HAI, in both directions,
 /// event by event
 #[derive(Parser)]
@@ -38,9 +42,7 @@ use std::process::ExitCode;
     name = "diglot",
     version,
     propagate_version = true,
-    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 invalid \
-                  configuration.\n\
-                  DIGLOT_LOG sets the log level on stderr (default: info)."
+    after_help = AFTER_HELP
 )]
 struct CliArgs {
     #[command(subcommand)]
@@ -112,4 +114,32 @@ pub fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clap wraps every line of a help text: an example that it wraps cannot be copied.
+    #[test]
+    fn examples_fit_a_terminal_of_80_columns() {
+        for command in CliArgs::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+        }
+    }
+
+    /// A line that is wrapped by hand is wrapped again.
+    #[test]
+    fn paragraphs_are_not_wrapped_by_hand() {
+        for command in CliArgs::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in help.split("\n\n") {
+                let lines = paragraph.lines().filter(|line| !line.starts_with("  ")).count();
+                assert!(lines <= 1, "{}: {paragraph}", command.get_name());
+            }
+        }
+    }
 }

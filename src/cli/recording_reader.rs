@@ -4,6 +4,10 @@ use super::input_framing::{InputFraming, InputPiece, ProtobufInput, is_text};
 use crate::codec::sse::{SseDecoder, SseError, SseStep};
 use std::fmt;
 
+/// Error of an input without events.
+pub(super) const NO_EVENT: &str =
+    "no event found: the input is neither an event stream nor NDJSON; for a request, add --request";
+
 /// The position of an event in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventPosition {

@@ -7,10 +7,14 @@ use std::time::Duration;
 /// A reload may resolve the host names of agents.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
+const AFTER_HELP: &str = "\
+Prints the changes to stdout. An invalid configuration changes nothing.
+
+Exit codes: 0 ok, 2 usage, 69 no gateway is running there, 78 the configuration is invalid, with all problems on stderr, or \
+has no `run_dir`.";
+
 #[derive(clap::Args)]
-#[command(after_help = "Prints the changes to stdout. An invalid configuration changes nothing.\n\
-                  \n\
-                  Exit codes: 0 ok, 69 no gateway is running there, 78 invalid configuration, with all problems on stderr.")]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct ReloadArgs {
     #[command(flatten)]
     place: RunDirArgs,

@@ -3,18 +3,20 @@
 use super::output::{CliExit, print_line};
 use crate::config::schema;
 
+const AFTER_HELP: &str = "\
+Prints JSON Schema, draft 7, for editors with a YAML language server, which then show mistakes, values and documentation. \
+Write it to a file:
+  diglot schema > schema.json
+
+and name that file in the first line of the configuration:
+  # yaml-language-server: $schema=schema.json
+
+A file that matches the schema may still have mistakes (names, files, URLs): run `diglot check`.
+
+Exit codes: 0 ok, 2 usage.";
+
 #[derive(clap::Args)]
-#[command(
-    after_help = "Prints JSON Schema, draft 7. An editor with a YAML language server shows mistakes, values and documentation\n\
-                  if the first line of the configuration names the schema:\n\
-                  \n\
-                  diglot schema > schema.json\n\
-                  # yaml-language-server: $schema=schema.json\n\
-                  \n\
-                  A file that matches the schema may still have mistakes (names, files, URLs): run `diglot check`.\n\
-                  \n\
-                  Exit codes: 0 ok, 2 usage."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct SchemaArgs {
     /// Print the schema of a file of API keys (`auth.api_keys[].file`) instead
     #[arg(long)]

@@ -25,13 +25,16 @@ const AFTER_HELP: &str = "\
 Prints the credential alone to stdout, so that it can be stored in a variable; everything else is printed to stderr.
 
 A token, signed with the key of an issuer, given by options or by a configuration:
-  TOKEN=$(diglot token --secret-file secret --issuer https://issuer.test --audience diglot --subject ada)
-  TOKEN=$(diglot token --config diglot.yaml --issuer-name corp --subject ada --claim tenant=acme --scope run)
+  TOKEN=$(diglot token --secret-file secret --subject ada \\
+    --issuer https://issuer.test --audience diglot)
+  TOKEN=$(diglot token --config diglot.yaml --issuer-name corp \\
+    --subject ada --claim tenant=acme --scope run)
   curl -H \"Authorization: Bearer $TOKEN\" …
 
-A key pair for an issuer of your own, without openssl: `jwks_file: dev.jwks.json` in the configuration, and then
+A key pair for an issuer of your own, without openssl; the configuration names it with `jwks_file: dev.jwks.json`:
   diglot token --keypair dev
-  diglot token --private-key dev.pem --issuer https://issuer.test --audience diglot --subject ada
+  diglot token --private-key dev.pem --subject ada \\
+    --issuer https://issuer.test --audience diglot
 
 An API key, and its entry for the configuration or a file of keys, which has only the digest of the key:
   KEY=$(diglot token --api-key --id ci --tier gold 2>> keys.yaml)
@@ -171,11 +174,13 @@ fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, TokenFai
         .map_err(|problems| TokenFailure { exit: CliExit::Config, message: problems.to_string() })?;
     let names: Vec<_> = config.auth.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
     let found = config.auth.issuers.into_iter().find(|issuer| Some(issuer.name.as_str()) == name);
-    found.ok_or_else(|| usage_error(format_args!("--issuer-name: {} has {}", file.display(), join_or_none(&names))))
+    found.ok_or_else(|| {
+        usage_error(format_args!("--issuer-name: the issuers of {} are: {}", file.display(), join_or_none(&names)))
+    })
 }
 
 fn join_or_none(names: &[String]) -> String {
-    if names.is_empty() { "no issuers".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<EncodingKey, TokenFailure> {
@@ -187,7 +192,10 @@ fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Resu
             let read = EncodingKey::from_ed_pem(&pem).or_else(|_| EncodingKey::from_ec_pem(&pem));
             let read = read.or_else(|_| EncodingKey::from_rsa_pem(&pem));
             read.map_err(|_| {
-                unavailable_error(format_args!("{}: is not a supported private key in PEM", file.display()))
+                unavailable_error(format_args!(
+                    "{} is not a private key in PEM that is supported: use PKCS#8, or PKCS#1 for RSA",
+                    file.display()
+                ))
             })
         }
         (None, None, Some(IssuerKeysConfig::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
@@ -261,12 +269,16 @@ fn digest_of_stdin() -> Result<String, TokenFailure> {
     let mut key = Vec::new();
     io::stdin().read_to_end(&mut key).map_err(|error| unavailable_error(format_args!("stdin: {error}")))?;
     let key = key.trim_ascii_end();
-    if key.is_empty() { Err(unavailable_error("stdin: holds no key")) } else { Ok(hex::encode(digest(&SHA256, key))) }
+    if key.is_empty() {
+        Err(unavailable_error("stdin is empty; write the API key to it: printf %s \"$KEY\" | diglot token --digest"))
+    } else {
+        Ok(hex::encode(digest(&SHA256, key)))
+    }
 }
 
 /// Writes a key pair and names its files.
 fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure> {
-    let failed = |_| unavailable_error("the keys cannot be made");
+    let failed = |_| unavailable_error("the key pair cannot be generated");
     let pair = Ed25519KeyPair::generate().map_err(failed)?;
     let private: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
     let public = Jwk::from_encoding_key(&EncodingKey::from_ed_der(private.as_ref()), Algorithm::EdDSA);

@@ -4,7 +4,7 @@ use super::dialect_arg;
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, print_error};
-use super::recording_reader::{EventPosition, ReadStop, RecordingReader};
+use super::recording_reader::{EventPosition, NO_EVENT, ReadStop, RecordingReader};
 use super::translate_explain::{TranslateExplainer, format_counts};
 use crate::codec::Framing;
 use crate::codec::sse::{self, SseLimits, SseStep};
@@ -54,7 +54,7 @@ pub(super) struct TranslateArgs {
     /// Run id of the run [default: from the input, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
-    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf.
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &TranslateArgs) -> CliExit {
     if (arguments.format == OutputFormat::Proto && !allows_proto(arguments.to))
         || (arguments.input == InputFormat::Proto && !allows_proto(arguments.from))
     {
-        print_error("protobuf is only available for event streams of ag-ui");
+        print_error("--format proto and --input proto are only for event streams of ag-ui");
         return CliExit::Usage;
     }
     let result = match (arguments.request, arguments.roundtrip) {
@@ -187,7 +187,7 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
         return Ok(report_problem(arguments, fault));
     }
     if positions.is_empty() {
-        return Ok(report_problem(arguments, "no event found: the input is neither an event stream nor NDJSON"));
+        return Ok(report_problem(arguments, NO_EVENT));
     }
     if dropped > 0 {
         let file = arguments.file.display();
@@ -373,8 +373,11 @@ fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option
         return None;
     }
     Some(match malformed + report.losses[EventLoss::DoneMarker as usize] {
-        0 => "no event found: the input is neither an event stream nor NDJSON".to_owned(),
-        frames => format!("no event found: none of {frames} frame(s) or line(s) is an event of {}", from.dialect.name),
+        0 => NO_EVENT.to_owned(),
+        frames => format!(
+            "no event found: {frames} frame(s) or line(s) were read, but no event of {}; check --from with `diglot detect`",
+            from.dialect.name
+        ),
     })
 }
 

@@ -40,7 +40,7 @@ pub(super) struct VerifyArgs {
     /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
-    /// File to read, `-` for stdin. SSE, NDJSON (one event per line) or AG-UI's protobuf.
+    /// File to read, `-` for stdin. SSE, NDJSON (one event per line) or AG-UI's protobuf
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -156,6 +156,7 @@ impl<W: Write> VerifyReport<W> {
                     with_plural(*violations, RuleSeverity::Violation.as_str()),
                     with_plural(*warnings, RuleSeverity::Warning.as_str())
                 );
+                let verdict = if *events == 0 { "nothing to verify" } else { verdict };
                 writeln!(self.out, "{}: {verdict}{at}: {counted}", self.file)?;
             }
             ReportFormat::Json => {

@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Limits the nesting of arrays and objects. serde_json skips raw values without recursion and therefore without a
-/// limit, but a later parser of the text may recurse.
+/// Limits the nesting of arrays and objects. serde_json skips raw values without a limit, but a later parser of the
+/// text may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
-/// Limits the members of a parsed object: events, messages, metadata, patch operations. Application content (state,
-/// arguments, values) is not parsed and may have any number. The limit keeps name lookup cheap.
+/// Limits the members of a parsed object, which keeps lookups by name cheap. Application content (state, arguments,
+/// values) is not parsed.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
-/// Covers most events, so that reading one takes one allocation.
+/// Fits most events, so that reading one takes one allocation.
 const USUAL_MEMBERS: usize = 8;
 
 /// An event or a message as received: `type` apart, the other members in wire order.
@@ -25,7 +25,6 @@ const USUAL_MEMBERS: usize = 8;
 pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
-    /// the other members
     pub(crate) members: Members<'a>,
     /// true if every known member was spelt canonically and occurred once
     pub(crate) canonical: bool,
@@ -34,7 +33,7 @@ pub struct JsonObject<'a> {
     camel_fields: u64,
 }
 
-/// Reports why a text was not accepted as an object, with the position, for a log or a problem document.
+/// Reports why a text is not an accepted object, with the position.
 #[derive(Debug)]
 pub struct MalformedJson(String);
 
@@ -94,7 +93,6 @@ pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_object(value.as_str()).ok().map(members_with_type)
 }
 
-/// Returns the members of an object, including `type`.
 #[must_use]
 pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     let JsonObject { kind, mut members, .. } = object;
@@ -104,14 +102,12 @@ pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     members
 }
 
-/// Reads the elements of one JSON array. Returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
-/// Reads the first `most` elements of one JSON array and counts all: a short text may have millions. Returns `None` for
-/// other values.
+/// Reads the first `most` elements of one JSON array and counts all: a short text may have millions.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
@@ -121,8 +117,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Reads `text` as one JSON value. Returns `None` if it is not exactly one, or nests too deep. All external text
-/// becomes a value here.
+/// Reads `text` as one JSON value, unless it nests too deep. All external text becomes a value here.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -130,7 +125,7 @@ pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
 }
 
-/// Reads a sequence of values. Returns `None` if `text` contains anything else, or one nests too deep.
+/// Reads a sequence of values.
 #[must_use]
 pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;
@@ -138,7 +133,6 @@ pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     values.map(|value| value.ok().map(|raw| Json::from_trusted(raw.get()))).collect()
 }
 
-/// The member that distinguishes events and parts.
 pub(crate) const TYPE: &str = "type";
 
 fn into_malformed(error: serde_json::Error) -> MalformedJson {
@@ -283,7 +277,6 @@ impl<'de> Visitor<'de> for MemberNameVisitor {
     }
 }
 
-/// Writes one JSON object member by member.
 #[derive(Debug)]
 pub(crate) struct ObjectWriter<'o> {
     out: &'o mut String,
@@ -345,13 +338,11 @@ impl<'o> ObjectWriter<'o> {
     }
 }
 
-/// Writes these members as an object, spelt canonically.
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
 }
 
-/// Writes an object with the members that `fill` adds.
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
     let mut out = String::new();
     let mut object = ObjectWriter::begin(&mut out);

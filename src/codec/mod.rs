@@ -15,7 +15,6 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Returns the media type of such a body.
     #[must_use]
     pub(crate) const fn media_type(self) -> &'static str {
         match self {

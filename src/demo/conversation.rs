@@ -1,60 +1,25 @@
 //! The conversation of the demo agents, independent of the protocols.
-//!
-//! A conversation is a sequence of [`ScriptEvent`]s; an agent's own file prints each as an event of its protocol, or leaves
-//! it out.
-
-use std::fmt;
 
 use serde_json::Value;
+use std::fmt;
 
-/// The only step of the run.
-pub(super) const STEP: &str = "智能处理";
-/// The front-end tool with which the user confirms (seed 3.3.2).
-pub(super) const TOOL: &str = "confirmAction";
-/// The state member with the status of the run.
-pub(super) const STATUS_PATH: &str = "/workflowItems/0/status";
 /// Message of an injected RUN_ERROR.
 pub(super) const ERROR_MESSAGE: &str = "model overloaded";
-/// Code of an injected RUN_ERROR.
-pub(super) const ERROR_CODE: &str = "MODEL_ERROR";
 
+/// One event: the name of its line in an agent's file, and the value of `$value` there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScriptEvent {
-    RunStarted,
-    /// The whole state: one workflow item with this status.
-    State(&'static str),
-    StepStarted,
-    /// The answer begins. HAI opens its message here, since its thinking is part of the message.
-    AnswerStarted,
-    ThinkingStarted,
-    ThinkingTextStarted,
-    Thinking(&'static str),
-    ThinkingTextEnded,
-    ThinkingEnded,
-    /// The text begins. AG-UI opens its message here, since its thinking is not part of the message.
-    TextStarted,
-    Text(TextPiece),
-    TextEnded,
-    /// The new status of the workflow item.
-    Status(&'static str),
-    CallStarted,
-    CallArguments(&'static str),
-    CallEnded,
-    StepFinished,
-    /// The run ends well, waiting for the front end to answer the call.
-    RunAwaitsTool,
-    RunFinished,
-    RunFailed,
+pub(super) struct ScriptEvent {
+    pub(super) name: &'static str,
+    pub(super) value: ScriptValue,
 }
 
-/// A piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextPiece {
+pub(super) enum ScriptValue {
     Scripted(&'static str),
     Numbered(u64),
 }
 
-impl fmt::Display for TextPiece {
+impl fmt::Display for ScriptValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scripted(text) => f.write_str(text),
@@ -63,62 +28,84 @@ impl fmt::Display for TextPiece {
     }
 }
 
-/// One turn of the conversation, before test options are applied.
-pub(super) struct ConversationTurn {
-    pub(crate) opening: Vec<ScriptEvent>,
-    pub(crate) text: &'static [&'static str],
-    pub(crate) closing: Vec<ScriptEvent>,
+impl ScriptEvent {
+    pub(super) const TEXT: &str = "text";
+
+    pub(super) const fn new(name: &'static str, value: &'static str) -> Self {
+        Self { name, value: ScriptValue::Scripted(value) }
+    }
+
+    pub(super) const fn text(value: ScriptValue) -> Self {
+        Self { name: Self::TEXT, value }
+    }
 }
 
+/// One turn of the conversation, before test options are applied.
+pub(super) struct ConversationTurn {
+    pub(super) opening: Vec<ScriptEvent>,
+    pub(super) text: &'static [&'static str],
+    pub(super) closing: Vec<ScriptEvent>,
+}
+
+/// An AG-UI message is opened by `text_started`, a HAI message, which includes the thinking, by `answer_started`.
+const REQUEST_OPENING: &[ScriptEvent] = &[
+    ScriptEvent::new("run_started", ""),
+    ScriptEvent::new("state", "pending"),
+    ScriptEvent::new("step_started", ""),
+    ScriptEvent::new("answer_started", ""),
+    ScriptEvent::new("thinking_started", ""),
+    ScriptEvent::new("thinking_text_started", ""),
+    ScriptEvent::new("thinking_text", "用户想部署应用，"),
+    ScriptEvent::new("thinking_text", "需要先确认。"),
+    ScriptEvent::new("thinking_text_ended", ""),
+    ScriptEvent::new("thinking_ended", ""),
+    ScriptEvent::new("text_started", ""),
+];
+
+/// The front-end tool `confirmAction` asks the user (seed 3.3.2).
+const REQUEST_CLOSING: &[ScriptEvent] = &[
+    ScriptEvent::new("text_ended", ""),
+    ScriptEvent::new("status", "running"),
+    ScriptEvent::new("call_started", ""),
+    ScriptEvent::new("call_arguments_piece", r#"{"action":"部署应用到生产环境","#),
+    ScriptEvent::new("call_arguments_piece", r#""importance":"high"}"#),
+    ScriptEvent::new("call_arguments", r#"{"action":"部署应用到生产环境","importance":"high"}"#),
+    ScriptEvent::new("call_ended", ""),
+    ScriptEvent::new("step_finished", ""),
+    ScriptEvent::new("run_awaits_tool", ""),
+];
+
 impl ConversationTurn {
-    /// A first request: the agent thinks, announces the action, and requests a confirmation.
-    fn new_request() -> Self {
-        Self {
-            opening: vec![
-                ScriptEvent::RunStarted,
-                ScriptEvent::State("pending"),
-                ScriptEvent::StepStarted,
-                ScriptEvent::AnswerStarted,
-                ScriptEvent::ThinkingStarted,
-                ScriptEvent::ThinkingTextStarted,
-                ScriptEvent::Thinking("用户想部署应用，"),
-                ScriptEvent::Thinking("需要先确认。"),
-                ScriptEvent::ThinkingTextEnded,
-                ScriptEvent::ThinkingEnded,
-                ScriptEvent::TextStarted,
-            ],
-            text: &["好的，", "我将把应用部署到生产环境，", "请先确认。"],
-            closing: vec![
-                ScriptEvent::TextEnded,
-                ScriptEvent::Status("running"),
-                ScriptEvent::CallStarted,
-                ScriptEvent::CallArguments(r#"{"action":"部署应用到生产环境","#),
-                ScriptEvent::CallArguments(r#""importance":"high"}"#),
-                ScriptEvent::CallEnded,
-                ScriptEvent::StepFinished,
-                ScriptEvent::RunAwaitsTool,
-            ],
-        }
-    }
-
-    /// The request with the user's confirmation. Patches the status if the request has the state, else sends the whole state
-    /// (HAI's request has none), since a patch needs an existing value.
-    fn new_answer(confirmed: bool, has_status: bool) -> Self {
-        let (status, text): (_, &[_]) =
-            if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
-        let update = if has_status { ScriptEvent::Status(status) } else { ScriptEvent::State(status) };
-        let opening = vec![ScriptEvent::RunStarted, update, ScriptEvent::AnswerStarted, ScriptEvent::TextStarted];
-        Self { opening, text, closing: vec![ScriptEvent::TextEnded, ScriptEvent::RunFinished] }
-    }
-
-    /// Returns the turn that a request starts.
+    /// Returns the turn that a request starts: first the agent thinks, announces the action and requests a confirmation,
+    /// then it reports the result.
     pub(super) fn from_request(input: &Value) -> Self {
         match messages(input).last() {
             // The second role is that of seed 002's dialect.
             Some(last) if last["role"] == "tool" || last["role"] == "工具" => {
                 Self::new_answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
             }
-            _ => Self::new_request(),
+            _ => Self {
+                opening: REQUEST_OPENING.to_vec(),
+                text: &["好的，", "我将把应用部署到生产环境，", "请先确认。"],
+                closing: REQUEST_CLOSING.to_vec(),
+            },
+        }
+    }
+
+    /// Patches the status if the request has the state, else sends the whole state (HAI's request has none), since a patch
+    /// needs an existing value.
+    fn new_answer(confirmed: bool, has_status: bool) -> Self {
+        let (status, text): (_, &[_]) =
+            if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
+        Self {
+            opening: vec![
+                ScriptEvent::new("run_started", ""),
+                ScriptEvent::new(if has_status { "status" } else { "state" }, status),
+                ScriptEvent::new("answer_started", ""),
+                ScriptEvent::new("text_started", ""),
+            ],
+            text,
+            closing: vec![ScriptEvent::new("text_ended", ""), ScriptEvent::new("run_finished", "")],
         }
     }
 }

@@ -1,7 +1,21 @@
 //! Demo agents without a model: one fixed conversation in any of the dialects.
 //!
 //! `diglot demo`, the end-to-end tests and the load tests use them. `conversation` has the content, which is the same for every
-//! agent; a file per dialect prints its events exactly like an agent of that protocol; [`router`] serves an agent over HTTP.
+//! agent. The file `demo_agent.txt` in the folder of a dialect has its events, exactly as an agent of that protocol prints
+//! them; [`router`] serves an agent over HTTP.
+//!
+//! # The file of an agent
+//! A line is the name of an event of the conversation, a space, and the JSON of the event. An event without a line is not
+//! sent. `text_block` replaces `text` for an agent that writes blocks, `call_arguments` comes after all
+//! `call_arguments_piece`. Lines that begin with `#` are comments. Placeholders:
+//!
+//! | placeholder | value |
+//! |---|---|
+//! | `$thread` `$run` `$message` `$call` `$thinking` | ids, as JSON strings |
+//! | `$value` | the piece of text or arguments, or the status, as a JSON string |
+//! | `$json` | the arguments, as JSON |
+//! | `$whole_text` | the text so far, as a JSON string |
+//! | `$now_ms` `$now_s` | ms and seconds since the epoch |
 //!
 //! # The conversation
 //! The first request gets some thinking, a text, and a call of the front-end tool `confirmAction`. The request with the
@@ -25,39 +39,10 @@
 //! `fail` overrides `idle`; both combine with `events`. An invalid option is answered with 400, because a test whose option
 //! is ignored proves nothing.
 
-mod assembler;
 mod conversation;
 mod demo_ids;
-mod ag_ui;
-mod ag_ui_0;
-mod ag_ui_snake;
-mod cloudbase;
-mod hai;
-mod social_app;
 mod test_options;
 mod demo_script;
 mod server;
 
-#[cfg(test)]
-pub(crate) use demo_script::events;
 pub(crate) use server::{router, serve};
-
-/// The protocol of a demo agent, and for HAI the format of its text deltas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DemoAgent {
-    /// HAI with plain strings as text deltas (seed 3.3.1). Its thinking is still an `output` object, since a string has no
-    /// kind.
-    HaiString,
-    /// HAI with `{"output": …}` blocks as all deltas (seed 4.1 and 4.2).
-    HaiBlocks,
-    /// AG-UI 1.0.
-    AgUi,
-    /// AG-UI 0.x, with thinking without ids.
-    AgUi0,
-    /// AG-UI with snake_case ids and its own vocabulary (seed 002).
-    AgUiSnake,
-    /// CloudBase (seed 003).
-    Cloudbase,
-    /// social-app (seed 004). Its text is sent in one event at the end, so options on text pieces show only then.
-    SocialApp,
-}

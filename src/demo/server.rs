@@ -31,12 +31,12 @@ use tokio::{
 };
 
 use super::{
-    DemoAgent,
     conversation::ERROR_MESSAGE,
     demo_ids::json_string,
     demo_script::{BodyEnding, DemoScript},
     test_options::{InjectedFault, TestOptions},
 };
+use crate::dialect::PeerDialect;
 
 /// The largest request in bytes. It contains a whole conversation with inline images.
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
@@ -50,7 +50,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Serves an agent at every path: a POST with a `RunAgentInput` is answered with 200 and `text/event-stream`, with `pace`
 /// between two events (zero for none). A body that is not a JSON object or has an invalid test option (see
 /// [`demo`](super)) is answered with 400, other methods with 405, both with `{"detail": …}` like the agents of the seed.
-pub(crate) fn router(agent: DemoAgent, pace: Duration) -> Router {
+pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
             handle_request(agent, pace, &method, body).unwrap_or_else(IntoResponse::into_response)
@@ -106,7 +106,7 @@ impl IntoResponse for HttpRefusal {
 }
 
 fn handle_request(
-    agent: DemoAgent,
+    agent: PeerDialect,
     pace: Duration,
     method: &Method,
     body: Result<Bytes, BytesRejection>,
@@ -163,14 +163,9 @@ impl DemoRun {
         Self { script, pace }
     }
 
-    fn into_response(self, agent: DemoAgent) -> Response {
-        let media_type = match agent {
-            // The framework of seed 4.2 adds the charset to every type of text.
-            DemoAgent::HaiString | DemoAgent::HaiBlocks => "text/event-stream; charset=utf-8",
-            _ => "text/event-stream",
-        };
+    fn into_response(self, agent: PeerDialect) -> Response {
         let body = Body::from_stream(unfold(Some(self), |run| async { run?.next_write().await }));
-        ([(header::CONTENT_TYPE, media_type)], body).into_response()
+        ([(header::CONTENT_TYPE, agent.dialect.demo_agent.media_type)], body).into_response()
     }
 
     /// Returns the next write and the rest of the run (`None` after a write that breaks the body).
@@ -200,9 +195,9 @@ impl DemoRun {
         let now_ms = now_ms();
         let mut frames = String::new();
         while frames.len() < limit
-            && let Some(event) = self.script.next(now_ms)
+            && let Some(frame) = self.script.next_frame(now_ms)
         {
-            frames.extend([&self.script.frame_head(&event, now_ms), "data: ", &event, "\n\n"]);
+            frames += &frame;
         }
         Some((Ok(frames.into()), Some(self)))
     }
@@ -217,6 +212,7 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::{AG_UI, HAI};
     use axum::body::to_bytes;
     use futures_util::FutureExt;
     use serde_json::json;
@@ -226,7 +222,7 @@ mod tests {
         time::timeout,
     };
 
-    async fn post(agent: DemoAgent, pace: Duration, body: &str) -> (StatusCode, String, String) {
+    async fn post(agent: PeerDialect, pace: Duration, body: &str) -> (StatusCode, String, String) {
         let body = Ok(Bytes::copy_from_slice(body.as_bytes()));
         let response = handle_request(agent, pace, &Method::POST, body).unwrap_or_else(HttpRefusal::into_response);
         let media_type = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
@@ -241,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn writes_one_frame_per_event() {
-        let (status, media_type, body) = post(DemoAgent::AgUi, Duration::ZERO, r#"{"runId":"r"}"#).await;
+        let (status, media_type, body) = post(PeerDialect::new(&AG_UI), Duration::ZERO, r#"{"runId":"r"}"#).await;
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/event-stream"));
         let frames: Vec<_> = body.split_terminator("\n\n").collect();
         assert_eq!(frames.len(), 21);
@@ -252,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn waits_the_pace_between_two_events() {
         let start = || {
-            let script = DemoScript::new(DemoAgent::AgUi, &json!({}), TestOptions::default());
+            let script = DemoScript::new(PeerDialect::new(&AG_UI), &json!({}), TestOptions::default());
             let run = DemoRun::new(script, Duration::from_secs(3600));
             let (frame, rest) = run.next_write().now_or_never().expect("the first event is sent at once").unwrap();
             assert_eq!(frame.unwrap().iter().filter(|byte| **byte == b'\n').count(), 2);
@@ -261,13 +257,13 @@ mod tests {
         assert!(start().next_write().now_or_never().is_none());
 
         let mut run = start();
-        while run.script.next(0).is_some() {}
+        while run.script.next_frame(0).is_some() {}
         assert!(run.next_write().now_or_never().expect("the end waits for nothing").is_none());
     }
 
     #[tokio::test]
     async fn delivers_a_long_text_completely() {
-        let (_, _, body) = post(DemoAgent::HaiString, Duration::ZERO, &request_with(json!({"events": 10_000}))).await;
+        let (_, _, body) = post(PeerDialect::new(&HAI), Duration::ZERO, &request_with(json!({"events": 10_000}))).await;
         assert_eq!(body.matches("data: {").count(), 10_000 + 14);
         assert!(body.contains("\"第10000段 \""));
         assert!(body.contains("RUN_FINISHED"));
@@ -276,7 +272,7 @@ mod tests {
     #[tokio::test]
     async fn answers_400_to_a_bad_request() {
         for body in ["", "{", "[]", r#"{"forwardedProps":{"diglot":{"fail":"x"}}}"#] {
-            let (status, media_type, body) = post(DemoAgent::AgUi, Duration::ZERO, body).await;
+            let (status, media_type, body) = post(PeerDialect::new(&AG_UI), Duration::ZERO, body).await;
             assert_eq!((status, &*media_type), (StatusCode::BAD_REQUEST, "application/json"));
             assert!(serde_json::from_str::<Value>(&body).unwrap()["detail"].is_string());
         }
@@ -284,10 +280,11 @@ mod tests {
 
     #[tokio::test]
     async fn answers_the_requested_failure_instead_of_a_stream() {
-        let (status, _, body) = post(DemoAgent::AgUi, Duration::ZERO, &request_with(json!({"fail": "status"}))).await;
+        let (status, _, body) =
+            post(PeerDialect::new(&AG_UI), Duration::ZERO, &request_with(json!({"fail": "status"}))).await;
         assert_eq!((status, &*body), (StatusCode::SERVICE_UNAVAILABLE, r#"{"error":{"message":"model overloaded"}}"#));
         let (status, media_type, _) =
-            post(DemoAgent::AgUi, Duration::ZERO, &request_with(json!({"fail": "html"}))).await;
+            post(PeerDialect::new(&AG_UI), Duration::ZERO, &request_with(json!({"fail": "html"}))).await;
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/html; charset=utf-8"));
     }
 
@@ -303,7 +300,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let (close, closed) = oneshot::channel();
-            let serving = tokio::spawn(serve(listener, router(DemoAgent::HaiBlocks, Duration::ZERO), async {
+            let serving = tokio::spawn(serve(listener, router(PeerDialect::new(&HAI), Duration::ZERO), async {
                 drop(closed.await);
             }));
             let mut stream = TcpStream::connect(address).await.unwrap();

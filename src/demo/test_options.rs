@@ -26,7 +26,7 @@ pub(super) struct TestOptions {
 
 /// An invalid option, with a message that names the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidTestOption(&'static str);
+pub(super) struct InvalidTestOption(&'static str);
 
 impl fmt::Display for InvalidTestOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

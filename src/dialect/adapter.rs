@@ -8,7 +8,7 @@
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
-use crate::event::{Event, EventLoss, EventRepair, EventType, Members};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
 
 /// Translates one direction of one run: reader and writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
@@ -37,6 +37,11 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Restores the canonical event of this kind, of which the dialect's event carries the type.
     fn restore<'a>(&mut self, _row: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a>;
 
+    /// Returns the text in a delta that is not a string.
+    fn text_of_delta<'a>(&self, _delta: &'a Json<'_>) -> Option<Json<'a>> {
+        None
+    }
+
     /// Records a canonical event that the engine read.
     fn observe(&mut self, _event: &Event<'_>) {}
 
@@ -53,6 +58,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     /// Completes an outgoing event of an own shape.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
+
+    /// Adjusts an outgoing event of a shared shape.
+    fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
     fn held_bytes(&self) -> usize {
         0
@@ -109,6 +117,12 @@ impl<'a> ReleasedEvents<'a> {
             None => self.first = Some(released),
             Some(_) => self.rest.push(released),
         }
+    }
+}
+
+impl<'a> From<ReleasedEvent<'a>> for ReleasedEvents<'a> {
+    fn from(released: ReleasedEvent<'a>) -> Self {
+        ReleasedEvents { first: Some(released), rest: Vec::new() }
     }
 }
 

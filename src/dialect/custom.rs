@@ -64,6 +64,9 @@ impl DialectOverrides {
             has_event_line: base.has_event_line,
             option_names: base.option_names,
             adapter: base.adapter,
+            message_adapter: base.message_adapter,
+            signs: base.signs,
+            demo_agent: base.demo_agent,
         }))
     }
 }

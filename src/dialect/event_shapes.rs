@@ -1,11 +1,15 @@
 //! Reading and writing of shapes that map one event to one event but write members differently.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
+use super::peer_version::PeerVersion;
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
+
+/// Message of a RUN_ERROR whose agent gave no reason.
+pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     json::build_object(|object| {
@@ -23,18 +27,15 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the message id and role that the dialect requires on a run boundary: the run's id and "assistant" by default.
-pub(crate) fn write_boundary(outgoing: &mut OutgoingEvent<'_>) {
-    let has = |field: Field| outgoing.extensions.iter().any(|(key, _)| *key == MemberKey::Known(field));
-    let (has_id, has_role) = (has(Field::MessageId), has(Field::Role));
-    if has_id {
-        return;
+/// Adds the role to a start; the oldest peers know only one role. A chunk without a role continues with its first.
+pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+    let role = get(&outgoing.members, Field::Role).cloned();
+    let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
+    if newer || (role.is_none() && kind == EventType::TextMessageStart) {
+        crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
     }
-    if let Some(run_id) = get(&outgoing.members, Field::RunId).cloned() {
-        outgoing.extensions.push((MemberKey::Known(Field::MessageId), run_id.into_owned()));
-    }
-    if !has_role {
-        outgoing.extensions.push((MemberKey::Known(Field::Role), Json::string(ASSISTANT)));
+    if newer {
+        outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
     }
 }
 

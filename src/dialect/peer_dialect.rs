@@ -2,7 +2,8 @@
 
 use super::adapter::DialectAdapter;
 use super::peer_version::PeerVersion;
-use super::table::{Dialect, MemberCase, PeerDialect, TextFormat, TimestampUnit};
+use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
+use super::text_format::TextFormat;
 use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
 
 impl PeerDialect {

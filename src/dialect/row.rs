@@ -2,6 +2,7 @@
 
 use super::peer_version::PeerVersion;
 use crate::event::{EventType, Field};
+use std::ops::Range;
 
 /// One event of a dialect.
 #[derive(Clone, Copy, Debug)]
@@ -37,26 +38,14 @@ pub enum FieldSet {
 pub enum EventShape {
     /// no difference except names
     Plain,
-    /// boundaries of a run: `messageId` and `role` in place of thread and run ids
-    RunBoundary,
     /// an error that may be nested in an `error` member
     MaybeNestedError,
-    /// a start that is buffered until the first text, because thinking may precede it
-    DeferredStart,
-    /// a delta that is a string or an output block
-    OutputBlock,
-    /// an end that repeats the role
-    EndWithRole,
     /// a delta that may be an object instead of its JSON text
     ObjectDelta,
     /// content that may be any JSON value instead of its text, and a message id that may be missing
     AnyContent,
-    /// a JSON Patch whose operations all have a `from`
-    PatchWithFrom,
     /// a list of messages
     MessageList,
-    /// a message between agents in three events: an activity and its changes
-    Collaboration(CollaborationStep),
     /// a canonical event without a counterpart in the dialect, which travels whole as CUSTOM
     Unsupported,
     /// a chunk, which becomes start, content and end
@@ -65,20 +54,12 @@ pub enum EventShape {
     OptionalIds,
     /// a start that always has its role
     ExplicitRole,
-    /// a text delta that must not be empty
-    NonEmptyDelta,
-    /// the outcome of a run, as far as the peer's version has it
-    VersionedOutcome,
-    /// thinking whose messages have no ids
-    ThinkingWithoutIds,
-    /// an error in an `error` member
-    NestedError,
     /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }
 
 /// A form of one dialect only, which the dialect's adapter reads and writes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct OwnShape {
     /// difference from the canonical counterpart, for the page of dialects
     pub description: &'static str,
@@ -90,7 +71,20 @@ pub struct OwnShape {
     pub(crate) null_is_absent: bool,
     /// the dialect's text member that the row does not list
     pub(crate) text_member: Option<&'static str>,
+    /// finds the content of the text in a delta that is not a string
+    pub(crate) find_text: Option<fn(&str) -> Option<Range<usize>>>,
+    /// true if the row writes all events of its kind; other rows are found by their shape
+    pub(crate) writes_its_kind: bool,
 }
+
+/// Equality is identity: several rows of a dialect may have the same description.
+impl PartialEq for OwnShape {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for OwnShape {}
 
 impl OwnShape {
     pub(crate) const fn new(description: &'static str) -> Self {
@@ -100,19 +94,10 @@ impl OwnShape {
             is_in_snapshot: true,
             null_is_absent: false,
             text_member: None,
+            find_text: None,
+            writes_its_kind: true,
         }
     }
-}
-
-/// The three events of a message between agents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CollaborationStep {
-    /// the two agents
-    Start,
-    /// one task
-    Content,
-    /// it is done
-    End,
 }
 
 impl EventShape {
@@ -128,7 +113,10 @@ impl EventShape {
     /// Returns true if this row writes all events of its kind. The other rows are found by their shape.
     #[must_use]
     pub(crate) const fn writes_its_kind(self) -> bool {
-        !matches!(self, EventShape::Collaboration(_))
+        match self {
+            EventShape::Own(own) => own.writes_its_kind,
+            _ => true,
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! The types of a dialect's table, and of a peer that uses it.
 
 use super::adapter::DialectAdapter;
-use super::carry::CarryLocation;
+use super::carry::{self, CarryLocation};
+use super::event_parts::OutgoingEvent;
+use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
+use super::sign::DialectSign;
+use super::text_format::TextFormat;
 use super::tool_name::ToolName;
-use crate::event::{EventType, Field};
+use crate::event::{Event, EventType, Field, MemberKey, Members};
 
 /// One dialect, described against AG-UI 1.0.
 #[derive(Debug)]
@@ -34,6 +38,29 @@ pub struct Dialect {
     pub option_names: &'static [&'static str],
     /// Creates the reader or writer of events of shape [`EventShape::Own`]; `None` if there are none.
     pub(crate) adapter: Option<NewAdapter>,
+    /// Converts messages; `None` if they have AG-UI's form apart from names.
+    pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
+    /// Features of its events by which it is detected.
+    pub(crate) signs: &'static [DialectSign],
+    pub(crate) demo_agent: DemoAgent,
+}
+
+/// The agent of a dialect that `diglot demo` and `diglot mock-agent` run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DemoAgent {
+    /// what it is, as in "an AG-UI client talks to a CloudBase agent"
+    pub(crate) description: &'static str,
+    pub(crate) media_type: &'static str,
+    /// lines of a frame before its data, with `$now_ms`, `$count` (of the event in its stream) and `$type`
+    pub(crate) frame_head: &'static str,
+    /// its events as the dialect's document prints them; the module `demo` describes the format
+    pub(crate) events: &'static str,
+}
+
+impl DemoAgent {
+    pub(super) const fn new(description: &'static str, events: &'static str) -> Self {
+        DemoAgent { description, media_type: "text/event-stream", frame_head: "", events }
+    }
 }
 
 /// Creates the adapter of a dialect for one stream.
@@ -47,16 +74,6 @@ impl PartialEq for Dialect {
 }
 
 impl Eq for Dialect {}
-
-/// The form of streamed text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextFormat {
-    /// `"delta": "text"`
-    #[default]
-    String,
-    /// `"delta": {"output": {"type": "text", "content": "text"}}`
-    Blocks,
-}
 
 /// The spelling of written member names. Reading accepts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,6 +242,50 @@ impl Dialect {
     #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
+    }
+
+    /// Sorts the members of an event for the row that writes it.
+    pub(crate) fn split_members<'a>(
+        &self,
+        row: &'static EventRow,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+    ) -> OutgoingEvent<'a> {
+        let mut outgoing = OutgoingEvent {
+            members: Members::new(),
+            extensions: Members::new(),
+            canonical: Members::new(),
+            canonical_type,
+        };
+        // Most events have only members of the row: the list stays as it is.
+        if event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
+            return OutgoingEvent { members: event.members, ..outgoing };
+        }
+        for (key, value) in event.members {
+            match &key {
+                MemberKey::Known(field) if row.has_field(*field) => outgoing.members.push((key, value)),
+                MemberKey::Known(Field::Metadata) => {
+                    let keeps = |key: &MemberKey<'_>| match key {
+                        MemberKey::Known(Field::Metadata) => self.carry_location == CarryLocation::Metadata,
+                        MemberKey::Known(field) if row.has_field(*field) => true,
+                        // A carried member of this name would conflict with the alias of a row member.
+                        key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
+                    };
+                    let splices = |key: &MemberKey<'_>| !keeps(key);
+                    let (own, rest) = carry::unpack(value, self.name, splices);
+                    outgoing.extensions.extend(own);
+                    let rest = rest.map(|rest| (MemberKey::Known(Field::Metadata), rest));
+                    match self.carry_location {
+                        CarryLocation::Metadata => {
+                            outgoing.extensions.extend(rest.map(|(key, rest)| (key, rest.into_owned())));
+                        }
+                        CarryLocation::Extra | CarryLocation::Native => outgoing.canonical.extend(rest),
+                    }
+                }
+                _ => outgoing.canonical.push((key, value)),
+            }
+        }
+        outgoing
     }
 
     fn plain_row(&self, kind: EventType) -> Option<(usize, &'static EventRow)> {

@@ -2,18 +2,17 @@
 
 use super::{Json, Members};
 
-/// Holds a request to run an agent. All members but the messages stay JSON text.
+/// A request to run an agent. All members but the messages stay JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {
     pub(crate) thread_id: Json<'a>,
     pub(crate) run_id: Json<'a>,
     /// oldest first
     pub(crate) messages: Vec<MessageMembers<'a>>,
-    /// The other top-level members (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in wire order.
+    /// the other top-level members in wire order
     pub(crate) members: Members<'a>,
 }
 
-/// One message: its members in wire order.
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
 /// Lists the roles of messages (`specs/ag-ui-1.0.md` §2).
@@ -22,8 +21,8 @@ pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "t
 /// Role of a message of the agent.
 pub const ASSISTANT: &str = "assistant";
 
-/// Role of a message that shows an agent's activity; exists only in canonical AG-UI.
+/// exists only in canonical AG-UI
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// Role of a message with an agent's reasoning; exists only in canonical AG-UI.
+/// exists only in canonical AG-UI
 pub(crate) const REASONING: &str = "reasoning";

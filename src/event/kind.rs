@@ -157,13 +157,11 @@ impl EventType {
         self.slots().iter().chain(COMMON_SLOTS)
     }
 
-    /// Returns the slot of `field` if this type has that member.
     #[must_use]
     pub(crate) fn slot(self, field: Field) -> Option<&'static Slot> {
         self.all_slots().find(|slot| slot.field == field)
     }
 
-    /// Returns true if this event begins or ends the run.
     #[must_use]
     pub(crate) const fn is_run_boundary(self) -> bool {
         matches!(self, EventType::RunStarted) || self.is_terminal()
@@ -175,7 +173,7 @@ impl EventType {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Returns true for an event of a reasoning span or of a message in it, except a chunk.
+    /// Returns true for an event of a reasoning span or of a message in it; a chunk is neither.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,

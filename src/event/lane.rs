@@ -8,8 +8,8 @@
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Limits the lanes kept at once. Beyond it the lane unused for longest is dropped: a chunk that names its message
-/// continues all the same, and no agent has so many concurrent speakers.
+/// Limits the lanes. Beyond it the lane unused for longest is dropped: a chunk that names its message continues all the
+/// same.
 const LANES_LIMIT: usize = 256;
 
 /// The kind of item that a chunk continues.
@@ -21,7 +21,9 @@ pub(crate) enum ChunkStreamKind {
 }
 
 impl ChunkStreamKind {
-    /// Returns the kind that an event of type `kind` continues.
+    pub(crate) const ALL: [ChunkStreamKind; 3] =
+        [ChunkStreamKind::Text, ChunkStreamKind::Reasoning, ChunkStreamKind::ToolCall];
+
     #[must_use]
     pub(crate) const fn from_event(kind: EventType) -> Option<ChunkStreamKind> {
         match kind {
@@ -32,7 +34,6 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Returns the member that identifies the stream.
     #[must_use]
     pub(crate) const fn id_field(self) -> Field {
         match self {
@@ -51,7 +52,6 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Returns the content event that corresponds to the chunk.
     #[must_use]
     pub(crate) const fn content_event(self) -> EventType {
         match self {
@@ -61,7 +61,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Lists the members that the first chunk fixes for the whole stream: a later chunk may only repeat them.
+    /// Lists the members that the first chunk fixes: a later chunk may only repeat them.
     #[must_use]
     pub(crate) const fn fixed_fields(self) -> &'static [Field] {
         match self {
@@ -81,8 +81,8 @@ pub(crate) enum ClosedStreams {
 }
 
 impl ClosedStreams {
-    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks yield
-    /// [`ClosedStreams::None`], because they close streams by the id that they name.
+    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close streams by the id
+    /// that they name.
     #[must_use]
     pub(crate) const fn by_event(kind: EventType) -> Self {
         match kind {
@@ -136,7 +136,6 @@ impl ChunkLanes {
         }
     }
 
-    /// Returns the open streams of this kind, the most recent last.
     pub(crate) fn open_streams(&self, piece: ChunkStreamKind) -> impl DoubleEndedIterator<Item = &ChunkStream> {
         self.open_streams.iter().filter(move |stream| stream.kind == piece)
     }

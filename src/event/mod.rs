@@ -33,7 +33,6 @@ pub(crate) enum MemberKey<'a> {
 }
 
 impl MemberKey<'_> {
-    /// Returns the canonical spelling of the name.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -45,7 +44,6 @@ impl MemberKey<'_> {
 
 pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
 
-/// The members of one object in wire order.
 pub(crate) type Members<'a> = Vec<Member<'a>>;
 
 /// One canonical event: a type, and members that are still JSON text.
@@ -54,19 +52,17 @@ pub(crate) struct Event<'a> {
     pub(crate) kind: EventType,
     /// all members but `type`
     pub(crate) members: Members<'a>,
-    /// The frame that this event was read from, as long as it is still accurate in the canonical dialect: a writer of
-    /// that dialect passes the bytes through. Every change of the event clears it.
+    /// The frame that this event was read from, until the event changes. A writer of the canonical dialect passes the
+    /// bytes through.
     pub(crate) source: Option<&'a str>,
 }
 
 impl<'a> Event<'a> {
-    /// Creates an event without members.
     #[must_use]
     pub(crate) fn new(kind: EventType) -> Self {
         Event { kind, members: Members::new(), source: None }
     }
 
-    /// Adds `field`.
     #[must_use]
     pub(crate) fn with(mut self, field: Field, value: Json<'a>) -> Self {
         self.set(field, value);
@@ -78,7 +74,6 @@ impl<'a> Event<'a> {
         get(&self.members, field)
     }
 
-    /// Returns the text of `field` if it is a string.
     #[must_use]
     pub(crate) fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         self.get(field).and_then(Json::text)
@@ -89,13 +84,11 @@ impl<'a> Event<'a> {
         self.text(field).map(Cow::into_owned)
     }
 
-    /// Replaces `field` in place, or appends it.
     pub(crate) fn set(&mut self, field: Field, value: Json<'a>) {
         self.source = None;
         set(&mut self.members, MemberKey::Known(field), value);
     }
 
-    /// Removes `field`.
     pub(crate) fn remove(&mut self, field: Field) -> Option<Json<'a>> {
         let taken = remove(&mut self.members, field);
         if taken.is_some() {
@@ -128,7 +121,6 @@ pub(crate) fn find_member<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Opti
     members.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
 }
 
-/// Replaces the member `key` in place, or appends it.
 pub(crate) fn set<'a>(members: &mut Vec<Member<'a>>, key: MemberKey<'a>, value: Json<'a>) {
     match members.iter_mut().find(|(own, _)| *own == key) {
         Some((_, old)) => *old = value,
@@ -136,7 +128,6 @@ pub(crate) fn set<'a>(members: &mut Vec<Member<'a>>, key: MemberKey<'a>, value: 
     }
 }
 
-/// Removes `field` and keeps the order of the other members.
 pub(crate) fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<Json<'a>> {
     let at = members.iter().position(|(key, _)| *key == MemberKey::Known(field))?;
     Some(members.remove(at).1)

@@ -6,8 +6,7 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Limits the messages and calls of one run whose owners are recorded, against a malicious agent. Later ones have no
-/// owner.
+/// Limits the recorded owners of one run, against a malicious agent. Later items have no owner.
 const OWNERS_LIMIT: usize = 100_000;
 
 /// Limits the length of an id whose owner is recorded, in bytes.
@@ -23,7 +22,6 @@ enum OwnerNamespace {
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 
-/// The member of an event that contradicts an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerConflict {
     /// the event names an owner other than the recorded one
@@ -79,7 +77,6 @@ impl OwnerKey {
         }
     }
 
-    /// Returns the key of the message that carries a tool call.
     fn of_parent(event: &Event<'_>) -> Option<Self> {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => {
@@ -91,10 +88,8 @@ impl OwnerKey {
 }
 
 impl ItemOwners {
-    /// Checks an event against the recorded owners; the first event about an item sets its owner.
-    ///
-    /// # Errors
-    /// Returns the member that has to be removed.
+    /// Checks an event against the recorded owners, and returns the member that has to be removed. The first event
+    /// about an item sets its owner.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let key = OwnerKey::of_item(event, tag.is_some());

@@ -5,12 +5,10 @@
 use super::EventType;
 use super::run::ItemAction;
 
-/// A retired event: its successor, and its action on the span or message without an id.
+/// A retired event, its successor, and its action on the span or message without an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetiredEvent {
-    /// value of `type`
     pub(crate) wire: &'static str,
-    /// its successor
     pub(crate) kind: EventType,
     pub(crate) action: ItemAction,
     /// true for the message inside the span, false for the span
@@ -45,7 +43,6 @@ pub(crate) const RETIRED_EVENTS: &[RetiredEvent] = &[
     RetiredEvent { wire: "THINKING_END", kind: EventType::ReasoningEnd, action: ItemAction::Close, in_message: false },
 ];
 
-/// Finds the retired event by its wire name.
 #[must_use]
 pub(crate) fn find_by_wire(wire: &str) -> Option<&'static RetiredEvent> {
     RETIRED_EVENTS.iter().find(|retired| retired.wire == wire)

@@ -20,12 +20,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(crate) enum RunStateMachine {
-    /// no event yet
     #[default]
     Waiting,
     /// between RUN_STARTED and the terminal event
     Active(OpenItems),
-    /// after the terminal event
     Ended(RunEnding),
 }
 
@@ -38,9 +36,7 @@ pub enum RunEnding {
     Failed,
 }
 
-/// Holds the items that a run has opened and not closed yet, in opening order.
-///
-/// Lookup stays fast however many items are open: most events concern the item of the event before, and the others are
+/// Holds the open items of a run in opening order. Most events concern the item of the event before; the others are
 /// found by key.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
@@ -100,14 +96,12 @@ pub enum ItemAction {
     Close,
 }
 
-/// The reason why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunViolation {
     /// the first event is neither RUN_STARTED nor RUN_ERROR
     NotStarted,
-    /// RUN_STARTED while a run is active
+    /// RUN_STARTED during a run
     AlreadyActive,
-    /// an event after the terminal one
     Ended(RunEnding),
     /// a start of an item that is open
     AlreadyOpen(RunItem),
@@ -117,7 +111,6 @@ pub(crate) enum RunViolation {
     OtherOwner,
     /// a subagent whose parent does not belong to this run
     UnknownParent,
-    /// RUN_FINISHED while an item is open
     StillOpen,
 }
 
@@ -147,7 +140,6 @@ impl RunItem {
         })
     }
 
-    /// Returns the event that opens such an item.
     #[must_use]
     pub(crate) const fn opener(self) -> EventType {
         match self {
@@ -185,8 +177,7 @@ impl OpenItems {
         if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
     }
 
-    /// Returns the open items in the order in which they have to be closed before RUN_FINISHED: by kind, and within a
-    /// kind the latest opened first.
+    /// Returns the open items in the order in which RUN_FINISHED requires them closed: by kind, then the latest first.
     #[must_use]
     pub(crate) fn items_in_closing_order(&self) -> Vec<OpenItem> {
         let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();

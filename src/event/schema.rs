@@ -67,8 +67,7 @@ fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))
 }
 
-/// Checks a JSON Pointer: "a Unicode string containing a sequence of zero or more reference tokens, each prefixed by a '/'";
-/// `~` occurs only in `~0` and `~1` (RFC 6901 §3).
+/// Checks a JSON Pointer: each token begins with `/`, and `~` occurs only in `~0` and `~1` (RFC 6901 §3).
 #[must_use]
 pub(crate) fn is_pointer(text: &str) -> bool {
     (text.is_empty() || text.starts_with('/'))

@@ -12,7 +12,7 @@ use http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AuthorizationGate;
 
 impl Gate for AuthorizationGate {
@@ -51,8 +51,8 @@ impl Gate for AuthorizationGate {
     }
 }
 
-/// Returns the first requirement that a caller does not meet. The rejection names it but not the caller's own values, since
-/// proxies store responses and pages show them.
+/// Returns the first requirement that a caller does not meet. The rejection names it but not the caller's values, since
+/// proxies store responses.
 fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(AuthReason, Rejection)> {
     if !require.tenants.is_empty() && !caller.tenant.as_ref().is_some_and(|own| require.tenants.contains(own)) {
         let rejection = Rejection::from(RejectionKind::Forbidden).with_detail("The route is for certain tenants.");

@@ -23,34 +23,30 @@ use http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Largest number of list entries that are read, more than any real chain of proxies has.
+/// Limit of list entries that are read, more than any real chain of proxies has.
 const MAX_HOPS: usize = 32;
 
 /// The client's address: the peer's, or the one that a trusted proxy sent. [`ClientAddrGate`] adds this extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
-/// Resolves client addresses by the configured trusted proxies.
-#[derive(Debug)]
 pub(crate) struct ClientAddrResolver {
     trusted_proxies: TrustedProxies,
 }
 
 impl ClientAddrResolver {
-    #[must_use]
     pub(crate) fn new(config: &Config) -> Self {
         ClientAddrResolver { trusted_proxies: config.trusted_proxies.clone() }
     }
 
-    /// Returns true if the other end of the connection is a trusted proxy.
     pub(super) fn trusts_peer(&self, head: &Parts) -> bool {
         peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
     /// Returns the addresses that the request came through, from the client to the peer. Empty without a peer address.
     ///
-    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` passes the other on as its client sent it. If a
-    /// request has both, they are used where they agree; otherwise one of them is forged, and only the peer is returned.
+    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` forwards the other one unchanged. If a request has
+    /// both, they are used where they agree; otherwise one is forged, and only the peer is returned.
     pub(super) fn address_chain(&self, head: &Parts) -> Vec<IpAddr> {
         let Some(origin) = peer_addr(head) else { return Vec::new() };
         let headers = &head.headers;
@@ -120,15 +116,15 @@ impl ClientAddrResolver {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ClientAddrGate(pub(crate) Arc<ClientAddrResolver>);
 
 impl Gate for ClientAddrGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         if let Some(client) = self.0.address_chain(head).first() {
             head.extensions.insert(ClientAddr(*client));
-            if let Some(who) = head.extensions.get::<CallerContext>() {
-                who.set_address(*client);
+            if let Some(context) = head.extensions.get::<CallerContext>() {
+                context.set_address(*client);
             }
         }
         Ok(())

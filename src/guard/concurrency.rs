@@ -2,10 +2,10 @@
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
-use super::limit::{LimitDescriptor, LimitStatus, QuotaKey, RateLimitHeaders, local_key};
+use super::limit::{LimitDescriptor, LimitStatus, QuotaKey, RateLimitHeaders, RequestQuotaKey};
 use super::route_match::{RequestKind, RouteMatch};
-use crate::config::Config;
 use crate::config::access::RateLimitKey;
+use crate::config::{Config, RouteConfig};
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::Metrics;
 use crate::telemetry::label::LimitDecision;
@@ -16,14 +16,11 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A run may end at any moment, so this is only a polite interval for retries.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Counts open runs against the limits.
-#[derive(Debug)]
 pub(crate) struct ConcurrencyLimiter {
     all: Option<StreamCap>,
     /// by name
@@ -33,7 +30,7 @@ pub(crate) struct ConcurrencyLimiter {
 }
 
 /// The scope of a limit; its number is the index of its metrics.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq)]
 enum StreamScope {
     Caller,
     Route,
@@ -41,7 +38,6 @@ enum StreamScope {
 }
 
 impl StreamScope {
-    /// Returns its name in metrics and rejections.
     const fn name(self) -> &'static str {
         match self {
             StreamScope::Caller => "streams:caller",
@@ -51,78 +47,50 @@ impl StreamScope {
     }
 }
 
-#[derive(Debug)]
 struct RouteCaps {
+    caller: Option<StreamCap>,
     route: Option<StreamCap>,
-    caller: Option<CallerCap>,
 }
 
-#[derive(Debug)]
 struct StreamCap {
+    scope: StreamScope,
     descriptor: Arc<LimitDescriptor>,
     max: NonZeroUsize,
-    open_count: Arc<AtomicUsize>,
+    open_runs: Arc<OpenRunCounts>,
 }
 
-#[derive(Debug)]
-struct CallerCap {
-    descriptor: Arc<LimitDescriptor>,
-    max: NonZeroUsize,
-    open_by_caller: Arc<OpenByCaller>,
-}
+/// The number of open runs of each caller, or of all callers under the key `None`. A key without runs has no entry.
+#[derive(Default)]
+struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
-/// The number of open runs of each caller. A caller without runs has no entry, so there are at most as many entries as runs.
-#[derive(Debug, Default)]
-struct OpenByCaller(Mutex<HashMap<QuotaKey, usize>>);
+struct CountedRun {
+    open_runs: Arc<OpenRunCounts>,
+    key: Option<QuotaKey>,
+}
 
 /// A permit that a run holds while it is open; dropping it releases the slot. [`StreamGate`] adds this extension.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Option<Arc<StreamGuards>>);
-
-#[derive(Debug)]
-#[expect(dead_code, reason = "held, never read")]
-struct StreamGuards {
-    caller: Option<CallerGuard>,
-    route: Option<CountGuard>,
-    all: Option<CountGuard>,
-}
-
-#[derive(Debug)]
-struct CountGuard(Arc<AtomicUsize>);
-
-impl Drop for CountGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-#[derive(Debug)]
-struct CallerGuard {
-    open_by_caller: Arc<OpenByCaller>,
-    key: QuotaKey,
-}
+#[derive(Clone, Default)]
+pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedRun]>);
 
 impl ConcurrencyLimiter {
     /// Keeps the counts of open runs from `before`, whatever the limits are now.
-    #[must_use]
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
-        let caps = |route: &crate::config::RouteConfig| {
+        let route_caps = |route: &RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));
-            let (own, caller) =
-                (known.and_then(|caps| caps.route.as_ref()), known.and_then(|caps| caps.caller.as_ref()));
+            let caller_max = route.access.max_streams_per_caller;
             RouteCaps {
-                route: route.access.max_streams.map(|most| StreamCap::new(StreamScope::Route, most, own)),
-                caller: route.access.max_streams_per_caller.map(|most| CallerCap {
-                    descriptor: stream_descriptor(StreamScope::Caller, most),
-                    max: most,
-                    open_by_caller: caller.map(|cap| Arc::clone(&cap.open_by_caller)).unwrap_or_default(),
-                }),
+                caller: StreamCap::new(StreamScope::Caller, caller_max, known.and_then(|caps| caps.caller.as_ref())),
+                route: StreamCap::new(
+                    StreamScope::Route,
+                    route.access.max_streams,
+                    known.and_then(|caps| caps.route.as_ref()),
+                ),
             }
         };
         let all = before.and_then(|before| before.all.as_ref());
         ConcurrencyLimiter {
-            all: config.limits.max_streams.map(|most| StreamCap::new(StreamScope::All, most, all)),
-            routes: config.routes.iter().map(|route| (route.name.clone(), caps(route))).collect(),
+            all: StreamCap::new(StreamScope::All, config.limits.max_streams, all),
+            routes: config.routes.iter().map(|route| (route.name.clone(), route_caps(route))).collect(),
             // The same seed, so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: [StreamScope::Caller, StreamScope::Route, StreamScope::All]
@@ -130,84 +98,74 @@ impl ConcurrencyLimiter {
         }
     }
 
-    /// Acquires a permit for a run, or returns the rejection of the limit that is reached.
     pub(crate) fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
-        let standings = || head.extensions.get().cloned().unwrap_or_default();
-        self.try_acquire(head, matched).map_err(|refusal| refusal.rejection(standings()))
+        let count = |cap: &StreamCap| {
+            let is_callers = cap.scope == StreamScope::Caller;
+            let key =
+                is_callers.then(|| RequestQuotaKey::new(&RateLimitKey::Caller, head, matched).to_quota_key(&self.seed));
+            let counted = cap.open_runs.count(key, cap.max);
+            let decision = if counted.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
+            self.metrics[cap.scope as usize].decisions.get(decision).inc();
+            counted.ok_or_else(|| cap.rejection(head.extensions.get().cloned().unwrap_or_default()))
+        };
+        self.caps_of(matched).map(count).collect::<Result<_, _>>().map(StreamPermit)
     }
 
-    /// Checks the caller's limit first: a caller with too many runs gets that rejection, not that the gateway is full, and
-    /// never takes a slot from others.
-    fn try_acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, CapExceeded<'_>> {
+    /// Returns the caller's limit first, so that a caller with too many runs never takes a slot from others.
+    fn caps_of(&self, matched: &RouteMatch) -> impl Iterator<Item = &StreamCap> {
         let caps = self.routes.get(&*matched.name);
-        let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| {
-            let key = local_key(&RateLimitKey::Caller, head, matched, &self.seed);
-            self.record_decision(StreamScope::Caller, &cap.descriptor, cap.open_by_caller.try_acquire(key, cap.max))
-        });
-        let caller = caller.transpose()?;
-        let route = self.acquire_cap(StreamScope::Route, caps.and_then(|caps| caps.route.as_ref()))?;
-        let all = self.acquire_cap(StreamScope::All, self.all.as_ref())?;
-        if caller.is_none() && route.is_none() && all.is_none() {
-            return Ok(StreamPermit::default());
-        }
-        Ok(StreamPermit(Some(Arc::new(StreamGuards { caller, route, all }))))
+        let own = caps.into_iter().flat_map(|caps| [&caps.caller, &caps.route]);
+        own.chain([&self.all]).flatten()
     }
-
-    fn acquire_cap<'s>(
-        &'s self,
-        scope: StreamScope,
-        cap: Option<&'s StreamCap>,
-    ) -> Result<Option<CountGuard>, CapExceeded<'s>> {
-        cap.map(|cap| self.record_decision(scope, &cap.descriptor, cap.try_acquire())).transpose()
-    }
-
-    fn record_decision<'s, T>(
-        &self,
-        scope: StreamScope,
-        terms: &'s Arc<LimitDescriptor>,
-        permit: Option<T>,
-    ) -> Result<T, CapExceeded<'s>> {
-        let decision = if permit.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
-        self.metrics[scope as usize].decisions.get(decision).inc();
-        permit.ok_or(CapExceeded { scope, descriptor: terms })
-    }
-}
-
-fn stream_descriptor(scope: StreamScope, most: NonZeroUsize) -> Arc<LimitDescriptor> {
-    Arc::new(LimitDescriptor::for_streams(&scope.name().into(), most))
 }
 
 impl StreamCap {
-    fn new(scope: StreamScope, max: NonZeroUsize, before: Option<&StreamCap>) -> StreamCap {
-        StreamCap {
-            descriptor: stream_descriptor(scope, max),
+    fn new(scope: StreamScope, max: Option<NonZeroUsize>, before: Option<&StreamCap>) -> Option<StreamCap> {
+        let max = max?;
+        Some(StreamCap {
+            scope,
+            descriptor: Arc::new(LimitDescriptor::for_streams(&scope.name().into(), max)),
             max,
-            open_count: before.map(|cap| Arc::clone(&cap.open_count)).unwrap_or_default(),
-        }
+            open_runs: before.map(|cap| Arc::clone(&cap.open_runs)).unwrap_or_default(),
+        })
     }
 
-    fn try_acquire(&self) -> Option<CountGuard> {
-        let one = |open: usize| (open < self.max.get()).then_some(open + 1);
-        let counted = self.open_count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one);
-        counted.is_ok().then(|| CountGuard(Arc::clone(&self.open_count)))
+    fn rejection(&self, mut headers: RateLimitHeaders) -> Rejection {
+        headers.statuses.push(LimitStatus {
+            descriptor: Arc::clone(&self.descriptor),
+            remaining: Some(0),
+            reset: RETRY_AFTER,
+        });
+        let kind = match self.scope {
+            StreamScope::Caller => RejectionKind::TooManyStreams,
+            StreamScope::Route | StreamScope::All => RejectionKind::Overloaded,
+        };
+        let scope = match self.scope {
+            StreamScope::Caller => "The caller",
+            StreamScope::Route => "The route",
+            StreamScope::All => "The gateway",
+        };
+        let detail =
+            format!("{scope} has reached the limit {} (at most {} at a time).", self.descriptor.name, self.max);
+        headers.add_to(Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name))
     }
 }
 
-impl OpenByCaller {
-    fn try_acquire(self: &Arc<Self>, key: QuotaKey, most: NonZeroUsize) -> Option<CallerGuard> {
+impl OpenRunCounts {
+    fn count(self: &Arc<Self>, key: Option<QuotaKey>, max: NonZeroUsize) -> Option<CountedRun> {
         let mut open = self.0.lock();
         let count = open.entry(key).or_default();
-        if *count >= most.get() {
+        if *count >= max.get() {
             return None;
         }
         *count += 1;
-        Some(CallerGuard { open_by_caller: Arc::clone(self), key })
+        Some(CountedRun { open_runs: Arc::clone(self), key })
     }
 }
 
-impl Drop for CallerGuard {
+impl Drop for CountedRun {
     fn drop(&mut self) {
-        let mut open = self.open_by_caller.0.lock();
+        let mut open = self.open_runs.0.lock();
         if let Some(count) = open.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -217,62 +175,26 @@ impl Drop for CallerGuard {
     }
 }
 
-/// The limit that is reached.
-#[derive(Debug)]
-struct CapExceeded<'s> {
-    scope: StreamScope,
-    descriptor: &'s Arc<LimitDescriptor>,
-}
-
-impl CapExceeded<'_> {
-    fn rejection(&self, mut headers: RateLimitHeaders) -> Rejection {
-        headers.statuses.push(LimitStatus {
-            descriptor: Arc::clone(self.descriptor),
-            remaining: Some(0),
-            reset: RETRY_AFTER,
-        });
-        let (kind, detail) = match self.scope {
-            StreamScope::Caller => {
-                (RejectionKind::TooManyStreams, "The caller has as many runs open as streams:caller lets it have.")
-            }
-            StreamScope::Route => {
-                (RejectionKind::Overloaded, "The route has as many runs open as streams:route lets it have.")
-            }
-            StreamScope::All => {
-                (RejectionKind::Overloaded, "The gateway has as many runs open as streams:all lets it have.")
-            }
-        };
-        headers.add_to(Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name))
-    }
-}
-
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct StreamGate(pub(crate) Arc<ConcurrencyLimiter>);
 
 impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        let permits = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
+        let permit = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
             // A reader of a run shares the permit of that run.
             Some(matched) if matched.request_kind == RequestKind::Start => self.0.acquire(head, &matched)?,
             _ => StreamPermit::default(),
         };
-        head.extensions.insert(permits);
+        head.extensions.insert(permit);
         Ok(())
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        let streams = &self.0;
-        let Some(matched) = head.extensions.get::<Arc<RouteMatch>>() else {
-            return GateReport::passes("streams", Vec::new());
-        };
+        let matched = head.extensions.get::<Arc<RouteMatch>>();
         // `StartOrJoin` acquires the same permit after the body is read.
-        let asks = matches!(matched.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
-        let caps = streams.routes.get(&*matched.name).filter(|_| asks);
-        let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| (StreamScope::Caller, cap.max));
-        let route = caps.and_then(|caps| caps.route.as_ref()).map(|cap| (StreamScope::Route, cap.max));
-        let all = streams.all.as_ref().filter(|_| asks).map(|cap| (StreamScope::All, cap.max));
-        let wants = [caller, route, all].into_iter().flatten();
-        let wants = wants.map(|(scope, most)| format!("{}: at most {most} runs at once", scope.name())).collect();
+        let starts = |one: &&Arc<RouteMatch>| matches!(one.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
+        let caps = matched.filter(starts).into_iter().flat_map(|matched| self.0.caps_of(matched));
+        let wants = caps.map(|cap| format!("{}: at most {} runs at once", cap.scope.name(), cap.max)).collect();
         GateReport::depends_on("streams", wants, "how many runs are open")
     }
 }

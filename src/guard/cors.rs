@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Fields that a page may send to every route, besides those of its credentials and of `forward_headers`.
+/// Fields that a page may send to every route, besides its credentials and `forward_headers`.
 const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
@@ -39,7 +39,7 @@ const REQUEST_FIELDS: [HeaderName; 7] = [
     header_names::LAST_EVENT_ID,
 ];
 
-/// Response fields that a page may read besides those that it always may.
+/// Response fields that a page may read, besides those that every page may.
 const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::REQUEST_ID,
     header::RETRY_AFTER,
@@ -53,7 +53,6 @@ const EXPOSED_FIELDS: [HeaderName; 10] = [
     header::LOCATION,
 ];
 
-/// [`EXPOSED_FIELDS`] as a field value.
 static EXPOSED_LIST: LazyLock<HeaderValue> =
     LazyLock::new(|| join_names(&EXPOSED_FIELDS).unwrap_or(HeaderValue::from_static("")));
 
@@ -68,7 +67,7 @@ enum PageOrigin {
 }
 
 /// Answers preflights and adds CORS fields to all responses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CorsService<S> {
     pub(crate) policy: CorsPolicy,
     pub(crate) inner: S,
@@ -102,9 +101,11 @@ where
         let (page, preflight) = self.policy.inspect_origin(&mut head, &matched);
         if let Some(response) = preflight {
             let answered = response.status().as_u16();
-            let trace = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
+            if let Some(span) = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take) {
+                span.finish_response(answered);
+            }
             internal_event::PreflightAnswered { route: &matched.name, response_status: answered }
-                .emit(matched.metrics.requests(), trace);
+                .emit(matched.metrics.requests());
             return Either::Left(Either::Left(ready(Ok(response))));
         }
         let answer = self.inner.call(Request::from_parts(head, body));
@@ -125,8 +126,7 @@ where
     }
 }
 
-/// Refuses pages of foreign origins.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct OriginGate;
 
 impl Gate for OriginGate {
@@ -156,8 +156,7 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The parts of the policy that decide about a page.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CorsPolicy {
     pub(super) addresses: Arc<ClientAddrResolver>,
     pub(super) host: Arc<HeadRules>,
@@ -165,7 +164,7 @@ pub(crate) struct CorsPolicy {
 }
 
 impl CorsPolicy {
-    /// Adds the page's origin to the extensions; returns it, and the response if this is a preflight of an allowed page.
+    /// Adds the page's origin to the extensions; returns it, and the response to a preflight of an allowed page.
     fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();
         let page = self.page_origin(head, cors);
@@ -181,8 +180,7 @@ impl CorsPolicy {
         (page, None)
     }
 
-    /// Returns the fields of the response if a request is a preflight that is answered before any gate. Adds the page's origin
-    /// to the extensions, for the gates.
+    /// Returns the fields of the response to a preflight, which no gate receives.
     pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
@@ -229,7 +227,6 @@ impl CorsPolicy {
         response
     }
 
-    /// Returns the allowed ones of the fields that a page wants to send.
     fn allowed_request_fields(&self, head: &Parts, matched: &RouteMatch) -> Option<HeaderValue> {
         let lines = head.headers.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let wanted = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
@@ -243,7 +240,6 @@ impl CorsPolicy {
     }
 }
 
-/// Joins names with commas.
 fn join_names(fields: &[HeaderName]) -> Option<HeaderValue> {
     let names: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
     HeaderValue::try_from(names.join(", ")).ok()
@@ -254,7 +250,6 @@ fn is_preflight(head: &Parts) -> bool {
     head.method == Method::OPTIONS && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Allows the page to read the response.
 fn add_allow_origin(headers: &mut HeaderMap, cors: &CorsConfig, origin: &HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     if cors.credentials {

@@ -11,7 +11,6 @@ use tower::util::ServiceFn;
 /// The requirements of one gate, and its decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
-    /// its name
     pub(crate) gate: &'static str,
     /// its requirements in words; empty if it lets all requests pass
     pub(crate) wants: Vec<String>,
@@ -31,16 +30,19 @@ pub(crate) enum GateVerdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportedRejection {
     pub(crate) status: u16,
-    /// the stable code of the problem document
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    pub(crate) hint: &'static str,
+    pub(crate) hint: String,
 }
 
 impl From<&Rejection> for ReportedRejection {
     fn from(rejection: &Rejection) -> ReportedRejection {
-        let (kind, message) = (rejection.kind, rejection.message().to_owned());
-        ReportedRejection { status: rejection.status(), code: kind.code(), message, hint: kind.hint() }
+        ReportedRejection {
+            status: rejection.status(),
+            code: rejection.kind.code(),
+            message: rejection.message().to_owned(),
+            hint: rejection.hint().to_owned(),
+        }
     }
 }
 

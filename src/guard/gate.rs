@@ -18,8 +18,7 @@ pub(crate) trait Gate: Clone + Send + Sync + 'static {
     fn dry_run(&self, head: &Parts) -> GateReport;
 }
 
-/// A service behind a gate.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct GateService<G, S> {
     gate: G,
     inner: S,

@@ -14,15 +14,12 @@ use http::{HeaderValue, Method, Uri, Version};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// The rules for a request head.
-#[derive(Debug)]
 pub(crate) struct HeadRules {
     /// largest number of fields; hyper limits those of HTTP/1 only
     max_fields: usize,
 }
 
 impl HeadRules {
-    #[must_use]
     pub(crate) fn new(config: &Config) -> Self {
         HeadRules { max_fields: config.limits.headers.get() }
     }
@@ -43,7 +40,7 @@ impl HeadRules {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HostGate(pub(crate) Arc<HeadRules>);
 
 impl Gate for HostGate {
@@ -73,11 +70,11 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
     check_transfer_coding(head)?;
     let mut lines = head.headers.get_all(HOST).iter();
-    let (host, more) = (lines.next(), lines.next().is_some());
+    let host = lines.next();
     // "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host header
     // field and to any request message that contains more than one Host header field line or a Host header field with an
     // invalid field value." [RFC 9112 §3.2]
-    if more {
+    if lines.next().is_some() {
         return Err("There is more than one Host field.");
     }
     // [RFC 9113 §8.3.1] has the same in `:authority`, which is the authority of the target here.
@@ -87,7 +84,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
     let host = host.map(|host| host.to_str().unwrap_or_default());
     if ![host, target].into_iter().flatten().all(is_authority) {
-        return Err("The host that the request names is none.");
+        return Err("The Host field or the request target has no valid host.");
     }
     match (host, target) {
         // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that
@@ -106,7 +103,7 @@ fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let Some(coding) = lines.next() else { return Ok(()) };
     // "A sender MUST NOT apply the chunked transfer coding more than once to a message body." [RFC 9112 §6.1]
     if lines.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-        return Err("The only transfer coding that is taken is `chunked`, once.");
+        return Err("The only accepted transfer coding is `chunked`, once.");
     }
     Ok(())
 }

@@ -28,8 +28,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns a claim of its token by its configured name; see [`claim`].
-    #[must_use]
     pub(crate) fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)
     }
@@ -37,7 +35,6 @@ impl Identity {
 
 /// Returns a claim by its name. A dot steps into an object, unless a claim has the whole name: namespaced claims of OpenID
 /// Connect are URLs, which contain dots.
-#[must_use]
 pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
@@ -45,8 +42,8 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// The caller of a request, an extension of every request that authentication fills in. Clones share the content, so the
-/// layers outside of the gates see it too.
+/// The caller of a request, an extension that authentication fills in. Clones share the content, so layers outside of the
+/// gates see it too.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 
@@ -58,12 +55,10 @@ struct CallerCells {
 
 impl CallerContext {
     /// Returns the caller of a request once it is authenticated.
-    #[must_use]
     pub(crate) fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
         head.extensions.get::<CallerContext>()?.identity()
     }
 
-    #[must_use]
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.0.identity.get()
     }
@@ -79,7 +74,6 @@ impl CallerContext {
     }
 
     /// Returns the caller as the access log shows it.
-    #[must_use]
     pub(crate) fn caller(&self) -> CallerInfo<'_> {
         let identity = self.identity();
         CallerInfo {

@@ -13,6 +13,7 @@
 //! (`translate::request`), the owner of its thread ([`thread_owner`]), and the caller's identity towards the agent
 //! ([`upstream_fields`]).
 
+mod policy_error;
 pub(crate) mod dry_run;
 mod gate;
 mod host;
@@ -30,6 +31,7 @@ pub(crate) mod cors;
 pub(crate) use concurrency::StreamPermit;
 pub use identity::{CallerContext, Identity};
 pub(crate) use limit::RateLimitHeaders;
+pub use policy_error::PolicyError;
 pub use route_match::{RequestKind, RouteMatch};
 
 use self::auth::{AuthenticationGate, Authenticator};
@@ -40,30 +42,29 @@ use self::cors::CorsPolicy;
 use self::dry_run::DryRun;
 use self::gate::GateService;
 use self::host::{HeadRules, HostGate};
-use self::limit::{PostAuthLimitGate, PreAuthLimitGate, RequestLimiter};
+use self::limit::{LimitGate, LimitStage, RequestLimiter};
 use self::thread_owner::ThreadOwnership;
 use self::upstream_fields::UpstreamFields;
 use crate::config::Config;
-use crate::config::access::{AccessConfig, RedisConfig};
+use crate::config::access::RedisConfig;
 use crate::error::Rejection;
 use crate::net::BackgroundTask;
 use crate::net::redis_client::{RedisClient, RedisSettings};
 use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::report_redis_link;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Request, Response};
+use http::{HeaderMap, Request, Response};
 use std::sync::Arc;
 use tower::{Service, ServiceBuilder};
 
 /// The policy of one configuration, shared by all requests.
-#[derive(Debug)]
 pub struct RequestPolicy {
-    auth: Arc<Authenticator>,
+    pub(crate) auth: Arc<Authenticator>,
     host: Arc<HeadRules>,
     addresses: Arc<ClientAddrResolver>,
-    upstream: Arc<UpstreamFields>,
-    limits: Arc<RequestLimiter>,
-    streams: Arc<ConcurrencyLimiter>,
+    pub(crate) upstream: Arc<UpstreamFields>,
+    pub(crate) limits: Arc<RequestLimiter>,
+    pub(crate) streams: Arc<ConcurrencyLimiter>,
     pub(crate) threads: ThreadOwnership,
     redis: Option<(RedisConfig, Arc<RedisClient>)>,
 }
@@ -73,17 +74,21 @@ impl RequestPolicy {
     ///
     /// # Errors
     /// Names a file of the configuration that cannot be read or used.
-    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
+    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, None)
     }
 
-    /// Builds the policy of another configuration and keeps the state whose settings did not change: issuers' keys, rate
-    /// limit counts, open runs, thread owners, the Redis connection.
-    pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
+    /// Builds the policy of another configuration. Keeps the state of unchanged settings: keys, counts, open runs, thread
+    /// owners, the Redis connection.
+    pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, Some(self))
     }
 
-    fn build(config: &Config, metrics: &Arc<Metrics>, before: Option<&RequestPolicy>) -> Result<RequestPolicy, String> {
+    fn build(
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        before: Option<&RequestPolicy>,
+    ) -> Result<RequestPolicy, PolicyError> {
         let previous_redis = before.and_then(|policy| policy.redis.clone());
         let redis = match (&config.rate_limits.redis, previous_redis) {
             (Some(settings), Some(previous)) if *settings == previous.0 => Some(previous),
@@ -114,28 +119,14 @@ impl RequestPolicy {
         all.push(BackgroundTask::new(&self.limits, |limits| async move { limits.evict_loop().await }));
         all.extend(self.redis.iter().map(|(_, redis)| {
             BackgroundTask::new(redis, |redis| async move {
-                redis.keep_connected(|change| report_redis_link(redis.display_url(), change)).await;
+                redis.keep_connected(|change| report_redis_link(&redis.settings.display_url, change)).await;
             })
         }));
         all
     }
 
-    /// Acquires a permit for a run on a route where only the request's body shows whether it starts one. The gate lets
-    /// such requests pass.
-    pub(crate) fn acquire_stream(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
-        self.streams.acquire(head, matched)
-    }
-
-    /// Returns the header fields that the agent gets in addition to those of every request.
-    #[must_use]
     pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
         self.upstream.for_request(head, matched, &self.addresses)
-    }
-
-    /// Returns true if a field of a request may carry the credential of a caller of the route.
-    #[must_use]
-    pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
-        self.upstream.carries_credentials(name, access)
     }
 
     pub(crate) fn cors(&self) -> CorsPolicy {
@@ -146,28 +137,16 @@ impl RequestPolicy {
         }
     }
 
-    /// Returns the Redis that replicas share, if one is configured.
-    #[must_use]
     pub(crate) fn redis(&self) -> Option<&RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
-
-    /// Updates the gauges whose values are only computed when metrics are read.
-    pub(crate) fn update_gauges(&self) {
-        self.limits.update_gauges();
-    }
-
-    #[must_use]
-    pub(crate) fn authenticator(&self) -> &Authenticator {
-        &self.auth
-    }
 }
 
-fn open_redis(config: &RedisConfig) -> Result<RedisClient, String> {
+fn open_redis(config: &RedisConfig) -> Result<RedisClient, PolicyError> {
     let RedisConfig { display_url, prefix, deadline, .. } = config.clone();
     let settings = RedisSettings { display_url, prefix, deadline };
     RedisClient::new(config.url.expose(), settings)
-        .map_err(|error| format!("redis.url: {} cannot be used: {error}", config.display_url))
+        .map_err(|error| format!("redis.url: {} cannot be used: {error}", config.display_url).into())
 }
 
 /// Puts the gates in front of `leaf`, outermost first.
@@ -187,6 +166,7 @@ where
     S::Future: Send,
 {
     let RequestPolicy { auth, host, addresses, limits, streams, .. } = &**policy;
+    let limit_gate = |stage| LimitGate { limiter: Arc::clone(limits), stage };
     ServiceBuilder::new()
         // Invalid HTTP is refused before anything else looks at the request.
         .layer_fn(|inner| GateService::new(HostGate(Arc::clone(host)), inner))
@@ -195,11 +175,11 @@ where
         // The client's address; the limits below may count by it.
         .layer_fn(|inner| GateService::new(ClientAddrGate(Arc::clone(addresses)), inner))
         // Floods end before expensive work such as verifying a signature.
-        .layer_fn(|inner| GateService::new(PreAuthLimitGate(Arc::clone(limits)), inner))
+        .layer_fn(|inner| GateService::new(limit_gate(LimitStage::BeforeAuth), inner))
         .layer_fn(|inner| GateService::new(AuthenticationGate(Arc::clone(auth)), inner))
         // Before the caller's quota: a forbidden request does not use it up.
         .layer_fn(|inner| GateService::new(AuthorizationGate, inner))
-        .layer_fn(|inner| GateService::new(PostAuthLimitGate(Arc::clone(limits)), inner))
+        .layer_fn(|inner| GateService::new(limit_gate(LimitStage::AfterAuth), inner))
         // Last, since its permit is held for as long as the run.
         .layer_fn(|inner| GateService::new(StreamGate(Arc::clone(streams)), inner))
         .service(leaf)

@@ -5,7 +5,6 @@ use crate::telemetry::RouteMetrics;
 use std::sync::Arc;
 
 /// The matched route. It is among the request's extensions before the first gate.
-#[derive(Debug)]
 pub struct RouteMatch {
     /// the route's name in metrics and logs
     pub name: Arc<str>,
@@ -35,7 +34,6 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    #[must_use]
     pub(crate) const fn method(self) -> &'static str {
         match self {
             RequestKind::Start | RequestKind::StartOrJoin | RequestKind::Stop => "POST",

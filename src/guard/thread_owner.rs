@@ -21,7 +21,7 @@ use crate::telemetry::label::AuthReason;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::Script;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -46,8 +46,6 @@ static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The thread owners of all routes with `threads: owned`.
-#[derive(Debug)]
 pub(crate) struct ThreadOwnership {
     routes: HashMap<String, Arc<ThreadOwners>>,
     shared: Option<(Arc<RedisClient>, OnError)>,
@@ -56,7 +54,6 @@ pub(crate) struct ThreadOwnership {
 
 impl ThreadOwnership {
     /// Keeps the remembered owners of routes that `before` has too.
-    #[must_use]
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -73,21 +70,19 @@ impl ThreadOwnership {
     }
 
     /// Claims a thread for the run of a caller.
-    ///
-    /// # Errors
-    /// The thread belongs to another caller, its owner cannot be checked, or its id is not valid Unicode.
     pub(crate) async fn claim(
         &self,
         route: &RouteMatch,
         identity: Option<&Arc<Identity>>,
         thread_id: &Json<'_>,
     ) -> Result<(), Rejection> {
-        let (Some(owners), Some(who)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
+        let (Some(owners), Some(caller)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
         // An agent may decode different escapes of a lone surrogate to the same id, or replace the surrogate.
         let text = serde_json::from_str::<String>(thread_id.as_str());
         let text = text
             .map_err(|_| Rejection::from(RejectionKind::InvalidRequest).with_detail("/threadId: is no Unicode text"))?;
-        let (thread, owner) = (thread_digest(&route.name, &text), owner_digest(who));
+        let thread = thread_digest(&route.name, &text);
+        let owner = owner_digest(caller);
         let remembered = owners.owner(&thread).unwrap_or(owner);
         let mine = match self.claim_shared(&thread, &owner, &remembered).await? {
             ClaimAnswer::Owned => {
@@ -98,23 +93,27 @@ impl ThreadOwnership {
             ClaimAnswer::UseMemory => owners.claim(thread, owner),
             ClaimAnswer::Unchecked => true,
         };
-        if mine { Ok(()) } else { Err(reject_claim(route, who)) }
+        if mine { Ok(()) } else { Err(reject_claim(route, caller)) }
     }
 
-    /// Lets a caller read the run of a thread unless the thread belongs to another caller. The rejection is the same as for
-    /// a run, not "not found": starting a run reveals as much, and a caller with the wrong credential learns what is wrong.
+    /// Refuses a read of a run in another caller's thread. The rejection is the same as for a run, not "not found":
+    /// starting a run reveals as much, and it shows a caller with the wrong credential what is wrong.
     pub(crate) fn check_read(
         &self,
         route: &RouteMatch,
         identity: Option<&Arc<Identity>>,
         thread_id: Option<&str>,
     ) -> Result<(), Rejection> {
-        let (Some(owners), Some(who), Some(thread_id)) = (self.routes.get(&*route.name), identity, thread_id) else {
+        let (Some(owners), Some(caller), Some(thread_id)) = (self.routes.get(&*route.name), identity, thread_id) else {
             return Ok(());
         };
-        let (thread, owner) = (thread_digest(&route.name, thread_id), owner_digest(who));
         // Redis is not needed: the run is in the process that started it, which remembers the owner.
-        if owners.owner(&thread).is_none_or(|own| own == owner) { Ok(()) } else { Err(reject_claim(route, who)) }
+        let remembered = owners.owner(&thread_digest(&route.name, thread_id));
+        if remembered.is_none_or(|owner| owner == owner_digest(caller)) {
+            Ok(())
+        } else {
+            Err(reject_claim(route, caller))
+        }
     }
 
     async fn claim_shared(
@@ -124,16 +123,16 @@ impl ThreadOwnership {
         remembered: &Sha256Digest,
     ) -> Result<ClaimAnswer, Rejection> {
         let Some((redis, on_error)) = &self.shared else { return Ok(ClaimAnswer::UseMemory) };
-        let key = format!("{}thread:{}", redis.prefix(), URL_SAFE_NO_PAD.encode(thread));
+        let key = format!("{}thread:{}", redis.settings.prefix, URL_SAFE_NO_PAD.encode(thread));
         let [owner, remembered] = [owner, remembered].map(|one| URL_SAFE_NO_PAD.encode(one));
-        let asked = redis.query(async |mut connection| {
+        let response = redis.query(async |mut connection| {
             let mut claim = CLAIM_SCRIPT.key(key);
             claim.arg(owner).arg(remembered).arg(OWNERSHIP_TTL.as_secs()).invoke_async::<bool>(&mut connection).await
         });
-        match (asked.await, on_error) {
+        match (response.await, on_error) {
             (Ok(true), _) => return Ok(ClaimAnswer::Owned),
             (Ok(false), _) => return Ok(ClaimAnswer::OwnedByOther),
-            (Err(RedisQueryFailed), _) => self.metrics.process().limit_backend_errors.inc(),
+            (Err(RedisQueryFailed), _) => self.metrics.process.limit_backend_errors.inc(),
         }
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),
@@ -143,7 +142,6 @@ impl ThreadOwnership {
     }
 }
 
-/// The result of a claim in Redis.
 enum ClaimAnswer {
     Owned,
     OwnedByOther,
@@ -171,10 +169,10 @@ fn owner_digest(identity: &Identity) -> Sha256Digest {
 }
 
 /// The threads of a route that this replica remembers, in the order of their last use.
-#[derive(Debug)]
-struct ThreadOwners(Mutex<LruCache<Sha256Digest, OwnerEntry>>);
+struct ThreadOwners(Mutex<OwnerCache>);
 
-#[derive(Debug)]
+type OwnerCache = LruCache<Sha256Digest, OwnerEntry>;
+
 struct OwnerEntry {
     owner: Sha256Digest,
     last_used: Instant,
@@ -189,12 +187,12 @@ impl Default for ThreadOwners {
 
 impl ThreadOwners {
     fn owner(&self, thread: &Sha256Digest) -> Option<Sha256Digest> {
-        current_owner(&self.lock(), thread)
+        current_owner(&self.0.lock(), thread)
     }
 
     /// Claims a thread; returns false if it belongs to another caller.
     fn claim(&self, thread: Sha256Digest, owner: Sha256Digest) -> bool {
-        let mut claims = self.lock();
+        let mut claims = self.0.lock();
         let mine = current_owner(&claims, &thread).is_none_or(|own| own == owner);
         if mine {
             insert_claim(&mut claims, thread, owner);
@@ -202,21 +200,16 @@ impl ThreadOwners {
         mine
     }
 
-    /// Replaces the remembered owner.
     fn set_owner(&self, thread: Sha256Digest, owner: Sha256Digest) {
-        insert_claim(&mut self.lock(), thread, owner);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LruCache<Sha256Digest, OwnerEntry>> {
-        self.0.lock()
+        insert_claim(&mut self.0.lock(), thread, owner);
     }
 }
 
-fn current_owner(claims: &LruCache<Sha256Digest, OwnerEntry>, thread: &Sha256Digest) -> Option<Sha256Digest> {
+fn current_owner(claims: &OwnerCache, thread: &Sha256Digest) -> Option<Sha256Digest> {
     claims.peek(thread).filter(|claim| claim.last_used.elapsed() < OWNERSHIP_TTL).map(|claim| claim.owner)
 }
 
-fn insert_claim(claims: &mut LruCache<Sha256Digest, OwnerEntry>, thread: Sha256Digest, owner: Sha256Digest) {
+fn insert_claim(claims: &mut OwnerCache, thread: Sha256Digest, owner: Sha256Digest) {
     claims.put(thread, OwnerEntry { owner, last_used: Instant::now() });
     // Excess and expired entries are both at the least recently used end.
     while claims
@@ -265,7 +258,7 @@ mod tests {
             assert!(owners.claim(numbered_digest(number), BOB));
             assert!(owners.claim(numbered_digest(0), ADA));
         }
-        let known = owners.lock().len();
+        let known = owners.0.lock().len();
         assert_eq!(
             (known, owners.owner(&numbered_digest(0)), owners.owner(&numbered_digest(1))),
             (MAX_THREADS, Some(ADA), None)
@@ -273,7 +266,7 @@ mod tests {
         // The next run of any thread evicts expired entries.
         tokio::time::advance(OWNERSHIP_TTL).await;
         assert!(owners.claim(numbered_digest(MAX_THREADS + 1), ADA));
-        assert_eq!(owners.lock().len(), 1);
+        assert_eq!(owners.0.lock().len(), 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::config::access::{AccessConfig, UpstreamHeaderConfig, UpstreamHeaderVa
 use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
-use crate::net::file_watcher::Watched;
+use crate::net::file_watcher::{ContentError, WatchError, Watched};
 use crate::telemetry::internal_event::report_watched_files;
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -19,8 +19,6 @@ use http::{HeaderMap, HeaderValue, Version};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The configured part of the fields.
-#[derive(Debug)]
 pub(crate) struct UpstreamFields {
     /// each list of API keys with its field
     api_key_fields: Vec<(String, HeaderName)>,
@@ -28,7 +26,6 @@ pub(crate) struct UpstreamFields {
 }
 
 /// A field value that is read from a file.
-#[derive(Debug)]
 struct SecretFile {
     path: PathBuf,
     prefix: String,
@@ -36,11 +33,7 @@ struct SecretFile {
 }
 
 impl UpstreamFields {
-    /// Reads the configured files.
-    ///
-    /// # Errors
-    /// Names the first file that cannot be used.
-    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config) -> Result<Self, WatchError> {
         let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
         let mut files: Vec<SecretFile> = Vec::new();
         for UpstreamHeaderConfig { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers)
@@ -77,23 +70,21 @@ impl UpstreamFields {
     }
 }
 
-/// Builds the field value from the content of a file.
-fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
+fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, ContentError> {
     let content = content.trim_ascii_end();
     if content.is_empty() {
-        return Err("is empty".to_owned());
+        return Err("is empty".into());
     }
     let value = HeaderValue::from_bytes(&[prefix.as_bytes(), content].concat());
-    let mut value = value.map_err(|_| "holds bytes that cannot stand in a field of a request".to_owned())?;
+    let mut value = value.map_err(|_| "contains bytes that a header field cannot have")?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 impl UpstreamFields {
-    /// Returns the fields that the agent gets in addition to those of every request.
-    #[must_use]
     pub(super) fn for_request(&self, head: &Parts, matched: &RouteMatch, addresses: &ClientAddrResolver) -> HeaderMap {
-        let (access, mut fields) = (&matched.access, HeaderMap::new());
+        let access = &matched.access;
+        let mut fields = HeaderMap::new();
         for name in &access.forward_headers {
             copy_field(name, head, &mut fields);
         }
@@ -117,13 +108,11 @@ impl UpstreamFields {
     }
 
     /// Returns true if a field of a request may carry the credential of a caller of the route.
-    #[must_use]
     pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
         *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
 }
 
-/// Adds `X-Forwarded-*` and `Via`.
 fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -164,32 +153,30 @@ fn copy_field(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
 }
 
 /// Returns true if `Connection` names the field, which makes it hop-by-hop.
-#[must_use]
 pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     let lines = headers.get_all(header::CONNECTION).iter();
     let mut options = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
     options.any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))
 }
 
-/// Adds the caller's identity.
 fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     let scopes: Vec<_> = identity.scopes.iter().map(|scope| percent_encode(scope)).collect();
-    let said = [
+    let values = [
         (SUBJECT, Some(percent_encode(&identity.subject))),
         (TENANT, identity.tenant.as_deref().map(percent_encode)),
         (SCOPES, (!scopes.is_empty()).then(|| scopes.join(" "))),
         (METHOD, Some(identity.method.label().to_owned())),
         (TIER, identity.tier.as_deref().map(percent_encode)),
     ];
-    for (name, value) in said {
+    for (name, value) in values {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
             fields.insert(name, value);
         }
     }
 }
 
-/// Percent-encodes all bytes but visible ASCII, and `%` itself, so that decoding returns exactly the text, and no name can
-/// look like two values or two lines.
+/// Percent-encodes all bytes but visible ASCII, and `%`, so that decoding restores the text, and no name looks like two
+/// values or two lines.
 fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -12,7 +12,6 @@ pub struct BackgroundTask {
 }
 
 impl BackgroundTask {
-    /// Creates the task that `work` does for `owner`.
     pub(crate) fn new<T, F>(owner: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> BackgroundTask
     where
         F: Future<Output = ()> + Send + 'static,

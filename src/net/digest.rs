@@ -4,13 +4,11 @@ use aws_lc_rs::digest::{Context, SHA256, digest};
 
 pub(crate) type Sha256Digest = [u8; 32];
 
-#[must_use]
 pub(crate) fn sha256(content: &[u8]) -> Sha256Digest {
     to_array(&digest(&SHA256, content))
 }
 
 /// Hashes parts with their lengths, so that different lists have different digests.
-#[must_use]
 pub(crate) fn sha256_parts(parts: &[Option<&str>]) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     for part in parts {

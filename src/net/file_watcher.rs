@@ -4,6 +4,7 @@ use super::digest::{self, Sha256Digest};
 use super::read_file::{ReadFileError, read_regular_file};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,13 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time for which a changed file has to stay unchanged before it is used, so that a half-written one is not.
+/// Time for which a changed file must stay unchanged, so that a half-written one is not used.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// Parses the contents of the files. The error describes them without quoting them.
-type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
+/// A parser's error: completes a sentence whose subject is the file, and does not quote its content.
+pub(crate) type ContentError = Box<dyn Error + Send + Sync>;
+
+type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, ContentError> + Send + Sync>;
 
 /// The parsed value of one or more files that belong together, kept up to date by [`Watched::watch`].
 ///
@@ -34,43 +37,44 @@ pub(crate) struct Watched<T> {
 /// The digest of each file, or the error of the first that cannot be read.
 type FileDigests = Result<Vec<Sha256Digest>, String>;
 
-/// The cause why watched files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     #[error("{}: {error}", path.display())]
     Read { path: PathBuf, error: ReadFileError },
-    /// the parser's words
+    #[error("{}: {error}", path.display())]
+    Content { path: PathBuf, error: ContentError },
+    /// where several files were parsed together
     #[error("{0}")]
-    Parse(String),
+    Contents(ContentError),
 }
 
 impl WatchError {
     /// Names `path` as the file at fault, unless the error names one already.
-    pub(crate) fn in_file(self, path: &Path) -> String {
+    pub(crate) fn in_file(self, path: &Path) -> WatchError {
         match self {
-            WatchError::Read { .. } => self.to_string(),
-            WatchError::Parse(cause) => format!("{}: {cause}", path.display()),
+            WatchError::Contents(error) => WatchError::Content { path: path.to_owned(), error },
+            named => named,
         }
     }
 }
 
 impl<T> Watched<T> {
-    /// Reads and parses a file. The error names its path.
-    pub(crate) fn open(
+    pub(crate) fn open<E: Into<ContentError>>(
         path: &Path,
-        parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
-    ) -> Result<Self, String> {
+        parse: impl Fn(&[u8]) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Self, WatchError> {
         let parse = move |contents: &[Vec<u8>]| parse(contents.first().map_or(&[], Vec::as_slice));
         Watched::open_all(vec![path.to_owned()], parse).map_err(|error| error.in_file(path))
     }
 
     /// Reads files that only mean something together; `parse` gets their contents in the order of `paths`.
-    pub(crate) fn open_all(
+    pub(crate) fn open_all<E: Into<ContentError>>(
         paths: Vec<PathBuf>,
-        parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Self, WatchError> {
+        let parse = move |contents: &[Vec<u8>]| parse(contents).map_err(Into::into);
         let contents = read_all(&paths)?;
-        let value = parse(&contents).map_err(WatchError::Parse)?;
+        let value = parse(&contents).map_err(WatchError::Contents)?;
         Ok(Watched {
             paths,
             parse: Box::new(parse),
@@ -85,14 +89,14 @@ impl<T> Watched<T> {
     }
 
     /// Polls the files and reports each change, or why the changed files cannot be used: never returns.
-    pub(crate) async fn watch(&self, report: impl Fn(&[PathBuf], Result<(), String>)) {
+    pub(crate) async fn watch(&self, report: impl Fn(&[PathBuf], Result<(), WatchError>)) {
         loop {
             report(&self.paths, self.changed().await);
         }
     }
 
     /// Waits for the next change. On an error the value stays as it was.
-    async fn changed(&self) -> Result<(), String> {
+    async fn changed(&self) -> Result<(), WatchError> {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             if let Some(change) = self.detect_change().await {
@@ -101,7 +105,7 @@ impl<T> Watched<T> {
         }
     }
 
-    async fn detect_change(&self) -> Option<Result<(), String>> {
+    async fn detect_change(&self) -> Option<Result<(), WatchError>> {
         let (_, first) = self.read().await;
         if first == *self.last_seen.lock() {
             return None;
@@ -112,7 +116,7 @@ impl<T> Watched<T> {
             return None;
         }
         *self.last_seen.lock() = second;
-        let parsed = contents.map_err(|error| error.to_string()).and_then(|contents| (self.parse)(&contents));
+        let parsed = contents.and_then(|contents| (self.parse)(&contents).map_err(WatchError::Contents));
         Some(parsed.map(|value| self.value.store(Arc::new(value))))
     }
 
@@ -237,8 +241,10 @@ mod tests {
     #[test]
     fn refuses_unusable_files_and_names_their_path() {
         let folder = Folder::new("refused");
-        let refused =
-            |path: &Path| Watched::open(path, parse_number).expect_err("no file").replace(path.to_str().unwrap(), "F");
+        let refused = |path: &Path| {
+            let error = Watched::open(path, parse_number).expect_err("no file").to_string();
+            error.replace(path.to_str().unwrap(), "F")
+        };
         assert_eq!(refused(&folder.0), "F: is no regular file");
         assert_eq!(refused(Path::new("/dev/zero")), "F: is no regular file");
         assert!(refused(&folder.0.join("absent")).starts_with("F: cannot be read: "));
@@ -250,7 +256,7 @@ mod tests {
     fn debug_output_hides_the_content() {
         let folder = Folder::new("debug");
         let path = folder.write_file("planted");
-        let watched = Watched::open(&path, |content| Ok(content.to_vec())).expect("a file");
+        let watched = Watched::open(&path, |content| Ok::<_, ContentError>(content.to_vec())).expect("a file");
         assert_eq!(format!("{watched:?}"), format!("Watched {{ paths: [{path:?}], .. }}"));
     }
 }

@@ -16,9 +16,11 @@ pub(crate) fn parse_forwarded(lines: GetAll<'_, HeaderValue>) -> impl Iterator<I
 
 /// `Forwarded = 1#( [ forwarded-pair ] *( ";" [ forwarded-pair ] ) )` [RFC 7239 §4]
 fn parse_elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
-    let (mut elements, mut rest) = (Vec::new(), line);
+    let mut elements = Vec::new();
+    let mut rest = line;
     loop {
-        let (mut found, mut pairs) = (None, 0);
+        let mut found = None;
+        let mut pairs = 0;
         rest = rest.trim_start_matches([' ', '\t']);
         while !rest.is_empty() && !rest.starts_with([',', ';']) {
             let (name, value, after) = parse_pair(rest)?;
@@ -58,7 +60,8 @@ fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
         let end = rest.find(|c| !is_token(c) && !matches!(c, ':' | '[' | ']')).unwrap_or(rest.len());
         return (end > 0).then(|| (name, rest[..end].to_owned(), &rest[end..]));
     };
-    let (mut value, mut chars) = (String::new(), quoted.char_indices());
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
     loop {
         match chars.next()? {
             (at, '"') => return Some((name, value, &quoted[at + 1..])),

@@ -20,14 +20,12 @@ use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("diglot/", env!("CARGO_PKG_VERSION")));
 
-/// Limits of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
-    /// from the look-up of the host to the last byte of the response: a server that sends slowly is cut off as well
+    /// from the look-up of the host to the last byte of the response
     pub(crate) timeout: Duration,
-    /// bytes of a response body
     pub(crate) max_body: usize,
-    /// bytes read from a connection, which also counts the head, interim responses and the framing of chunks
+    /// bytes read from a connection, with heads, interim responses and chunk framing
     pub(crate) max_read: u64,
     /// refuse `http` to other machines, even if the hosts file calls them local
     pub(crate) plain_only_to_loopback: bool,
@@ -78,8 +76,8 @@ impl HttpClient {
         HttpClient { limits, tls: Arc::default() }
     }
 
-    /// Sends a request to its absolute URI; `Host` and `User-Agent` are set here. The body of a response other than 2xx is
-    /// left empty.
+    /// Sends a request to its absolute URI with `Host` and `User-Agent`. Does not read the body of a response other than
+    /// 2xx.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpClientError> {
         let timeout = self.limits.timeout;
         let exchange = tokio::time::timeout(timeout, self.send_without_timeout(request)).await;

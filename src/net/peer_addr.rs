@@ -22,7 +22,6 @@ pub enum PeerAddr {
 
 /// Returns the part of an address that its user cannot choose: all of IPv4, also where mapped into IPv6, and the /64
 /// network of IPv6.
-#[must_use]
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -13,14 +13,12 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// The longest header of version 2 that is read, including the vectors after the addresses. A sender keeps it within the
-/// smallest TCP segment, so that it arrives as a whole (§2).
+/// Limit of a header of version 2, with the vectors after the addresses. Senders keep it within the smallest TCP segment
+/// (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
-/// Bytes of version 2 up to the addresses.
 const V2_FIXED_LENGTH: usize = 16;
 
-/// The client that a proxy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
     /// the proxy itself, such as its health check, or a client whose address it does not send
@@ -29,9 +27,6 @@ pub(crate) enum ProxySource {
 }
 
 /// Reads the header at the beginning of `stream`.
-///
-/// # Errors
-/// `InvalidData` for a missing or malformed header, `UnexpectedEof` if the stream ends inside it, or the stream's error.
 pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];
@@ -111,15 +106,17 @@ fn parse_v1(line: &str) -> Option<ProxySource> {
         return Some(ProxySource::Unspecified);
     }
     let mut address = || words.next()?.parse::<IpAddr>().ok();
-    let (source, destination) = (address()?, address()?);
+    let source = address()?;
+    let destination = address()?;
     let mut port = || words.next().filter(|port| port.bytes().all(|each| each.is_ascii_digit()))?.parse::<u16>().ok();
-    let (from, _to) = (port()?, port()?);
+    let source_port = port()?;
+    port()?;
     let fits = match family {
         "TCP4" => source.is_ipv4() && destination.is_ipv4(),
         "TCP6" => source.is_ipv6() && destination.is_ipv6(),
         _ => false,
     };
-    (fits && words.next().is_none()).then(|| ProxySource::Address(SocketAddr::new(source, from)))
+    (fits && words.next().is_none()).then(|| ProxySource::Address(SocketAddr::new(source, source_port)))
 }
 
 fn invalid_data(what: &'static str) -> io::Error {

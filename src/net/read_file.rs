@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The largest file that is read, in bytes. Far more than a configuration with thousands of routes or a file with
-/// thousands of API keys needs.
+/// The largest file that is read, in bytes; thousands of routes or API keys fit.
 pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Completes a sentence whose subject is the file.

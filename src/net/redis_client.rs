@@ -29,14 +29,13 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 /// Probes find a lost Redis before a request does, and keep middleboxes from closing an idle connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which every query has to time out before the connection counts as lost; a single late response does not.
+/// Time for which every query has to time out before the connection counts as lost.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// Does what the queries do: run a script that writes. A Redis that is full, is a replica or denies this user scripts
-/// would still answer a PING.
+/// Writes like the queries do: a Redis that is full or a replica, or that denies this user scripts, would still answer a
+/// PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
-/// The settings of a Redis connection.
 #[derive(Clone)]
 pub(crate) struct RedisSettings {
     /// without the password
@@ -49,7 +48,7 @@ pub(crate) struct RedisSettings {
 
 pub(crate) struct RedisClient {
     client: Client,
-    settings: RedisSettings,
+    pub(crate) settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
     /// since when every query has timed out, in µs after `created_at`; 0 after a response in time
@@ -64,7 +63,6 @@ enum LinkState {
 }
 
 /// A change that operators should see. A failure that lasts is reported once.
-#[derive(Debug)]
 pub(crate) enum RedisLinkChange {
     Connected,
     Lost { cause: String },
@@ -90,9 +88,8 @@ impl RedisClient {
         Ok(RedisClient::with_client(client, settings))
     }
 
-    /// Creates a client of the same Redis with its own connection and deadline, so that large responses do not delay small
-    /// ones. It needs its own [`RedisClient::keep_connected`].
-    #[must_use]
+    /// Creates a client of the same Redis with its own connection, so that large responses do not delay small ones. It
+    /// needs its own [`RedisClient::keep_connected`].
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
     }
@@ -107,18 +104,12 @@ impl RedisClient {
         }
     }
 
-    pub(crate) fn display_url(&self) -> &str {
-        &self.settings.display_url
-    }
-
-    /// Waits until there is a connection.
     pub(crate) async fn wait_until_connected(&self) {
         // Fails only if the sender is gone, and `self` holds it.
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
     }
 
     /// Returns whether Redis is connected, and a line about it for the status listener.
-    #[must_use]
     pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
@@ -128,12 +119,6 @@ impl RedisClient {
         (good, format!("redis {} {state}", self.settings.display_url))
     }
 
-    #[must_use]
-    pub(crate) fn deadline(&self) -> Duration {
-        self.settings.deadline
-    }
-
-    /// Subscribes to a channel over a new connection.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<PubSub, RedisQueryFailed> {
         let subscribe = async {
             let mut connection = self.client.get_async_pubsub().await?;
@@ -141,11 +126,6 @@ impl RedisClient {
             RedisResult::Ok(connection)
         };
         timeout(CONNECT_TIMEOUT, subscribe).await.ok().and_then(Result::ok).ok_or(RedisQueryFailed)
-    }
-
-    #[must_use]
-    pub(crate) fn prefix(&self) -> &str {
-        &self.settings.prefix
     }
 
     /// Runs a command and waits for its response, at most until the deadline.
@@ -264,11 +244,5 @@ async fn wait_for_loss(states: &mut watch::Receiver<LinkState>) -> String {
         if states.changed().await.is_err() {
             return "the client is gone".to_owned();
         }
-    }
-}
-
-impl fmt::Debug for RedisClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisClient").field("url", &self.settings.display_url).finish_non_exhaustive()
     }
 }

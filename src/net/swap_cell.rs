@@ -4,7 +4,6 @@ use arc_swap::ArcSwap;
 use std::sync::Arc;
 
 /// A value with many readers and one writer. A reader keeps the value that it loaded.
-#[derive(Debug)]
 pub(crate) struct SwapCell<T>(Arc<ArcSwap<T>>);
 
 impl<T> Clone for SwapCell<T> {

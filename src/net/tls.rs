@@ -51,7 +51,6 @@ pub(crate) fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'stati
     if certificates.is_empty() { Err(PemError::NoCertificate) } else { Ok(certificates) }
 }
 
-/// Reads the first private key of a PEM file.
 pub(crate) fn parse_private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         PemParserError::NoItemsFound => PemError::NoPrivateKey,

@@ -43,7 +43,6 @@ impl DrainSignal {
     }
 
     /// Returns what connections watch; its holder counts as a connection.
-    #[must_use]
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }

@@ -4,8 +4,8 @@ use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::negotiation;
-use super::responses::{self, ResponseBody, full_body};
-use super::routes::PathMatch;
+use super::responses::{self, ResponseBody};
+use super::routes::{PathMatch, PathTarget};
 use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
@@ -62,19 +62,14 @@ where
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let metrics =
-                matched.as_ref().map_or(gateway.metrics.unrouted_requests(), |matched| matched.metrics.requests());
+            let metrics = matched.as_ref().map_or(&gateway.metrics.unrouted, |matched| matched.metrics.requests());
             let mut response = match response.await {
                 Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
                     let response = match run_error_writer.filter(|_| rejection.is_run_error()) {
-                        Some(writer) => responses::run_error_stream(
-                            &rejection,
-                            writer.run_error(&rejection, request_id),
-                            writer.framing,
-                        ),
-                        None => responses::problem(&rejection, &id),
+                        Some(writer) => writer.respond(&rejection, request_id),
+                        None => responses::problem(&rejection, request_id),
                     };
                     let event = internal_event::RequestRejected {
                         route,
@@ -85,8 +80,12 @@ where
                         rejection: &rejection,
                         response_status: response.status().as_u16(),
                     };
-                    event.emit(metrics, trace.as_ref().and_then(TraceExtension::take));
-                    response.map(full_body)
+                    // If the agent refused the run, the run has the span.
+                    if let Some(span) = trace.as_ref().and_then(TraceExtension::take) {
+                        span.finish_rejected(&event);
+                    }
+                    event.emit(metrics);
+                    response
                 }
             };
             let status = response.status().as_u16();
@@ -114,15 +113,14 @@ struct RunErrorWriter {
 }
 
 impl RunErrorWriter {
-    /// Returns a stream of one RUN_ERROR.
-    fn run_error(&self, rejection: &Rejection, request_id: &str) -> Vec<u8> {
+    fn respond(&self, rejection: &Rejection, request_id: &str) -> Response<ResponseBody> {
         let mut out = Vec::new();
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         // The client of a stream sees none of the response's headers.
-        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.kind.hint());
+        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
-        out
+        responses::run_error_stream(rejection, out, self.framing)
     }
 }
 
@@ -130,7 +128,7 @@ impl Gateway {
     /// Returns the writer on routes with `errors: run_error` if the client accepts a stream. The first request of a
     /// two-step run is answered with JSON, so its rejections stay problem documents.
     fn run_error_writer(&self, request: &Request<Incoming>) -> Option<RunErrorWriter> {
-        let PathMatch::Run(route) = self.find(request.uri().path())? else { return None };
+        let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
         if route.start_match.access.errors != RouteErrorFormat::RunError || route.two_step.is_some() {
             return None;
         }

@@ -4,7 +4,7 @@
 
 use super::gateway::Gateway;
 use super::resume;
-use super::routes::{PathMatch, RouteEntry};
+use super::routes::{PathMatch, PathTarget, RouteEntry};
 use super::run_start::RunPreview;
 use super::stack;
 use super::two_step;
@@ -94,16 +94,15 @@ pub(crate) struct ExplainedRequest {
 
 impl Gateway {
     /// Explains a request with this head and, if known, this body.
-    #[must_use]
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let method = head.method.to_string();
         let path = head.uri.path().to_owned();
         let Some(found) = self.find(&path) else {
             return RouteExplanation { method, outcome: self.explain_no_route(&head), path, route: None };
         };
-        head.extensions.insert(Arc::clone(found.route_match()));
+        head.extensions.insert(Arc::clone(found.route_match));
         head.extensions.insert(CallerContext::default());
-        let preflight = self.guard.cors().preflight_headers(&mut head, found.route_match());
+        let preflight = self.guard.cors().preflight_headers(&mut head, found.route_match);
         let gates = if preflight.is_some() { Vec::new() } else { self.gate_reports(&head) };
         let (refusal, preview) = match self.check_leaf(&found, &head, body) {
             Ok(preview) => (None, preview),
@@ -134,24 +133,23 @@ impl Gateway {
         head: &Parts,
         body: Option<Bytes>,
     ) -> Result<Option<RunPreview>, Rejection> {
-        match found {
-            PathMatch::Run(route) => self.preview_run(route, head.clone(), body).map(Some),
-            PathMatch::Events(route, _) if route.resumable.is_none() => {
+        let PathMatch { route, target, .. } = found;
+        match target {
+            PathTarget::Run => self.preview_run(route, head.clone(), body).map(Some),
+            PathTarget::Events(_) if route.resumable.is_none() => {
                 two_step::check_events_request(route.client, &head.method, &head.headers).map(|_| None)
             }
-            PathMatch::Events(route, _) | PathMatch::Join(route, ..) => {
+            PathTarget::Events(_) | PathTarget::Join(_) => {
                 resume::check_join_request(route, &head.method, &head.headers).map(|_| None)
             }
-            PathMatch::Stop(..) => resume::check_stop_request(&head.method).map(|()| None),
+            PathTarget::Stop(_) => resume::check_stop_request(&head.method).map(|()| None),
         }
     }
 
     /// Explains why no route matches, with a hint.
     fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
-        if self.guard.authenticator().resource_metadata(path).is_some()
-            && matches!(head.method.as_str(), "GET" | "HEAD")
-        {
+        if self.guard.auth.resource_metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
             return ExplainedOutcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = ReportedRejection::from(&Rejection::from(RejectionKind::RouteNotFound));
@@ -159,7 +157,7 @@ impl Gateway {
         known.sort_unstable();
         let shorter = path.trim_end_matches('/');
         let hint = if let Some(found) = self.find(shorter).filter(|_| shorter != path) {
-            format!("without the trailing slash it matches the route {}", found.route_match().name)
+            format!("without the trailing slash it matches the route {}", found.route_match.name)
         } else if let Some(other) = known.iter().find(|other| other.eq_ignore_ascii_case(path)) {
             format!("paths are case-sensitive: `{other}`")
         } else if let Some(other) = known.iter().find(|other| is_below(path, other)) {
@@ -179,18 +177,17 @@ impl Gateway {
         preflight: Option<BTreeMap<String, String>>,
         preview: Option<RunPreview>,
     ) -> ExplainedRoute {
-        let route = found.route();
-        let matched = found.route_match();
+        let PathMatch { route, route_match: matched, target } = found;
         let detected = preview.as_ref().and_then(|preview| preview.translation.as_ref()).map(|sides| sides.client);
         ExplainedRoute {
             name: route.name.to_string(),
             path: route.config.path.clone(),
-            purpose: match found {
-                PathMatch::Run(_) if route.resumable.is_some() => "a run, new or resumed",
-                PathMatch::Run(_) => "a run",
-                PathMatch::Events(..) => "the events of a started run",
-                PathMatch::Join(..) => "to resume a run",
-                PathMatch::Stop(..) => "to stop a run",
+            purpose: match target {
+                PathTarget::Run if route.resumable.is_some() => "a run, new or resumed",
+                PathTarget::Run => "a run",
+                PathTarget::Events(_) => "the events of a started run",
+                PathTarget::Join(_) => "to resume a run",
+                PathTarget::Stop(_) => "to stop a run",
             },
             preflight,
             gates,
@@ -204,10 +201,9 @@ impl Gateway {
                 Some(_) => "application/json",
                 None => preview.framing.media_type(),
             }),
-            agent_gets: match (found, &preview) {
-                (PathMatch::Run(_), Some(preview)) => self.explain_requests(route, matched, head, preview),
-                _ => Vec::new(),
-            },
+            agent_gets: preview
+                .map(|preview| self.explain_requests(route, matched, head, &preview))
+                .unwrap_or_default(),
             settings: self.effective_settings(route),
         }
     }
@@ -223,7 +219,7 @@ impl Gateway {
         let request = preview.translation.as_ref().map(|rewritten| &rewritten.request);
         let body = Bytes::from(request.map(|request| request.body.clone()).unwrap_or_default());
         let bytes = request.map(|_| body.len());
-        let template = route.cluster.events_template();
+        let template = route.cluster.settings.events.as_ref();
         let first = if template.is_some() { AgentOperation::Start(body) } else { AgentOperation::Run(body) };
         let mut steps = vec![self.explain_request(route, matched, head, first, bytes)];
         if let Some(template) = template {
@@ -252,7 +248,7 @@ impl Gateway {
         let path = if let AgentOperation::Events { path, .. } = &request.operation { Some(*path) } else { None };
         let mut explained = Vec::new();
         let mut method = String::new();
-        if let Some(upstream) = route.cluster.upstreams().first()
+        if let Some(upstream) = route.cluster.settings.upstreams.first()
             && let Ok(sent) = upstream::request_head(upstream, &request, &request.start_span(upstream, ""))
         {
             method = sent.method.to_string();
@@ -267,7 +263,7 @@ impl Gateway {
         }
         explained.sort();
         explained.dedup();
-        let urls = route.cluster.upstreams().iter().map(|upstream| request_url(upstream, path)).collect();
+        let urls = route.cluster.settings.upstreams.iter().map(|upstream| request_url(upstream, path)).collect();
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
@@ -278,7 +274,7 @@ impl Gateway {
             (MASK, "the configuration")
         } else if access.forward_headers.contains(name) {
             (MASK, "the client")
-        } else if access.forward_credentials && self.guard.carries_credentials(name, access) {
+        } else if access.forward_credentials && self.guard.upstream.carries_credentials(name, access) {
             (MASK, "the client's credential")
         } else if *name == TRACESTATE {
             (value, "the client")

@@ -2,7 +2,7 @@
 
 use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
-use super::routes::{PathMatch, RouteEntry, build_routes};
+use super::routes::{PathMatch, PathTarget, RouteEntry, build_routes};
 use super::run_keys::new_token;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct Gateway {
     routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
@@ -32,9 +32,6 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// Builds the gateway; hosts are not resolved yet, see [`Gateway::clusters`].
-    ///
-    /// # Errors
-    /// A file that the configuration names for agents cannot be used.
     pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
@@ -43,12 +40,12 @@ impl Gateway {
         tracing: TraceProvider,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
-        let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
+        let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay.clone());
         let is_shared = config.replay.store == ReplayStoreKind::Redis;
         let replication = guard.redis().filter(|_| is_shared).map(|redis| {
             let settings =
                 ReplicaSettings { process: new_token(), keep_alive: config.keep_alive, age: config.replay.age };
-            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay())
+            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay.clone())
         });
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,
@@ -66,33 +63,17 @@ impl Gateway {
 
     /// Builds the gateway for another configuration. Unchanged routes are reused, and unchanged agents keep their
     /// addresses and connections.
-    ///
-    /// # Errors
-    /// As [`Gateway::new`].
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
-        Ok(Gateway {
-            routes,
-            replay: Arc::clone(&self.replay),
-            replication: self.replication.clone(),
-            limits: config.limits,
-            keep_alive: config.keep_alive,
-            connector: Arc::clone(&self.connector),
-            metrics: Arc::clone(&self.metrics),
-            lifecycle: self.lifecycle.clone(),
-            guard,
-            tracing: self.tracing.clone(),
-        })
+        Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, guard, ..self.clone() })
     }
 
-    #[must_use]
     pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
     /// Returns the shared runs, which must be watched.
-    #[must_use]
     pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
         self.replication.clone()
     }
@@ -104,15 +85,22 @@ impl Gateway {
     /// Matches a path. Exact paths take precedence; no template matches one of them.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
-            return Some(PathMatch::Run(route));
+            return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });
         }
         self.routes.values().find_map(|route| {
             if let Some(thread_id) = route.two_step.as_ref().and_then(|events| events.path.thread_id(path)) {
-                return Some(PathMatch::Events(route, thread_id));
+                return Some(PathMatch {
+                    route,
+                    route_match: &route.read_match,
+                    target: PathTarget::Events(thread_id),
+                });
             }
             let resumable = route.resumable.as_ref()?;
-            let joined = resumable.events.run_id(path).map(|run_id| PathMatch::Join(route, resumable, run_id));
-            joined.or_else(|| resumable.stop.run_id(path).map(|run_id| PathMatch::Stop(route, resumable, run_id)))
+            if let Some(run_id) = resumable.events.run_id(path) {
+                return Some(PathMatch { route, route_match: &resumable.join_match, target: PathTarget::Join(run_id) });
+            }
+            let target = PathTarget::Stop(resumable.stop.run_id(path)?);
+            Some(PathMatch { route, route_match: &resumable.stop_match, target })
         })
     }
 }

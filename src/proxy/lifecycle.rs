@@ -41,7 +41,6 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
-    #[must_use]
     pub(crate) fn phase(&self) -> LifecyclePhase {
         *self.phase.borrow()
     }
@@ -58,7 +57,6 @@ impl Lifecycle {
     }
 
     /// Subscribes one run, once, for all of its waits.
-    #[must_use]
     pub(crate) fn watch(&self) -> LifecycleWatch {
         LifecycleWatch(self.phase.subscribe())
     }
@@ -70,7 +68,6 @@ impl Lifecycle {
         RunPermit(Arc::clone(&self.open_runs))
     }
 
-    #[must_use]
     pub(crate) fn open_runs(&self) -> usize {
         self.open_runs.count.load(Ordering::Acquire)
     }
@@ -98,7 +95,6 @@ impl Lifecycle {
 pub(crate) struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
 
 impl LifecycleWatch {
-    #[must_use]
     pub(crate) fn is_cut(&self) -> bool {
         *self.0.borrow() == LifecyclePhase::Cut
     }

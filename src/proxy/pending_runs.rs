@@ -9,7 +9,7 @@
 
 use super::lifecycle::LifecycleWatch;
 use crate::error::RejectionKind;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,7 @@ pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 pub(super) struct RunReservation<T> {
     pending: PendingRuns<T>,
     thread_id: String,
+    timeout: Duration,
     /// `false` after the offer
     owns_entry: bool,
 }
@@ -41,6 +42,12 @@ enum PendingEntry<T> {
         /// dropped with the entry, which notifies the task that waits for a reader
         _taken_tx: oneshot::Sender<()>,
     },
+}
+
+impl<T> PendingEntry<T> {
+    fn into_reader(self) -> Option<T> {
+        if let PendingEntry::Offered { reader, .. } = self { Some(reader) } else { None }
+    }
 }
 
 impl<T> Default for PendingRuns<T> {
@@ -56,12 +63,9 @@ impl<T> Clone for PendingRuns<T> {
 }
 
 impl<T> PendingRuns<T> {
-    /// Reserves the entry of a thread.
-    ///
-    /// # Errors
-    /// Another run of the thread is waiting, or too many are.
-    pub(super) fn reserve(&self, thread_id: String) -> Result<RunReservation<T>, RejectionKind> {
-        let mut runs = self.runs();
+    /// Reserves the entry of a thread, for a run that is then offered for `timeout`.
+    pub(super) fn reserve(&self, thread_id: String, timeout: Duration) -> Result<RunReservation<T>, RejectionKind> {
+        let mut runs = self.0.lock();
         if runs.contains_key(&thread_id) {
             return Err(RejectionKind::ThreadBusy);
         }
@@ -70,54 +74,42 @@ impl<T> PendingRuns<T> {
         }
         runs.insert(thread_id.clone(), PendingEntry::Reserved);
         drop(runs);
-        Ok(RunReservation { pending: self.clone(), thread_id, owns_entry: true })
+        Ok(RunReservation { pending: self.clone(), thread_id, timeout, owns_entry: true })
     }
 
     /// Returns what was offered for the thread, once.
     pub(super) fn take(&self, thread_id: &str) -> Option<T> {
-        let mut runs = self.runs();
-        match runs.get(thread_id)? {
-            PendingEntry::Reserved => None,
-            PendingEntry::Offered { .. } => match runs.remove(thread_id)? {
-                PendingEntry::Offered { reader, .. } => Some(reader),
-                PendingEntry::Reserved => None,
-            },
-        }
+        let mut runs = self.0.lock();
+        runs.get(thread_id).filter(|entry| matches!(entry, PendingEntry::Offered { .. }))?;
+        runs.remove(thread_id)?.into_reader()
     }
 
     /// Withdraws an offer unless it was taken: by then the entry may belong to another run.
     fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
-        let mut runs = self.runs();
+        let mut runs = self.0.lock();
         // The sender is dropped with the entry, while the map is locked.
         if taken.try_recv() == Err(TryRecvError::Closed) {
             return None;
         }
-        match runs.remove(thread_id)? {
-            PendingEntry::Offered { reader, .. } => Some(reader),
-            PendingEntry::Reserved => None,
-        }
-    }
-
-    fn runs(&self) -> MutexGuard<'_, HashMap<String, PendingEntry<T>>> {
-        self.0.lock()
+        runs.remove(thread_id)?.into_reader()
     }
 }
 
 impl<T: Send + 'static> RunReservation<T> {
-    /// Offers the run's reader for `timeout`; `on_unread` gets it back if no client takes it.
+    /// Offers the run's reader; `on_unread` gets it back if no client takes it.
     pub(super) fn offer(
         mut self,
         reader: T,
         run: JoinHandle<()>,
-        timeout: Duration,
         mut lifecycle: LifecycleWatch,
         on_unread: impl FnOnce(T) + Send + 'static,
     ) {
         self.owns_entry = false;
         let (taken_tx, mut taken) = oneshot::channel();
         let pending = self.pending.clone();
+        let timeout = self.timeout;
         let thread_id = std::mem::take(&mut self.thread_id);
-        pending.runs().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: taken_tx });
+        pending.0.lock().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: taken_tx });
         tokio::spawn(async move {
             let ended = tokio::select! {
                 _ = &mut taken => return,
@@ -136,7 +128,7 @@ impl<T: Send + 'static> RunReservation<T> {
 impl<T> Drop for RunReservation<T> {
     fn drop(&mut self) {
         if self.owns_entry {
-            self.pending.runs().remove(&self.thread_id);
+            self.pending.0.lock().remove(&self.thread_id);
         }
     }
 }
@@ -150,10 +142,10 @@ mod tests {
 
     /// Offers a run; the receiver reports if it stays unread.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
-        let seat = waiting.reserve("t".to_owned()).expect("a place");
+        let reservation = waiting.reserve("t".to_owned(), TIMEOUT).expect("a place");
         let (unread, heard) = oneshot::channel();
         let run = tokio::spawn(async {});
-        seat.offer("reader", run, TIMEOUT, lifecycle.watch(), |_| unread.send(()).expect("heard"));
+        reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("heard"));
         heard
     }
 
@@ -163,7 +155,7 @@ mod tests {
         let lifecycle = Lifecycle::default();
         for _ in 0..2 {
             let heard = offer_run(&waiting, &lifecycle);
-            assert_eq!(waiting.reserve("t".to_owned()).expect_err("taken"), RejectionKind::ThreadBusy);
+            assert_eq!(waiting.reserve("t".to_owned(), TIMEOUT).expect_err("taken"), RejectionKind::ThreadBusy);
             assert_eq!(waiting.take("u"), None);
             assert_eq!(waiting.take("t"), Some("reader"));
             assert_eq!(waiting.take("t"), None);
@@ -195,10 +187,11 @@ mod tests {
     #[tokio::test]
     async fn limits_reservations_and_frees_dropped_ones() {
         let waiting = PendingRuns::<()>::default();
-        let seats: Vec<_> = (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string()).expect("a place")).collect();
-        assert_eq!(waiting.reserve("more".to_owned()).expect_err("full"), RejectionKind::TooManyWaiting);
+        let seats: Vec<_> =
+            (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string(), TIMEOUT).expect("a place")).collect();
+        assert_eq!(waiting.reserve("more".to_owned(), TIMEOUT).expect_err("full"), RejectionKind::TooManyWaiting);
         assert_eq!(waiting.take("1"), None);
         drop(seats);
-        assert!(waiting.reserve("more".to_owned()).is_ok());
+        assert!(waiting.reserve("more".to_owned(), TIMEOUT).is_ok());
     }
 }

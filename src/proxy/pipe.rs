@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use http::Version;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,16 +35,9 @@ pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 
 /// The run was aborted: its body has no proper end, so that it is not mistaken for complete. HTTP/1 closes the
 /// connection before the last chunk, HTTP/2 resets the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run was cut off")]
 pub(crate) struct BodyAborted;
-
-impl std::fmt::Display for BodyAborted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the run was cut off")
-    }
-}
-
-impl std::error::Error for BodyAborted {}
 
 /// The client has disconnected or timed out.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,13 +107,9 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
 }
 
 impl<T> PipeShared<T> {
-    fn state(&self) -> MutexGuard<'_, PipeState<T>> {
-        self.state.lock()
-    }
-
     /// Discards everything; later writes fail.
     fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.end = PipeEnd::Closed;
         state.bytes = Vec::new();
         state.partial = Bytes::new();
@@ -174,32 +163,28 @@ impl<T> PipeWriter<T> {
 
     /// Writes the last bytes whatever the backlog, and leaves `bytes` empty: there is no time to wait.
     pub(super) fn push(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.end == PipeEnd::Closed {
             return Err(PipeClosed);
         }
         state.bytes.append(bytes);
-        let reader = state.read_waker.take();
-        drop(state);
-        wake(reader);
+        wake_reader(state);
         Ok(())
     }
 
     /// Ends the body with an error, at once.
     pub(super) fn abort(&self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.end == PipeEnd::Open {
             state.end = PipeEnd::Aborted;
             state.bytes = Vec::new();
             state.partial = Bytes::new();
         }
-        let reader = state.read_waker.take();
-        drop(state);
-        wake(reader);
+        wake_reader(state);
     }
 
     fn poll_write(&self, bytes: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Result<(), PipeClosed>> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.end == PipeEnd::Closed {
             return Poll::Ready(Err(PipeClosed));
         }
@@ -215,16 +200,14 @@ impl<T> PipeWriter<T> {
         } else {
             state.bytes.append(bytes);
         }
-        let reader = state.read_waker.take();
-        drop(state);
-        wake(reader);
+        wake_reader(state);
         Poll::Ready(Ok(()))
     }
 
     /// Waits until the client has disconnected.
     pub(super) async fn wait_closed(&self) {
         std::future::poll_fn(|cx| {
-            let mut state = self.0.state();
+            let mut state = self.0.state.lock();
             if state.end == PipeEnd::Closed {
                 return Poll::Ready(());
             }
@@ -237,7 +220,7 @@ impl<T> PipeWriter<T> {
     /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it. Its body ends with an
     /// error if it is polled again, and its resource is released now.
     pub(super) fn drop_stalled(&self) -> Result<(), PipeClosed> {
-        let deadline = self.0.state().stall_deadline();
+        let deadline = self.0.state.lock().stall_deadline();
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.0.close();
             return Err(PipeClosed);
@@ -248,7 +231,7 @@ impl<T> PipeWriter<T> {
     /// Waits until a stalled client times out.
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
-            let deadline = self.0.state().stall_deadline();
+            let deadline = self.0.state.lock().stall_deadline();
             // A client that attaches meanwhile may stall, too.
             let until = deadline.unwrap_or_else(|| Instant::now() + SEND_TIMEOUT);
             // Boxed: most streams never wait here.
@@ -258,13 +241,13 @@ impl<T> PipeWriter<T> {
 
     /// Returns whether no client attached in time.
     pub(super) fn is_unread(&self) -> bool {
-        self.0.state().reader_state == PipeReaderState::Abandoned
+        self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
 
     /// Ends the body, and waits until the client has read it, has disconnected or timed out.
     pub(super) async fn finish(self) {
         self.end_body();
-        if self.0.state().reader_state != PipeReaderState::Http1 {
+        if self.0.state.lock().reader_state != PipeReaderState::Http1 {
             tokio::select! {
                 () = self.wait_closed() => {}
                 () = self.wait_stalled() => {}
@@ -273,13 +256,11 @@ impl<T> PipeWriter<T> {
     }
 
     fn end_body(&self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.end == PipeEnd::Open {
             state.end = PipeEnd::Finished;
         }
-        let reader = state.read_waker.take();
-        drop(state);
-        wake(reader);
+        wake_reader(state);
     }
 }
 
@@ -293,7 +274,7 @@ impl<T> Drop for PipeWriter<T> {
 impl<T> PipeReader<T> {
     pub(super) fn attach(&self, version: Version) {
         let multiplexed = version == Version::HTTP_2;
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.reader_state = if multiplexed { PipeReaderState::Http2 } else { PipeReaderState::Http1 };
         // A short run has ended by now, and does not check again soon.
         let _ = state.stall_deadline();
@@ -301,7 +282,7 @@ impl<T> PipeReader<T> {
 
     /// Gives up waiting for a client.
     pub(super) fn abandon(self) {
-        self.0.state().reader_state = PipeReaderState::Abandoned;
+        self.0.state.lock().reader_state = PipeReaderState::Abandoned;
     }
 }
 
@@ -309,6 +290,13 @@ impl<T> Drop for PipeReader<T> {
     fn drop(&mut self) {
         self.0.close();
     }
+}
+
+/// Wakes the reader outside the lock.
+fn wake_reader<T>(mut state: MutexGuard<'_, PipeState<T>>) {
+    let waker = state.read_waker.take();
+    drop(state);
+    wake(waker);
 }
 
 fn wake(waker: Option<Waker>) {
@@ -322,7 +310,7 @@ impl<T> Body for PipeReader<T> {
     type Error = BodyAborted;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if let Some(bytes) = state.take_chunk() {
             let writer = state.write_waker.take();
             drop(state);
@@ -337,14 +325,6 @@ impl<T> Body for PipeReader<T> {
         }
         state.read_waker = Some(cx.waker().clone());
         Poll::Pending
-    }
-
-    fn is_end_stream(&self) -> bool {
-        false
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
     }
 }
 

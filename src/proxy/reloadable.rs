@@ -5,14 +5,8 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// A request passes through one service from start to end.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
-
-impl<S> Clone for ReloadableService<S> {
-    fn clone(&self) -> Self {
-        ReloadableService(self.0.clone())
-    }
-}
 
 impl<R, S: Service<R> + Clone> Service<R> for ReloadableService<S> {
     type Response = S::Response;

@@ -16,9 +16,6 @@ const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Rejects content types other than JSON.
-///
-/// # Errors
-/// `unsupported_media_type`.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let lowercase = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
     // The AG-UI client merges the application's type with its own into one list.
@@ -31,8 +28,6 @@ pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// # Errors
-/// `body_too_large`.
 pub(super) fn check_length(limits: &LimitsConfig, length: usize) -> Result<(), Rejection> {
     if length > limits.request_body { Err(too_large(limits.request_body)) } else { Ok(()) }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   POST path, Last-Event-ID, same ids ─────╮                        ╭─▶ after the event: missed events, then new ones
 //!   POST path, same ids, same body ─────────┼─▶ the run of the key ──┤
-//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a prelude, then new ones
+//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a recap, then new ones
 //!   POST path/runs/{runId}/stop ─────────────────────────────────────▶ it ends, `cancelled`
 //! ```
 //! A run is found by its route, its caller and its id. For other callers it does not exist.
@@ -13,16 +13,16 @@ use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
-use super::responses::{self, ResponseBody, full_body};
+use super::responses::{self, ResponseBody};
 use super::routes::RouteEntry;
-use super::run_keys::{RunKeys, run_key, thread_key};
+use super::run_keys::{run_key, thread_key};
 use crate::codec::Framing;
-use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
+use crate::config::header_names::LAST_EVENT_ID;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
 use crate::replay::{
-    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, StoredRun,
+    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunKeys, RunLookupError, RunQuery, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
 use futures_util::FutureExt;
@@ -32,9 +32,6 @@ use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Returns the event after which the client resumes.
-///
-/// # Errors
-/// The cursor was not issued by this gateway.
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
@@ -44,14 +41,11 @@ pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Reject
 
 /// Returns the position for a client that may know the run.
 pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
-    cursor.map_or_else(|| ReadFrom::Prelude(now_millis()), ReadFrom::Cursor)
+    cursor.map_or_else(|| ReadFrom::Recap(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {
     /// Returns the run that a POST joins, if any.
-    ///
-    /// # Errors
-    /// The cursor is for a run that does not exist, or the request would start another run under the id of an open one.
     pub(super) async fn find_joinable(
         &self,
         route: &RouteEntry,
@@ -66,18 +60,15 @@ impl Gateway {
             Err(rejection) => return Err(rejection),
         };
         match (kept, cursor) {
-            (Some(kept), Some(_)) if kept.thread == keys.thread => Ok(Some(kept)),
+            (Some(kept), Some(_)) if kept.keys.thread == keys.thread => Ok(Some(kept)),
             (_, Some(_)) => Err(RejectionKind::RunNotFound.into()),
-            (Some(kept), None) if kept.body == keys.body => Ok(Some(kept)),
+            (Some(kept), None) if kept.keys.body == keys.body => Ok(Some(kept)),
             (Some(kept), None) if kept.log.is_open() => Err(RejectionKind::RunIdTaken.into()),
             (_, None) => Ok(None),
         }
     }
 
     /// Finds a run of this replica or of another one.
-    ///
-    /// # Errors
-    /// The run may exist on another replica.
     async fn find_kept(
         &self,
         route: &RouteEntry,
@@ -94,15 +85,12 @@ impl Gateway {
         let mut lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.wait_cut().await }.boxed();
         replication.find(RunQuery { run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
-            RunLookupError::Unavailable => unavailable_rejection(ReplicationUnavailable),
+            RunLookupError::Unavailable => ReplicationUnavailable.into(),
             RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),
         })
     }
 
     /// Serves a GET of a run by its id.
-    ///
-    /// # Errors
-    /// The method is not GET, the caller has no such run, or it cannot be read from the cursor.
     pub(super) async fn join_run(
         &self,
         route: &RouteEntry,
@@ -116,9 +104,6 @@ impl Gateway {
     }
 
     /// Serves a GET of a thread's last run, on a two-step route. Returns `None` if no run of the thread is kept.
-    ///
-    /// # Errors
-    /// As [`Gateway::join_run`].
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -132,7 +117,7 @@ impl Gateway {
         let thread = thread_id.map(|id| thread_key(&route.name, caller_of(request), id));
         let mut kept = thread.and_then(|thread| self.replay.last_of_thread(&thread));
         if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
-            && let Some(run) = shared.last_of_thread(&thread).await.map_err(unavailable_rejection)?
+            && let Some(run) = shared.last_of_thread(&thread).await?
         {
             kept = self.find_kept(route, route.client, &run, cursor).await?;
         }
@@ -149,9 +134,6 @@ impl Gateway {
     }
 
     /// Adds a reader to a run.
-    ///
-    /// # Errors
-    /// The run cannot be read from that position or has reached its reader limit, or the process is shutting down.
     pub(super) fn join(
         &self,
         route: &RouteEntry,
@@ -165,18 +147,15 @@ impl Gateway {
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
         }
-        let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(join_rejection)?;
+        let reader = kept.log.join(from, version == Version::HTTP_2, permit)?;
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token();
-        let run = RunInfo { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
+        let run = RunInfo { route: &route.name, request_id: responses::request_id(headers), ids: &kept.ids };
         internal_event::ReaderJoined { run, token: token.as_str(), after_number }.emit();
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
     /// Stops a run; one that has ended stays as it is.
-    ///
-    /// # Errors
-    /// The method is not POST, or the caller has no such run.
     pub(super) async fn stop_run(
         &self,
         route: &RouteEntry,
@@ -187,26 +166,35 @@ impl Gateway {
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
             let replication = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
-            let known = replication.stop(&run).await.map_err(unavailable_rejection)?;
-            return if known {
-                Ok(responses::run_stopped().map(full_body))
-            } else {
-                Err(RejectionKind::RunNotFound.into())
-            };
+            let exists = replication.stop(&run).await?;
+            return if exists { Ok(responses::run_stopped()) } else { Err(RejectionKind::RunNotFound.into()) };
         };
         let log = &kept.log;
         if log.is_open() {
-            let run = RunInfo { route: &route.name, request_id: request_id(request.headers()), ids: &kept.ids };
+            let run =
+                RunInfo { route: &route.name, request_id: responses::request_id(request.headers()), ids: &kept.ids };
             internal_event::RunStopRequested { run, token: log.token().as_str() }.emit();
             log.stop();
         }
-        Ok(responses::run_stopped().map(full_body))
+        Ok(responses::run_stopped())
     }
 }
 
-/// The run may be another replica's.
-pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
-    RejectionKind::ReplayUnavailable.into()
+impl From<ReplicationUnavailable> for Rejection {
+    fn from(ReplicationUnavailable: ReplicationUnavailable) -> Self {
+        RejectionKind::ReplayUnavailable.into()
+    }
+}
+
+impl From<JoinError> for Rejection {
+    fn from(error: JoinError) -> Self {
+        let kind = match error {
+            JoinError::Cursor => RejectionKind::CursorGone,
+            JoinError::Full => RejectionKind::TooManyReaders,
+            JoinError::Discarded => RejectionKind::RunNotKept,
+        };
+        kind.into()
+    }
 }
 
 /// Returns the cursor of a GET of events.
@@ -235,17 +223,4 @@ pub(super) fn check_stop_request(method: &Method) -> Result<(), Rejection> {
 fn caller_of(request: &Request<Incoming>) -> &CallerContext {
     static ANONYMOUS: std::sync::LazyLock<CallerContext> = std::sync::LazyLock::new(CallerContext::default);
     request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
-}
-
-fn request_id(headers: &HeaderMap) -> &str {
-    headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
-}
-
-pub(super) fn join_rejection(error: JoinError) -> Rejection {
-    match error {
-        JoinError::Cursor => RejectionKind::CursorGone,
-        JoinError::Full => RejectionKind::TooManyReaders,
-        JoinError::Discarded => RejectionKind::RunNotKept,
-    }
-    .into()
 }

@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The paths and matches of runs that outlive their clients.
-#[derive(Debug)]
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
@@ -23,30 +22,24 @@ pub(super) struct ResumeRoutes {
     pub(crate) stop_match: Arc<RouteMatch>,
 }
 
-impl ResumeRoutes {
-    pub(super) fn new(
-        path: &str,
-        abandon_after: Duration,
-        join_match: Arc<RouteMatch>,
-        stop_match: Arc<RouteMatch>,
-    ) -> Self {
-        let [events, stop] = PathTemplate::for_runs(path);
-        ResumeRoutes { events, stop, abandon_after, join_match, stop_match }
-    }
+pub(super) struct PathMatch<'g> {
+    pub(super) route: &'g RouteEntry,
+    pub(super) route_match: &'g Arc<RouteMatch>,
+    pub(super) target: PathTarget,
 }
 
-pub(super) enum PathMatch<'g> {
+/// The purpose of a path; a missing id means that the segment is no valid one.
+pub(super) enum PathTarget {
     /// a POST starts a run
-    Run(&'g RouteEntry),
-    /// a GET reads the run of this thread; `None` if the segment is no id
-    Events(&'g RouteEntry, Option<String>),
-    /// a GET resumes this run; `None` if the segment is no id
-    Join(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+    Run,
+    /// a GET reads the run of this thread
+    Events(Option<String>),
+    /// a GET resumes this run
+    Join(Option<String>),
     /// a POST stops it
-    Stop(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+    Stop(Option<String>),
 }
 
-#[derive(Debug)]
 pub(super) struct RouteEntry {
     pub(crate) config: config::RouteConfig,
     pub(crate) name: Arc<str>,
@@ -71,9 +64,6 @@ pub(super) struct RouteEntry {
 
 impl RouteEntry {
     /// Builds a route; unchanged parts of `before`, the route of that name so far, are reused.
-    ///
-    /// # Errors
-    /// A file that the route names for its agents cannot be used.
     fn new(
         route: &config::RouteConfig,
         registry: &Metrics,
@@ -100,12 +90,17 @@ impl RouteEntry {
             read_match: route_match(RequestKind::Read),
             resumable: match route.on_disconnect {
                 OnDisconnect::Abort => None,
-                OnDisconnect::Continue(abandon_after) => Some(ResumeRoutes::new(
-                    &route.path,
-                    abandon_after,
-                    route_match(RequestKind::Join),
-                    route_match(RequestKind::Stop),
-                )),
+                OnDisconnect::Continue(abandon_after) => {
+                    let [events, stop] = PathTemplate::for_runs(&route.path);
+                    let join_match = route_match(RequestKind::Join);
+                    Some(ResumeRoutes {
+                        events,
+                        stop,
+                        abandon_after,
+                        join_match,
+                        stop_match: route_match(RequestKind::Stop),
+                    })
+                }
             },
             two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
@@ -136,30 +131,7 @@ impl RouteEntry {
     }
 }
 
-impl<'g> PathMatch<'g> {
-    pub(super) fn route(&self) -> &'g RouteEntry {
-        match self {
-            PathMatch::Run(route)
-            | PathMatch::Events(route, _)
-            | PathMatch::Join(route, ..)
-            | PathMatch::Stop(route, ..) => route,
-        }
-    }
-
-    pub(super) fn route_match(&self) -> &Arc<RouteMatch> {
-        match self {
-            PathMatch::Run(route) => &route.start_match,
-            PathMatch::Events(route, _) => &route.read_match,
-            PathMatch::Join(_, resumable, _) => &resumable.join_match,
-            PathMatch::Stop(_, resumable, _) => &resumable.stop_match,
-        }
-    }
-}
-
 /// Builds the routes of a configuration by path; unchanged ones are reused.
-///
-/// # Errors
-/// A file that the configuration names for agents cannot be used.
 pub(super) fn build_routes(
     config: &Config,
     metrics: &Metrics,

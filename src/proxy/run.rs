@@ -24,7 +24,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
-use crate::telemetry::label::RunOutcome;
+use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::translate::Stream;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -114,7 +114,7 @@ impl RunTask {
             Ok((session, source)) => {
                 // Fails if the client's response began earlier, while the agent was slow.
                 let _ = start_tx.send(Ok(()));
-                self.deadlines.restart_idle(self.context.cluster.idle_timeout());
+                self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                 self.context.record.upstream = Some(session.upstream_label());
                 RunState::Streaming { session, source }
             }
@@ -136,8 +136,8 @@ impl RunTask {
             spans,
             fields: Arc::new(fields),
         };
-        self.deadlines.restart_idle(cluster.first_byte_timeout());
-        let Some(template) = cluster.events_template().cloned() else {
+        self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
+        let Some(template) = cluster.settings.events.clone() else {
             let response = client.run_one_step(body, framings).boxed();
             let (session, framing) = self.await_response(response, Some(start_tx)).await?;
             self.stream.read_as(framing);
@@ -148,7 +148,7 @@ impl RunTask {
         let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
         // Each step may take the whole timeout.
-        self.deadlines.restart_idle(cluster.first_byte_timeout());
+        self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let source = Box::new(ReconnectSource { events: Arc::clone(&events), budget: ReconnectBudget::default() });
         let response = async move { events.open_stream(None).await }.boxed();
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
@@ -265,14 +265,14 @@ impl RunTask {
                 tokio::time::sleep(delay).await;
                 events.open_stream(Some(&id)).await
             };
-            self.deadlines.restart_idle(delay + self.context.cluster.first_byte_timeout());
+            self.deadlines.restart_idle(delay + self.context.cluster.settings.timeouts.first_byte);
             match self.await_response(response.boxed(), None).await {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.reconnects += 1;
                     self.stream.resume();
-                    self.deadlines.restart_idle(self.context.cluster.idle_timeout());
+                    self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                     return Ok(ReconnectOutcome::Resumed(session));
                 }
                 Err(RunEndReason::Failed(rejection)) => {
@@ -330,7 +330,7 @@ impl RunTask {
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
         self.deadlines.on_read();
         // A read that fails at its end has delivered what came before.
-        self.context.record.metrics.inc_bytes_read(bytes_read);
+        self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.bytes_read += bytes_read as u64;
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
@@ -385,10 +385,10 @@ impl RunTask {
         }
         let record = &mut self.context.record;
         match self.last_write {
-            Some(last_write) => record.metrics.observe_gap(last_write.elapsed()),
+            Some(last_write) => record.metrics.series.gap.observe(last_write.elapsed()),
             None => {
                 let latency = record.started_at.elapsed();
-                record.metrics.observe_first_event(latency);
+                record.metrics.series.first_event.observe(latency);
                 record.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
@@ -411,7 +411,7 @@ impl RunTask {
     }
 
     fn record_bytes_written(&mut self, length: usize) {
-        self.context.record.metrics.inc_bytes_written(length);
+        self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
         self.context.record.bytes_written += length as u64;
     }
 

@@ -36,7 +36,7 @@ pub(super) struct AgentRequest {
 impl RunContext {
     /// Starts the deadlines now.
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
-        let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.first_byte_timeout());
+        let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);
         // The wall clock is read once: changing it later neither ends a run nor extends it.
         let validity = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
@@ -44,7 +44,7 @@ impl RunContext {
             self.record.started_at.elapsed().saturating_add(left)
         });
         for (after, kind) in [
-            (self.cluster.first_event_timeout(), DeadlineKind::FirstEvent),
+            (self.cluster.settings.timeouts.first_event, DeadlineKind::FirstEvent),
             (self.access.run.duration, DeadlineKind::RunDuration),
             (validity, DeadlineKind::Credential),
         ] {

@@ -53,7 +53,7 @@ impl RunEndReason {
         match kind {
             DeadlineKind::AgentIdle => RunEndReason::Failed(RejectionKind::UpstreamIdle.into()),
             DeadlineKind::FirstEvent => {
-                let limit = context.cluster.first_event_timeout().unwrap_or_default();
+                let limit = context.cluster.settings.timeouts.first_event.unwrap_or_default();
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
                     "The agent sent no event within {limit:?} (`timeouts.first_event` of the route)."
                 )))

@@ -2,24 +2,15 @@
 
 use crate::guard::CallerContext;
 use crate::net::digest;
-use crate::replay::{ReplayKey, RunToken};
+use crate::replay::{ReplayKey, RunKeys, RunToken};
 use crate::translate::RunIds;
 use std::hash::{BuildHasher, RandomState};
 use uuid::Uuid;
 
-/// Identifies a run, its thread and its request body.
-pub(super) struct RunKeys {
-    pub(crate) run: ReplayKey,
-    pub(crate) thread: ReplayKey,
-    pub(crate) body: ReplayKey,
-}
-
-impl RunKeys {
-    pub(super) fn new(route: &str, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> Self {
-        let run_id = ids.run_id.text().unwrap_or_default();
-        let thread_id = ids.thread_id.text().unwrap_or_default();
-        RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
-    }
+pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> RunKeys {
+    let run_id = ids.run_id.text().unwrap_or_default();
+    let thread_id = ids.thread_id.text().unwrap_or_default();
+    RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
 }
 
 /// Distinguishes the same id of other callers and on other routes.

@@ -1,9 +1,4 @@
 //! The record of a run: collected while it runs, emitted once to log, metrics and traces.
-//!
-//! ```text
-//!   Pending ── close: the outcome ─────────────────────────────────▶ Emitted
-//!      ╰────── dropped: a panic, or the process ended before the run ──▲
-//! ```
 
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
@@ -34,20 +29,13 @@ pub(super) struct RunRecord {
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
-    /// of the agent's events
     pub(crate) bytes_read: u64,
-    /// for the client
     pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
     /// present if the run outlives its client
     pub(crate) reader_count: Option<u64>,
-    pub(crate) state: RunRecordState,
-}
-
-pub(super) enum RunRecordState {
-    /// with the span, which ends with the record
-    Pending(RequestSpan),
-    Emitted,
+    /// ends with the record; absent once that is emitted
+    pub(crate) span: Option<RequestSpan>,
 }
 
 impl RunRecord {
@@ -55,15 +43,15 @@ impl RunRecord {
         RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
     }
 
-    /// Emits the record, once.
+    /// Emits the record, unless that has happened.
     pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
-        let RunRecordState::Pending(trace) = std::mem::replace(&mut self.state, RunRecordState::Emitted) else {
-            return;
-        };
-        internal_event::RunEnded {
+        let Some(span) = self.span.take() else { return };
+        let ended = internal_event::RunEnded {
             run: self.log_fields(),
+            trace_id: span.id(),
             caller: self.caller.caller(),
-            dialects: (self.client_dialect, self.agent_dialect),
+            client_dialect: self.client_dialect,
+            agent_dialect: self.agent_dialect,
             upstream: self.upstream.as_deref(),
             status: self.status,
             outcome,
@@ -71,22 +59,24 @@ impl RunRecord {
             first_event: self.first_event,
             duration: self.started_at.elapsed(),
             totals: self.totals,
-            bytes: (self.bytes_read, self.bytes_written),
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
             resumed: self.reconnects,
             readers: self.reader_count,
-        }
-        .emit(&self.metrics, trace);
+        };
+        span.finish_run(&ended);
+        ended.emit(&self.metrics);
     }
 }
 
 impl Drop for RunRecord {
     fn drop(&mut self) {
-        // An exiting process does not wait for runs that were not cut in time.
-        let (outcome, kind) = match std::thread::panicking() {
-            true => (RunOutcome::GatewayError, RejectionKind::Internal),
-            false => (RunOutcome::Drained, RejectionKind::Draining),
-        };
-        self.close(outcome, Some(&kind.into()));
+        if std::thread::panicking() {
+            self.close(RunOutcome::GatewayError, Some(&RejectionKind::Internal.into()));
+        } else {
+            // An exiting process does not wait for runs that were not cut in time.
+            self.close(RunOutcome::Drained, Some(&RejectionKind::Draining.into()));
+        }
     }
 }
 
@@ -99,7 +89,7 @@ mod tests {
     use crate::telemetry::trace::{RequestAttributes, TraceProvider};
 
     fn test_record(metrics: &Metrics) -> RunRecord {
-        let arrival = RequestAttributes { method: RequestMethod::Post, route: ("r", "/r"), tls: false };
+        let arrival = RequestAttributes { method: RequestMethod::Post, route: "r", path: "/r", tls: false };
         RunRecord {
             route: "r".into(),
             request_id: "q".to_owned(),
@@ -117,7 +107,7 @@ mod tests {
             bytes_written: 0,
             reconnects: 0,
             reader_count: None,
-            state: RunRecordState::Pending(TraceProvider::default().begin(None, arrival)),
+            span: Some(TraceProvider::default().begin(None, arrival)),
         }
     }
 

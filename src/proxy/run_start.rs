@@ -14,25 +14,24 @@ use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
 use super::request_body;
-use super::responses::{self, ResponseBody, full_body};
+use super::responses::{self, ResponseBody};
 use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_keys::{RunKeys, new_token};
+use super::run_keys::{new_token, run_keys};
 use super::run_output::{LoggedOutput, RunOutput};
-use super::run_record::{RunRecord, RunRecordState};
-use super::two_step::{ClientPermits, RunLabels};
+use super::run_record::RunRecord;
+use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
-use crate::config::header_names::REQUEST_ID;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::{CallerContext, StreamPermit};
 use crate::net::digest;
 use crate::replay::{
-    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunToken,
-    StoredRun,
+    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
+    RunToken, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
@@ -40,7 +39,7 @@ use crate::telemetry::metric::RunTotals;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{RunIds, Stream, detect};
+use crate::translate::{EventLoss, RunIds, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -54,7 +53,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long a two-step client waits for a refusal before its run is reported as started. Most refusals come at once,
+/// Longest wait of a two-step client for a refusal before its run is reported as started. Most refusals come at once,
 /// and are more useful here than as RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
 
@@ -95,9 +94,6 @@ struct SpawnedRun {
 
 impl Gateway {
     /// Starts a run and waits for the start of its response, at most one keep-alive interval.
-    ///
-    /// # Errors
-    /// The run was refused by the gateway or by its agent.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
@@ -111,7 +107,7 @@ impl Gateway {
         let body_key = resumable.map(|_| digest::sha256(&body));
         let rewritten = head.rewrite(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
-        let keys = body_key.map(|body| RunKeys::new(&route.name, &head.caller, ids, body));
+        let keys = body_key.map(|body| run_keys(&route.name, &head.caller, ids, body));
         if let Some(keys) = &keys {
             let cursor = resume::parse_cursor(&head.parts.headers)?;
             if let Some(kept) = self.find_joinable(route, rewritten.client, keys, cursor).await? {
@@ -122,9 +118,9 @@ impl Gateway {
         // retry comes from this caller.
         self.guard.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
-            stream_permit = self.guard.acquire_stream(&head.parts, &route.start_match)?;
+            stream_permit = self.guard.streams.acquire(&head.parts, &route.start_match)?;
         }
-        route.metrics.inc_downgraded(rewritten.request.downgraded);
+        route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
             Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
@@ -143,21 +139,29 @@ impl Gateway {
         let framing = head.framing;
         let version = head.parts.version;
         let ids = rewritten.request.ids.clone();
-        let reserved = route.two_step.as_ref().map(|events| events.register(&ids)).transpose()?;
+        // Reserved before the agent is called, so that no run starts that could not be read.
+        let two_step = match &route.two_step {
+            Some(events) => Some((events.events_path(&ids)?, events.reserve(&ids)?)),
+            None => None,
+        };
         let request_id = head.request_id().to_owned();
         let (writer, reader) = pipe(self.limits.client_buffer, permits);
         let run = self.spawn_run(route, head, rewritten, None, RunOutput::Direct(writer, framing));
-        let Some(reserved) = reserved else {
+        let Some((location, reservation)) = two_step else {
             // A slow agent must not cost the client its connection: after one keep-alive interval the stream begins,
             // and a later refusal is a RUN_ERROR.
             self.await_start(route, run.start_rx, self.keep_alive).await?;
             reader.attach(version);
             return Ok(responses::event_stream(reader.boxed_unsync(), framing));
         };
-        let response = reserved.accepted_response(&ids);
         self.await_start(route, run.start_rx, START_GRACE.min(self.keep_alive)).await?;
-        let labels = RunLabels { route: Arc::clone(&route.name), request_id, ids };
-        reserved.offer(reader, run.task, self.lifecycle.watch(), labels);
+        let response = responses::run_accepted(&ids, &location);
+        let route = Arc::clone(&route.name);
+        reservation.offer(reader, run.task, self.lifecycle.watch(), move |reader| {
+            let run = RunInfo { route: &route, request_id: &request_id, ids: &ids };
+            internal_event::PendingRunExpired { run }.emit();
+            reader.abandon();
+        });
         Ok(response)
     }
 
@@ -173,27 +177,21 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
         let location = route.two_step.as_ref().map(|events| events.events_path(&ids)).transpose()?;
-        let RunKeys { run, thread, body } = keys;
-        let token = new_token();
         let messages = rewritten.request.messages.take();
-        let descriptor = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let descriptor = RunDescriptor { keys, token: new_token(), side: rewritten.client, ids: ids.clone() };
         let claim = self.claim_run(&descriptor, messages.as_deref()).await;
         match claim {
             ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
             // The same request came to two replicas at once, or twice to one.
             ClaimResult::Duplicate => {
                 let kept = self.find_joinable(route, rewritten.client, &keys, None).await?;
-                let kept = kept.ok_or_else(|| resume::unavailable_rejection(ReplicationUnavailable))?;
+                let kept = kept.ok_or(ReplicationUnavailable)?;
                 return self.join_existing(route, &head, &ids, &kept, resume::reader_start(None));
             }
             ClaimResult::Conflict => return Err(RejectionKind::RunIdTaken.into()),
         }
         let inserted = self.replay.insert(NewRun {
-            run,
-            thread,
-            body,
-            ids: ids.clone(),
-            token,
+            descriptor: descriptor.clone(),
             recap: Recap::new(rewritten.client, &ids, messages),
             abandon_after: resumable.abandon_after,
             remote_through: None,
@@ -236,20 +234,17 @@ impl Gateway {
         let ids = rewritten.request.ids.clone();
         let log = Arc::clone(output.writer.log());
         // Before the run writes, so that nothing is missed and an early disconnect is noticed.
+        let is_h2 = head.parts.version == Version::HTTP_2;
         let reader = match location {
             Some(_) => None,
-            None => {
-                let is_h2 = head.parts.version == Version::HTTP_2;
-                let reader = log.join(ReadFrom::Start(now_millis()), is_h2, self.lifecycle.enter());
-                Some(reader.map_err(resume::join_rejection)?)
-            }
+            None => Some(log.join(ReadFrom::Start(now_millis()), is_h2, self.lifecycle.enter())?),
         };
         let run = self.spawn_run(route, head, rewritten, Some(log.token()), RunOutput::Logged(Box::new(output)));
         let limit = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
         self.await_start(route, run.start_rx, limit).await?;
         Ok(match reader {
             Some(reader) => responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse),
-            None => responses::run_accepted(&ids, location.as_deref().unwrap_or_default()).map(full_body),
+            None => responses::run_accepted(&ids, location.as_deref().unwrap_or_default()),
         })
     }
 
@@ -263,7 +258,7 @@ impl Gateway {
         from: ReadFrom,
     ) -> Result<Response<ResponseBody>, Rejection> {
         match &route.two_step {
-            Some(events) => Ok(responses::run_accepted(ids, &events.events_path(ids)?).map(full_body)),
+            Some(events) => Ok(responses::run_accepted(ids, &events.events_path(ids)?)),
             None => self.join(route, kept, from, &head.parts.headers, head.parts.version),
         }
     }
@@ -285,9 +280,6 @@ impl Gateway {
     }
 
     /// Translates a request without starting, counting or sending anything.
-    ///
-    /// # Errors
-    /// The request would be refused.
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
@@ -347,7 +339,7 @@ impl Gateway {
             bytes_written: 0,
             reconnects: 0,
             reader_count: None,
-            state: RunRecordState::Pending(trace),
+            span: Some(trace),
         };
         let context = RunContext {
             cluster: Arc::clone(&route.cluster),
@@ -369,7 +361,7 @@ impl Gateway {
         // Every request has one.
         span.unwrap_or_else(|| {
             let method = RequestMethod::from_name(parts.method.as_str());
-            self.tracing.begin(None, RequestAttributes { method, route: ("", ""), tls: false })
+            self.tracing.begin(None, RequestAttributes { method, route: "", path: "", tls: false })
         })
     }
 
@@ -392,7 +384,7 @@ impl Gateway {
         start.map_err(|rejection| match rejection.kind {
             // The challenge tells the caller how to return with a new credential.
             RejectionKind::TokenExpired => {
-                self.guard.authenticator().rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
+                self.guard.auth.rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
             }
             _ => rejection,
         })
@@ -414,7 +406,7 @@ impl Drop for ClaimGuard<'_> {
 
 impl RunRequestHead {
     fn request_id(&self) -> &str {
-        self.parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
+        responses::request_id(&self.parts.headers)
     }
 
     /// Translates the body for the agent.

@@ -97,7 +97,8 @@ pub(super) fn start_trace(
     let matched = extensions.get::<Arc<RouteMatch>>();
     let arrival = RequestAttributes {
         method: label::RequestMethod::from_name(method.as_str()),
-        route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
+        route: matched.map_or("", |matched| &*matched.name),
+        path: matched.map_or("", |matched| matched.path.as_str()),
         tls: extensions.get::<PeerInfo>().is_some_and(|peer| peer.tls),
     };
     tracing.begin(parent.as_ref(), arrival)
@@ -105,7 +106,7 @@ pub(super) fn start_trace(
 
 /// Adds the route's match and an empty caller to the extensions.
 fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
-    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match())) {
+    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match)) {
         request.extensions_mut().insert(matched);
     }
     request.extensions_mut().insert(CallerContext::default());

@@ -15,7 +15,6 @@ pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
 impl RunToken {
     /// Makes a token from the lower 50 bits of `random`.
-    #[must_use]
     pub(crate) fn new(random: u64) -> RunToken {
         let mut rest = random;
         RunToken(std::array::from_fn(|_| {
@@ -25,7 +24,6 @@ impl RunToken {
         }))
     }
 
-    #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         // The alphabet is ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -42,7 +40,6 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Parses a cursor; `None` if this gateway did not write it. Clients send an event's `id` back unchanged.
-    #[must_use]
     pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
         let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;

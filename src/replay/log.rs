@@ -8,7 +8,7 @@
 //! ```
 //! The run waits while every reader is far behind, so the fastest reader sets the pace. A reader that falls behind the oldest
 //! retained frame is cut off, and may reconnect. Without a reader the run is not slowed down. The oldest frames are trimmed
-//! and folded into a [`Recap`], from which later readers get their prelude. A recap above the size limit is discarded: the run
+//! and folded into a [`Recap`], which later readers get first. A recap above the size limit is discarded: the run
 //! continues for its current readers, and no other can join.
 //!
 //! ```text
@@ -37,7 +37,7 @@ pub(crate) use writer::{LogStopReason, LogWriter};
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
 use crate::translate::recap::Recap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
@@ -149,43 +149,37 @@ impl RunLog {
     }
 
     /// Returns the prefix of the run's event ids.
-    #[must_use]
     pub(crate) fn token(&self) -> RunToken {
         self.token
     }
 
     /// Returns whether the run is still going.
-    #[must_use]
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state().phase, LogPhase::Open | LogPhase::Stopping)
+        matches!(self.state.lock().phase, LogPhase::Open | LogPhase::Stopping)
     }
 
-    #[must_use]
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.state().retained_bytes()
+        self.state.lock().retained_bytes()
     }
 
-    #[must_use]
     pub(crate) fn has_readers(&self) -> bool {
-        !self.state().readers.is_empty()
+        !self.state.lock().readers.is_empty()
     }
 
     /// Returns the number of readers so far.
-    #[must_use]
     pub(crate) fn readers_total(&self) -> u64 {
-        self.state().readers_total
+        self.state.lock().readers_total
     }
 
     /// Restarts the abandon timer, because the run has a reader on another replica.
     pub(crate) fn reset_abandon_timer(&self) {
         // A task that waits for the timer checks again when it fires.
-        self.state().unread_since = Instant::now();
+        self.state.lock().unread_since = Instant::now();
     }
 
     /// Returns the number of the last event that is only in the recap.
-    #[must_use]
     pub(crate) fn recap_through(&self) -> u64 {
-        self.state().first_number() - 1
+        self.state.lock().first_number() - 1
     }
 
     /// Waits until the log has event `number`, or has ended.
@@ -202,28 +196,19 @@ impl RunLog {
     }
 
     fn has_event(&self, number: u64) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.last_number >= number || matches!(state.phase, LogPhase::Finished | LogPhase::Cut)
     }
 
     /// Requests the end of the run, unless it has ended.
     pub(crate) fn stop(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.phase == LogPhase::Open {
             state.phase = LogPhase::Stopping;
         }
         let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);
         wakers.into_iter().for_each(wake);
-    }
-
-    fn state(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock()
-    }
-
-    fn base(&self) -> MutexGuard<'_, LogBase> {
-        // A recap that panicked while it was folded can still be read.
-        self.base.lock()
     }
 }
 

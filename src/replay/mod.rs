@@ -10,16 +10,13 @@
 //! A run's key includes its caller, so the code that makes the keys decides who may read a run.
 
 mod cursor;
-
 mod log;
-
 mod store;
-
 mod replication;
 
 pub(crate) use cursor::{Cursor, RunToken};
 pub(crate) use log::{JoinError, LogReader, LogStopReason, LogWriter, ReadFrom, RunLog};
 pub(crate) use replication::{
-    ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunLookupError, RunQuery,
+    ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunLookupError, RunQuery,
 };
-pub(crate) use store::{InsertOutcome, NewRun, ReplayKey, RunStore, StoredRun};
+pub(crate) use store::{InsertOutcome, NewRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun};

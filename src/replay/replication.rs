@@ -16,19 +16,19 @@ mod owned_run;
 mod publisher;
 
 use self::owned_run::OwnedRun;
-use super::store::{ReplayKey, RunStore, StoredRun};
+use super::store::{ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
 use crate::net::redis_client::RedisClient;
 use crate::telemetry::internal_event;
 use crate::telemetry::metric::ReplayMetrics;
-use crate::translate::RunIds;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use parking_lot::{Mutex, MutexGuard};
-use redis::{FromRedisValue, ScriptInvocation};
+use parking_lot::Mutex;
+use redis::{Cmd, FromRedisValue, Script, ScriptInvocation};
 use redis_protocol::{LEASE_TTL, RedisKeys, ReplicaMessage};
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -58,7 +58,6 @@ const MAX_COPIES: usize = 64;
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The runs of all replicas that share this Redis.
-#[derive(Debug)]
 pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
@@ -84,19 +83,6 @@ pub(crate) struct ReplicaSettings {
     pub(crate) keep_alive: Duration,
     /// time that a run is kept after its end
     pub(crate) age: Duration,
-}
-
-/// The properties of a run that other replicas need.
-#[derive(Clone, Debug)]
-pub(crate) struct RunDescriptor {
-    pub(crate) run: ReplayKey,
-    pub(crate) thread: ReplayKey,
-    /// identifies a repeated request
-    pub(crate) body: ReplayKey,
-    pub(crate) token: RunToken,
-    /// dialect of its clients
-    pub(crate) side: PeerDialect,
-    pub(crate) ids: RunIds,
 }
 
 /// Redis did not answer: the run may exist.
@@ -141,7 +127,6 @@ pub(crate) struct RunQuery {
 
 impl ReplicatedRuns {
     /// Shares the runs of `store`. Connects in [`ReplicatedRuns::keep_running`], not here.
-    #[must_use]
     pub(crate) fn new(
         store: Arc<RunStore>,
         redis: &RedisClient,
@@ -150,8 +135,8 @@ impl ReplicatedRuns {
     ) -> Arc<ReplicatedRuns> {
         Arc::new(ReplicatedRuns {
             store,
-            keys: RedisKeys::new(redis.prefix()),
-            deadline: redis.deadline(),
+            keys: RedisKeys::new(&redis.settings.prefix),
+            deadline: redis.settings.deadline,
             redis: redis.with_own_connection(ANSWER_DEADLINE),
             settings,
             owned_runs: Mutex::default(),
@@ -165,16 +150,14 @@ impl ReplicatedRuns {
     /// Keeps the connection, the lease and the subscription alive; never returns.
     pub(crate) async fn keep_running(&self) {
         tokio::join!(
-            self.redis.keep_connected(|change| internal_event::report_redis_link(self.redis.display_url(), change)),
+            self.redis
+                .keep_connected(|change| internal_event::report_redis_link(&self.redis.settings.display_url, change)),
             self.heartbeat_loop(),
             self.receive_messages()
         );
     }
 
     /// Finds a run of this replica, or follows one of another. `cut` resolves when this process exits, and ends the following.
-    ///
-    /// # Errors
-    /// See [`RunLookupError`].
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -195,27 +178,17 @@ impl ReplicatedRuns {
     }
 
     /// Returns the last run of a thread.
-    ///
-    /// # Errors
-    /// Redis did not answer.
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
-        let name = self.keys.last(thread);
-        let query = self.redis.query(async |mut connection| {
-            redis::cmd("GET").arg(name).query_async::<Option<String>>(&mut connection).await
-        });
-        let reply = timeout(self.deadline, query).await.ok().and_then(Result::ok);
-        Ok(reply.ok_or_else(|| self.count_unavailable())?.as_deref().and_then(redis_protocol::parse_key))
+        let reply = self.in_time(self.send_command::<Option<String>>(Cmd::get(self.keys.last(thread)))).await?;
+        Ok(reply.as_deref().and_then(redis_protocol::parse_key))
     }
 
     /// Requests the end of another replica's run. Returns `false` if there is none.
-    ///
-    /// # Errors
-    /// Redis did not answer, or lost its data: the run may exist.
     pub(crate) async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
         let mut call = redis_protocol::STOP.prepare_invoke();
         call.key(self.keys.run(run));
         call.key(self.keys.process(self.process_id()));
-        let (exists, owner, leased): (bool, String, bool) = self.invoke_in_time(&call).await?;
+        let (exists, owner, leased): (bool, String, bool) = self.in_time(self.invoke(&call)).await?;
         if exists && !owner.is_empty() {
             // The owner also finds the request when it writes next; this is faster.
             let _ = self.publish(&owner, &ReplicaMessage::Stop(*run)).await;
@@ -270,48 +243,39 @@ impl ReplicatedRuns {
     fn handle_message(&self, message: &[u8]) {
         match ReplicaMessage::parse(message) {
             Some(ReplicaMessage::Updated(run)) => {
-                if let Some(follower) = self.followed_runs().get(&run) {
+                if let Some(follower) = self.followed_runs.lock().get(&run) {
                     follower.notify_one();
                 }
             }
-            Some(ReplicaMessage::Stop(run)) => {
-                let owned = self.owned_runs().get(&run).cloned();
-                if let Some(owned) = owned {
-                    owned.log.stop();
-                }
-            }
+            Some(ReplicaMessage::Stop(run)) => self.owned_run(&run).iter().for_each(|owned| owned.log.stop()),
             Some(ReplicaMessage::Following(run, process)) => {
-                let owned = self.owned_runs().get(&run).cloned();
-                if let Some(owned) = owned {
-                    owned.add_follower(process);
-                }
+                self.owned_run(&run).iter().for_each(|owned| owned.add_follower(process));
             }
             None => {}
         }
     }
 
+    fn owned_run(&self, run: &ReplayKey) -> Option<Arc<OwnedRun>> {
+        self.owned_runs.lock().get(run).cloned()
+    }
+
     /// Publishes a message to a process.
     async fn publish(&self, process: &str, message: &ReplicaMessage<'_>) -> Result<(), ReplicationUnavailable> {
-        let channel = self.keys.process(process);
-        let message = message.to_string();
-        let query = self.redis.query(async |mut connection| {
-            redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<()>(&mut connection).await
-        });
-        query.await.map_err(|_| self.count_unavailable())
+        self.send_command(Cmd::publish(self.keys.process(process), message.to_string())).await
     }
 
     async fn claim_within(&self, limit: Duration, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         let mut replaceable = String::new();
         loop {
             let mut call = redis_protocol::CLAIM.prepare_invoke();
-            call.key(self.keys.run(&descriptor.run)).key(self.keys.last(&descriptor.thread));
-            call.arg(descriptor.token.as_str())
-                .arg(hex::encode(descriptor.body))
-                .arg(&replaceable)
-                .arg(millis(self.run_ttl()));
-            call.arg(hex::encode(descriptor.run));
+            let RunKeys { run, thread, body } = &descriptor.keys;
+            call.key(self.keys.run(run))
+                .key(self.keys.last(thread))
+                .arg(descriptor.token.as_str())
+                .arg(hex::encode(body));
+            call.arg(&replaceable).arg(millis(self.run_ttl())).arg(hex::encode(run));
             for (field, value) in [
-                ("th", hex::encode(descriptor.thread)),
+                ("th", hex::encode(thread)),
                 ("h", self.process_id().to_owned()),
                 ("d", descriptor.side.dialect.name.to_owned()),
                 ("c", u8::from(descriptor.side.text_format == TextFormat::Blocks).to_string()),
@@ -336,11 +300,7 @@ impl ReplicatedRuns {
 
     /// Returns whether a process has a lease.
     async fn is_alive(&self, process: &str) -> Result<bool, ReplicationUnavailable> {
-        let name = self.keys.process(process);
-        let query = self
-            .redis
-            .query(async |mut connection| redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await);
-        query.await.map_err(|_| self.count_unavailable())
+        self.send_command(Cmd::exists(self.keys.process(process))).await
     }
 
     /// Returns whether all processes had time to write again what Redis lost.
@@ -356,16 +316,25 @@ impl ReplicatedRuns {
         followers: &[String],
     ) -> Result<i64, ReplicationUnavailable> {
         let age = if how == "ended" { self.settings.age } else { LEASE_TTL };
-        let mut call = redis_protocol::END.prepare_invoke();
-        call.key(self.keys.run(&descriptor.run)).key(self.keys.frames(&descriptor.run, descriptor.token));
-        call.arg(descriptor.token.as_str())
-            .arg(how)
-            .arg(millis(age))
-            .arg(ReplicaMessage::Updated(descriptor.run).to_string());
+        let mut call = self.prepare_run_call(&redis_protocol::END, descriptor);
+        call.arg(how).arg(millis(age)).arg(ReplicaMessage::Updated(descriptor.keys.run).to_string());
         for process in followers {
             call.arg(self.keys.process(process));
         }
         self.invoke(&call).await
+    }
+
+    /// Prepares a script whose keys are a run and its frames, and whose first argument is the run's token.
+    fn prepare_run_call(&self, script: &'static Script, descriptor: &RunDescriptor) -> ScriptInvocation<'static> {
+        let RunDescriptor { keys: RunKeys { run, .. }, token, .. } = descriptor;
+        let mut call = script.prepare_invoke();
+        call.key(self.keys.run(run)).key(self.keys.frames(run, *token)).arg(token.as_str());
+        call
+    }
+
+    async fn send_command<T: FromRedisValue>(&self, command: Cmd) -> Result<T, ReplicationUnavailable> {
+        let query = self.redis.query(async |mut connection| command.query_async::<T>(&mut connection).await);
+        query.await.map_err(|_| self.count_unavailable())
     }
 
     async fn invoke<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, ReplicationUnavailable> {
@@ -373,12 +342,12 @@ impl ReplicatedRuns {
         query.await.map_err(|_| self.count_unavailable())
     }
 
-    /// Invokes a script within a request's deadline.
-    async fn invoke_in_time<T: FromRedisValue>(
+    /// Waits for a call at most until the deadline of a request.
+    async fn in_time<T>(
         &self,
-        script: &ScriptInvocation<'_>,
+        call: impl Future<Output = Result<T, ReplicationUnavailable>>,
     ) -> Result<T, ReplicationUnavailable> {
-        timeout(self.deadline, self.invoke(script)).await.unwrap_or_else(|_| Err(self.count_unavailable()))
+        timeout(self.deadline, call).await.unwrap_or_else(|_| Err(self.count_unavailable()))
     }
 
     fn count_unavailable(&self) -> ReplicationUnavailable {
@@ -393,14 +362,6 @@ impl ReplicatedRuns {
     /// Returns how long Redis keeps an open run after its owner last wrote.
     fn run_ttl(&self) -> Duration {
         self.settings.age.max(MIN_RUN_TTL)
-    }
-
-    fn owned_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<OwnedRun>>> {
-        self.owned_runs.lock()
-    }
-
-    fn followed_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<Notify>>> {
-        self.followed_runs.lock()
     }
 }
 

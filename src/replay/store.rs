@@ -10,12 +10,13 @@
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
 use crate::config::replay::ReplayConfig;
+use crate::dialect::PeerDialect;
 use crate::telemetry::internal_event::MAX_TEXT_CHARS;
 use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use crate::translate::recap::Recap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,7 +28,6 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
-#[derive(Debug)]
 pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
@@ -53,12 +53,27 @@ struct StoredRuns {
     is_sweeping: bool,
 }
 
+/// Identifies a run, its thread, and the body of the request that started it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunKeys {
+    pub(crate) run: ReplayKey,
+    pub(crate) thread: ReplayKey,
+    pub(crate) body: ReplayKey,
+}
+
+/// The properties of a run that other replicas need.
+#[derive(Clone, Debug)]
+pub(crate) struct RunDescriptor {
+    pub(crate) keys: RunKeys,
+    pub(crate) token: RunToken,
+    /// dialect of its clients
+    pub(crate) side: PeerDialect,
+    pub(crate) ids: RunIds,
+}
+
 #[derive(Debug)]
 pub(crate) struct StoredRun {
-    run: ReplayKey,
-    pub(crate) thread: ReplayKey,
-    /// of the request that started it
-    pub(crate) body: ReplayKey,
+    pub(crate) keys: RunKeys,
     /// truncated: ids from clients may have megabytes, which are not counted here
     pub(crate) ids: RunIds,
     pub(crate) log: Arc<RunLog>,
@@ -71,12 +86,7 @@ pub(crate) struct StoredRun {
 /// A run to be stored.
 #[derive(Debug)]
 pub(crate) struct NewRun {
-    pub(crate) run: ReplayKey,
-    pub(crate) thread: ReplayKey,
-    /// identifies a repeated request
-    pub(crate) body: ReplayKey,
-    pub(crate) ids: RunIds,
-    pub(crate) token: RunToken,
+    pub(crate) descriptor: RunDescriptor,
     /// of the conversation before the run
     pub(crate) recap: Recap,
     pub(crate) abandon_after: Duration,
@@ -84,7 +94,6 @@ pub(crate) struct NewRun {
     pub(crate) remote_through: Option<u64>,
 }
 
-#[derive(Debug)]
 pub(crate) enum InsertOutcome {
     /// the run was stored
     New(LogWriter),
@@ -99,7 +108,6 @@ pub(crate) enum InsertOutcome {
 impl RunStore {
     /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads nothing for
     /// `stall_timeout` is removed.
-    #[must_use]
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
@@ -120,30 +128,23 @@ impl RunStore {
         *self.bounds.lock() = StoreBounds { replay, backlog };
     }
 
-    fn bounds(&self) -> StoreBounds {
-        *self.bounds.lock()
-    }
-
-    #[must_use]
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
-        self.lock_runs().by_key.get(run).cloned()
+        self.runs.lock().by_key.get(run).cloned()
     }
 
     /// The last run of a thread.
-    #[must_use]
     pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
-        let runs = self.lock_runs();
+        let runs = self.runs.lock();
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
     /// Stores a run, unless it is stored already.
     pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
-        let NewRun { run, thread, body, ids, token, recap, abandon_after, remote_through } = fresh;
-        let ids = ids.truncated(MAX_TEXT_CHARS);
-        let StoreBounds { replay, backlog } = self.bounds();
-        let mut runs = self.lock_runs();
-        if let Some(existing) = runs.by_key.get(&run) {
-            if existing.body == body {
+        let NewRun { descriptor: RunDescriptor { keys, token, ids, .. }, recap, abandon_after, remote_through } = fresh;
+        let StoreBounds { replay, backlog } = *self.bounds.lock();
+        let mut runs = self.runs.lock();
+        if let Some(existing) = runs.by_key.get(&keys.run) {
+            if existing.keys.body == keys.body {
                 return InsertOutcome::Existing(Arc::clone(existing));
             }
             if existing.log.is_open() {
@@ -165,16 +166,14 @@ impl RunStore {
         };
         let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits));
         let stored = Arc::new(StoredRun {
-            run,
-            thread,
-            body,
-            ids,
+            keys,
+            ids: ids.truncated(MAX_TEXT_CHARS),
             log: Arc::clone(&log),
             is_remote: remote_through.is_some(),
             counted_bytes: AtomicUsize::new(0),
         });
-        runs.by_key.insert(run, Arc::clone(&stored));
-        runs.last_of_thread.insert(thread, run);
+        runs.by_key.insert(keys.run, Arc::clone(&stored));
+        runs.last_of_thread.insert(keys.thread, keys.run);
         self.metrics.runs.set_count(runs.by_key.len());
         drop(runs);
         let slot = StoreSlot { store: Arc::clone(self), run: stored };
@@ -194,12 +193,13 @@ impl RunStore {
 
     /// Removes a run. Returns `false` if it was not stored any more.
     fn evict(&self, runs: &mut StoredRuns, old: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
-        if !runs.by_key.get(&old.run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
+        let RunKeys { run, thread, .. } = &old.keys;
+        if !runs.by_key.get(run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
             return false;
         }
-        runs.by_key.remove(&old.run);
-        if runs.last_of_thread.get(&old.thread) == Some(&old.run) {
-            runs.last_of_thread.remove(&old.thread);
+        runs.by_key.remove(run);
+        if runs.last_of_thread.get(thread) == Some(run) {
+            runs.last_of_thread.remove(thread);
         }
         self.used.fetch_sub(old.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.metrics.runs.set_count(runs.by_key.len());
@@ -212,8 +212,8 @@ impl RunStore {
 
     /// Evicts runs past their age, and returns when the next one is due.
     fn sweep(&self) -> Option<Instant> {
-        let age = self.bounds().replay.age;
-        let mut runs = self.lock_runs();
+        let age = self.bounds.lock().replay.age;
+        let mut runs = self.runs.lock();
         let now = Instant::now();
         while runs.ended.front().is_some_and(|(at, _)| *at + age <= now) {
             if let Some(old) = runs.ended.pop_front().and_then(|(_, old)| old.upgrade()) {
@@ -223,10 +223,6 @@ impl RunStore {
         let next = runs.ended.front().map(|(at, _)| *at + age);
         runs.is_sweeping = next.is_some();
         next
-    }
-
-    fn lock_runs(&self) -> MutexGuard<'_, StoredRuns> {
-        self.runs.lock()
     }
 }
 
@@ -238,7 +234,6 @@ async fn sweep(store: Weak<RunStore>) {
 }
 
 /// A run's entry in the store, held by its writer.
-#[derive(Debug)]
 struct StoreSlot {
     store: Arc<RunStore>,
     run: Arc<StoredRun>,
@@ -261,11 +256,11 @@ impl StoreSlot {
 
 impl LogRetention for StoreSlot {
     fn record_bytes(&self, bytes: usize) -> bool {
-        let bound = self.store.bounds().replay.bytes;
+        let bound = self.store.bounds.lock().replay.bytes;
         if self.set_bytes(bytes) <= bound {
             return true;
         }
-        let mut runs = self.store.lock_runs();
+        let mut runs = self.store.runs.lock();
         while self.store.used.load(Ordering::Relaxed) > bound {
             if !self.store.evict_oldest(&mut runs, EvictionReason::Bytes) {
                 return false;
@@ -279,12 +274,12 @@ impl LogRetention for StoreSlot {
     }
 
     fn remove(&self) {
-        self.store.evict(&mut self.store.lock_runs(), &self.run, None);
+        self.store.evict(&mut self.store.runs.lock(), &self.run, None);
     }
 
     fn mark_ended(&self) {
         let StoreSlot { store, run } = self;
-        let mut runs = store.lock_runs();
+        let mut runs = store.runs.lock();
         runs.ended.push_back((Instant::now(), Arc::downgrade(run)));
         // Without a runtime the process is exiting.
         let Ok(runtime) = Handle::try_current() else { return };

@@ -6,23 +6,23 @@ use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// pingora logs every dropped connection and every attempt of a handover as an error; internal events cover what matters.
-/// Under load its connection pool logs at level error that a pooled connection is still being checked; it opens a new one.
+/// Hides errors of pingora for dropped connections, attempts of a handover and pooled connections that are still checked;
+/// internal events cover what matters.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
                               pingora_load_balancing=off";
 
-/// Lines that may wait for a slow reader of stderr. Further ones are dropped: an unread log or a full disk must not delay
-/// runs.
+/// Lines that may wait for a slow reader of stderr. Further ones are dropped, so that an unread log does not delay runs.
 const MAX_BUFFERED_LINES: usize = 8192;
 
 /// Writes out the waiting lines on drop, for at most a second.
-#[must_use]
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
 /// Starts logging for the whole process. For an invalid filter it logs a warning and uses the default. Calling it again
@@ -31,31 +31,25 @@ pub(crate) fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let filter = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
     let read = filter.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
-    let mistake = read.as_ref().err().cloned();
-    let filter = read.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let (filter, mistake) = match read {
+        Ok(filter) => (filter, None),
+        Err(mistake) => (EnvFilter::new(DEFAULT_FILTER), Some(mistake)),
+    };
     let (stderr, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(MAX_BUFFERED_LINES)
         .lossy(true)
         .thread_name("log")
         .finish(std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
-    // A second start (tests, the demo) keeps the first subscriber.
-    macro_rules! begin {
-        ($log:expr) => {{
-            let log = $log.with_filter_reloading();
-            let handle = log.reload_handle();
-            if log.try_init().is_ok() {
-                let current = handle.clone();
-                let get = move || current.with_current(ToString::to_string).unwrap_or_default();
-                let set = move |filter| handle.reload(filter).map_err(|error| error.to_string());
-                let _ = FILTER_HANDLE.set(LogFilterHandle { get: Box::new(get), set: Box::new(set) });
-            }
-        }};
-    }
-    if std::io::stderr().is_terminal() {
-        begin!(log.with_ansi(std::env::var_os("NO_COLOR").is_none()));
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr).with_target(false);
+    let lines = if std::io::stderr().is_terminal() {
+        lines.with_ansi(std::env::var_os("NO_COLOR").is_none()).boxed()
     } else {
-        begin!(log.json().flatten_event(true));
+        lines.json().flatten_event(true).boxed()
+    };
+    // A second start (tests, the demo) keeps the first subscriber.
+    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+        let _ = FILTER_HANDLE.set(handle);
     }
     if let Some(mistake) = mistake {
         tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
@@ -73,32 +67,33 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// Reads and replaces the filter in use.
-struct LogFilterHandle {
-    get: Box<dyn Fn() -> String + Send + Sync>,
-    set: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
-}
-
-static FILTER_HANDLE: OnceLock<LogFilterHandle> = OnceLock::new();
+static FILTER_HANDLE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Returns the filter in use, in the syntax of [`FILTER_VARIABLE`].
-#[must_use]
 pub(crate) fn level() -> String {
-    FILTER_HANDLE.get().map(|level| (level.get)()).unwrap_or_default()
+    FILTER_HANDLE.get().and_then(|handle| handle.with_current(ToString::to_string).ok()).unwrap_or_default()
 }
 
-/// Replaces the filter.
-///
-/// # Errors
-/// Describes the mistake in the filter.
-pub(crate) fn set_level(text: &str) -> Result<(), String> {
+/// Replaces the filter; a blank text restores the default.
+pub(crate) fn set_level(text: &str) -> Result<(), LogFilterError> {
     let text = text.trim();
     let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
-    FILTER_HANDLE.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
+    Ok(FILTER_HANDLE.get().ok_or(LogFilterError::NoLog)?.reload(filter)?)
 }
 
-/// # Errors
-/// Describes the mistake.
-fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogFilterError {
+    #[error("`{0}` names no level; there are: off, error, warn, info, debug, trace")]
+    NoLevel(String),
+    #[error(transparent)]
+    Malformed(#[from] ParseError),
+    #[error("there is no log")]
+    NoLog,
+    #[error(transparent)]
+    Reload(#[from] reload::Error),
+}
+
+fn parse_filter(text: &str) -> Result<EnvFilter, LogFilterError> {
     // EnvFilter parses any other word as a target, which silences everything else, and an empty text as a level.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -108,8 +103,8 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
         !is_level(level)
     });
     match stray {
-        Some(word) => Err(format!("`{word}` names no level; there are: off, error, warn, info, debug, trace")),
-        None => EnvFilter::try_new(text).map_err(|error| error.to_string()),
+        Some(word) => Err(LogFilterError::NoLevel(word.to_owned())),
+        None => Ok(EnvFilter::try_new(text)?),
     }
 }
 
@@ -126,7 +121,7 @@ mod tests {
         }
         for bad in ["warning", "nonsense", "info,dbug", "diglot=", "diglot=dbug", "diglot"] {
             assert!(
-                parse_filter(bad).is_err_and(|mistake| mistake.contains("names no level; there are: off")),
+                parse_filter(bad).is_err_and(|mistake| mistake.to_string().contains("names no level; there are: off")),
                 "{bad}"
             );
         }

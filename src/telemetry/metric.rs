@@ -41,15 +41,12 @@ pub(crate) type IssuerMetrics = Leased<table::IssuerSeries>;
 
 pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
-/// The handles of one upstream of one route.
-#[derive(Debug)]
 pub(crate) struct UpstreamMetrics {
     pub(crate) on_route: Leased<RouteUpstreamSeries>,
     /// shared by every route that has this upstream
     pub(crate) overall: Leased<UpstreamSeries>,
 }
 
-#[derive(Debug)]
 pub(crate) struct ListenerMetrics {
     pub(crate) connections: ListenerSeries,
     /// `None` without TLS
@@ -57,7 +54,6 @@ pub(crate) struct ListenerMetrics {
 }
 
 /// The registry, and the metrics of all parts of the process.
-#[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     routes: table::RouteFamilies,
@@ -69,11 +65,11 @@ pub struct Metrics {
     route_upstreams: table::RouteUpstreamFamilies,
     upstream_sets: table::UpstreamSetFamilies,
     upstreams: table::UpstreamFamilies,
-    replay: ReplayMetrics,
-    spans: SpanMetrics,
-    process: ProcessMetrics,
+    pub(crate) replay: ReplayMetrics,
+    pub(crate) spans: SpanMetrics,
+    pub(crate) process: ProcessMetrics,
     /// of requests that match no route
-    unrouted: RequestMetrics,
+    pub(crate) unrouted: RequestMetrics,
     route_leases: Arc<SeriesLeases>,
     upstream_leases: Arc<SeriesLeases>,
     limit_leases: Arc<SeriesLeases>,
@@ -124,18 +120,10 @@ impl Metrics {
         Arc::new(RouteMetrics::new(series, requests, &self.process.translate, client, agent))
     }
 
-    /// Returns the handles of requests that match no route.
-    #[must_use]
-    pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
-        &self.unrouted
-    }
-
-    #[must_use]
     pub(crate) fn limit(&self, policy: &str) -> LimitMetrics {
         Leased::new(&self.limit_leases, policy, || self.limits.resolve(&[policy]))
     }
 
-    #[must_use]
     pub(crate) fn issuer(&self, name: &str) -> IssuerMetrics {
         Leased::new(&self.issuer_leases, name, || self.issuers.resolve(&[name]))
     }
@@ -151,19 +139,12 @@ impl Metrics {
         self.route_upstreams.up.remove(&[route, upstream]);
     }
 
-    #[must_use]
     pub(crate) fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
         let labels = [plane, address];
         let tls = tls.then(|| self.tls_listeners.resolve(&labels));
         Arc::new(ListenerMetrics { connections: self.listeners.resolve(&labels), tls })
     }
 
-    #[must_use]
-    pub(crate) fn replay(&self) -> ReplayMetrics {
-        self.replay.clone()
-    }
-
-    #[must_use]
     pub(crate) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
         UpstreamMetrics {
             on_route: Leased::new(&self.route_leases, route, || self.route_upstreams.resolve(&[route, upstream])),
@@ -171,19 +152,8 @@ impl Metrics {
         }
     }
 
-    #[must_use]
     pub(crate) fn upstream_set(&self, route: &str) -> UpstreamSetMetrics {
         Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
-    }
-
-    #[must_use]
-    pub(crate) fn spans(&self) -> SpanMetrics {
-        self.spans.clone()
-    }
-
-    #[must_use]
-    pub(crate) fn process(&self) -> &ProcessMetrics {
-        &self.process
     }
 
     /// Sets the hash of the configuration in use and the time of its reload, in seconds since the epoch.
@@ -194,8 +164,6 @@ impl Metrics {
         self.process.last_reload_ok.set(1);
     }
 
-    /// Returns the text exposition format.
-    #[must_use]
     pub(crate) fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
     }

@@ -2,6 +2,7 @@
 
 pub mod label;
 pub mod metric;
+mod trace_context;
 pub(crate) mod internal_event;
 pub(crate) mod log;
 pub(crate) mod trace;

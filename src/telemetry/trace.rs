@@ -9,13 +9,14 @@
 //! Ids always exist, in the log and for the agent. Spans are recorded only with the feature `otel` and an endpoint in the
 //! environment; without the feature a `SpanRecording` has no size.
 
+mod setup_error;
 #[cfg(feature = "otel")]
 mod exporter_client;
 #[cfg(feature = "otel")]
 mod span_queue;
 #[cfg(feature = "otel")]
 mod collector;
-mod trace_context;
+mod request_attributes;
 #[cfg(not(feature = "otel"))]
 mod disabled_recording;
 #[cfg(feature = "otel")]
@@ -24,43 +25,33 @@ mod span_recording;
 #[cfg(not(feature = "otel"))]
 use disabled_recording as span_recording;
 
-pub(crate) use trace_context::{TraceId, TraceParent};
+pub(crate) use super::trace_context::{TraceId, TraceParent};
+pub(crate) use request_attributes::RequestAttributes;
+pub(crate) use setup_error::TraceSetupError;
 
 use self::span_recording::{SpanRecorder, SpanRecording};
-use self::trace_context::TraceContext;
 use super::internal_event::{RequestRejected, RunEnded};
-use super::{Metrics, label::RequestMethod};
+use super::label::RequestMethod;
+use super::metric::Metrics;
+use super::trace_context::TraceContext;
 use crate::error::Rejection;
 use http::HeaderValue;
 use parking_lot::Mutex;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Starts the spans of requests, and records them if there is a collector.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
-/// Attributes of a request when its span begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestAttributes<'a> {
-    pub(crate) method: RequestMethod,
-    /// name and path of the route as configured; empty if none matched
-    pub(crate) route: (&'a str, &'a str),
-    pub(crate) tls: bool,
-}
-
 /// The span of a request; ends on drop at the latest.
-#[derive(Debug)]
 pub(crate) struct RequestSpan {
-    context: TraceContext,
-    tracestate: Option<Arc<HeaderValue>>,
-    recorder: Option<SpanRecorder>,
+    upstream_spans: UpstreamSpanBuilder,
     recording: SpanRecording,
 }
 
 /// Starts the spans of one request's requests to agents.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
@@ -68,15 +59,13 @@ pub(crate) struct UpstreamSpanBuilder {
 }
 
 /// The span of one request to an agent. A drop before its end records that the request was cancelled.
-#[derive(Debug)]
 pub(crate) struct UpstreamSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     recording: SpanRecording,
 }
 
-/// The span in a request's extensions, from which the run that the request starts takes it. If no run takes it, it ends with
-/// the response.
+/// The span in a request's extensions. A run takes it; without a run it ends with the response.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,
@@ -84,27 +73,23 @@ pub(crate) struct TraceExtension {
 }
 
 impl TraceProvider {
-    /// Reads the collector from the environment (`OTEL_EXPORTER_OTLP_ENDPOINT` and related variables). Without one, spans are
-    /// not recorded.
-    ///
-    /// # Errors
-    /// Names the invalid variable and the cause.
-    pub(crate) fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
+    /// Reads the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without one, spans are not recorded.
+    pub(crate) fn from_environment(metrics: &Metrics) -> Result<TraceProvider, TraceSetupError> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
-    /// Starts the span of a request.
-    #[must_use]
     pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
-        let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
-        if let Some(recorder) = &self.0 {
-            let (own, recording) = recorder.start_server_span(parent, arrival);
-            // If the request is not recorded, its requests to agents are not recorded either.
-            let recorder = recording.is_recording().then(|| recorder.clone());
-            return RequestSpan { context: own, tracestate: state, recorder, recording };
-        }
-        let own = parent.map_or_else(TraceContext::root, |parent| parent.context.child());
-        RequestSpan { context: own, tracestate: state, recorder: None, recording: SpanRecording::default() }
+        let (context, recording) = match &self.0 {
+            Some(recorder) => recorder.start_server_span(parent, arrival),
+            None => {
+                let own = parent.map_or_else(TraceContext::root, |parent| parent.context.child());
+                (own, SpanRecording::default())
+            }
+        };
+        let tracestate = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
+        // If the request is not recorded, its requests to agents are not recorded either.
+        let recorder = self.0.clone().filter(|_| recording.is_recording());
+        RequestSpan { upstream_spans: UpstreamSpanBuilder { parent: context, tracestate, recorder }, recording }
     }
 
     /// Sends the waiting spans, within `timeout`. Blocks.
@@ -116,25 +101,19 @@ impl TraceProvider {
 }
 
 impl RequestSpan {
-    #[must_use]
     pub(crate) fn id(&self) -> TraceId {
-        self.context.trace_id
+        self.upstream_spans.parent.trace_id
     }
 
-    #[must_use]
     pub(crate) fn upstream_spans(&self) -> UpstreamSpanBuilder {
-        UpstreamSpanBuilder {
-            parent: self.context,
-            tracestate: self.tracestate.clone(),
-            recorder: self.recorder.clone(),
-        }
+        self.upstream_spans.clone()
     }
 
-    pub(super) fn finish_run(mut self, ended: &RunEnded<'_>) {
+    pub(crate) fn finish_run(mut self, ended: &RunEnded<'_>) {
         self.recording.finish_run(ended);
     }
 
-    pub(super) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
+    pub(crate) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
         self.recording.finish_rejected(refused);
     }
 
@@ -144,8 +123,6 @@ impl RequestSpan {
 }
 
 impl UpstreamSpanBuilder {
-    /// Starts the span of a request to an agent.
-    #[must_use]
     pub(crate) fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
             Some(recorder) => {
@@ -159,7 +136,6 @@ impl UpstreamSpanBuilder {
 
 impl UpstreamSpan {
     /// Returns `traceparent` and `tracestate` for the request to the agent.
-    #[must_use]
     pub(crate) fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
         (self.context.to_header(), self.tracestate.as_deref())
     }
@@ -185,25 +161,16 @@ impl Drop for UpstreamSpan {
 }
 
 impl TraceExtension {
-    #[must_use]
     pub(crate) fn new(trace: RequestSpan) -> TraceExtension {
         TraceExtension { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
     }
 
-    #[must_use]
     pub(crate) fn id(&self) -> TraceId {
         self.id
     }
 
     /// Takes the span out, for the caller to end.
-    #[must_use]
     pub(crate) fn take(&self) -> Option<RequestSpan> {
         self.trace.lock().take()
-    }
-}
-
-impl fmt::Debug for TraceExtension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Traced({})", self.id)
     }
 }

@@ -1,5 +1,5 @@
-//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, value
-//! words, time units, nulls, and the ids repeated on every event.
+//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, time
+//! units, nulls, and the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
 //!
 //! Reading converts them to canonical form and notes whatever writing could not restore.
 
@@ -9,14 +9,12 @@ use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
 use crate::codec::json;
-use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit, ValueAlias};
-use crate::event::input::ASSISTANT;
-use crate::event::kind::{MemberType, TEXT_ROLES};
+use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit};
+use crate::event::kind::MemberType;
 use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Notes: words other than the dialect's own for the value, and the timestamp as received.
-const ALIASES_NOTE: &str = "$words";
+/// Note: the timestamp as received.
 const TIMESTAMP_NOTE: &str = "$timestamp";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
@@ -67,7 +65,6 @@ pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut Tr
     }
 }
 
-/// Renames members from the dialect's names to the canonical ones.
 pub(super) fn read_field_names(names: &[(Field, &str)], members: &mut Members<'_>) {
     for (field, name) in names {
         if get(members, *field).is_some() {
@@ -94,13 +91,13 @@ pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut M
     }
 }
 
-/// Returns whether null is a valid value: it is for `Any`, which a call may well have returned.
+/// Returns true if null is a valid value, which a call may have returned.
 const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes and notes optional members that are null as a whole. A required one may be a value (a call's result), or is
-/// a fault that the guard repairs; arguments that are values in the dialect count as absent when null.
+/// Removes and notes optional members that are null. A required one may be a value (a call's result), or is a fault
+/// that the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -133,134 +130,11 @@ pub(super) fn write_nulls(row: &EventRow, outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Value aliases of a side: for its events of one kind, or for its messages.
-#[derive(Clone, Copy)]
-struct AliasLookup {
-    peer: PeerDialect,
-    kind: Option<EventType>,
-}
-
-impl AliasLookup {
-    /// Includes role aliases for events only where the role is a choice.
-    fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
-        let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
-        own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
-            Some(Some(MemberType::StringEnum(choices))) => choices == TEXT_ROLES,
-            Some(Some(_)) | None => true,
-            Some(None) => false,
-        })
-    }
-
-    /// Returns those of `members` that have aliases, each once. Most events have none, which is the first check.
-    fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
-        let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
-        if !words.any(|word| get(members, word.field).is_some()) {
-            return Vec::new();
-        }
-        let mut fields: Vec<Field> = self.all_aliases().map(|word| word.field).collect();
-        fields.sort_unstable();
-        fields.dedup();
-        fields
-    }
-
-    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's, as a
-    /// missing one would: the real client accepts no other.
-    fn canonical_value(self, field: Field, value: &str) -> &str {
-        let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
-        match self.all_aliases().find(is_it) {
-            Some(word) => word.canonical,
-            None if field == Field::Role && self.kind.is_some() && !TEXT_ROLES.contains(&value) => ASSISTANT,
-            None => value,
-        }
-    }
-
-    fn alias_of(self, field: Field, value: &str) -> Option<&'static ValueAlias> {
-        self.all_aliases().find(|word| word.field == field && word.canonical == value)
-    }
-
-    /// Replaces words by canonical values; notes the original where writing would choose another word.
-    fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
-        let mut noted = Members::new();
-        for field in fields {
-            let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
-            let Some(text) = said.text() else { continue };
-            let value = self.canonical_value(field, &text);
-            if self.alias_of(field, value).is_some_and(|word| word.wire != text) {
-                noted.push((MemberKey::Known(field), said.clone()));
-            }
-            if value != text {
-                set(members, MemberKey::Known(field), Json::string(value));
-            }
-        }
-        if !noted.is_empty() {
-            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&noted)));
-        }
-    }
-
-    /// Replaces canonical values by words, and returns the values that their words do not read back to.
-    fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
-        let noted = carry::take(own, ALIASES_NOTE);
-        let noted = noted.as_ref().and_then(json::parse_message).unwrap_or_default();
-        let mut lost = Members::new();
-        for field in self.aliased_fields(members) {
-            let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
-            let Some(text) = value.text() else { continue };
-            let means_it =
-                |said: &&Json<'_>| said.text().is_some_and(|said| *self.canonical_value(field, &said) == *text);
-            if let Some(said) = get(&noted, field).filter(means_it) {
-                set(members, MemberKey::Known(field), said.clone().into_owned());
-            } else if let Some(word) = self.alias_of(field, &text) {
-                set(members, MemberKey::Known(field), Json::string(word.wire));
-                if !word.is_reversible {
-                    lost.push((MemberKey::Known(field), value.clone()));
-                }
-            }
-        }
-        lost
-    }
-}
-
-/// Returns the canonical role of a message for a side's word.
-#[must_use]
-pub(super) fn canonical_role(side: PeerDialect, value: &str) -> &str {
-    AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
-}
-
-pub(super) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
-    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
-    words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
-}
-
-/// Does the same for one member from elsewhere in the event, unless it is in `already`.
-pub(super) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
-    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
-    if words.aliased_fields(&parts.event.members).contains(&field)
-        && !already.contains(&field)
-        && !parts.restored_fields.contains(&field)
-    {
-        words.read(vec![field], &mut parts.event.members, &mut parts.extensions);
-    }
-}
-
-pub(super) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
-    let words = AliasLookup { peer: side, kind: None };
-    words.read(words.aliased_fields(message), message, own);
-}
-
-pub(super) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
-    let lost = AliasLookup { peer: side, kind: Some(kind) }.write(&mut outgoing.members, &mut outgoing.extensions);
-    outgoing.canonical.extend(lost);
-}
-
-pub(super) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
-    AliasLookup { peer: side, kind: None }.write(message, own);
-}
-
 pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
-    let Some(said) = parts.event.get(Field::Timestamp) else {
+    let Some(original) = parts.event.get(Field::Timestamp) else {
         return;
     };
-    let Some(number) = said.as_str().parse::<f64>().ok().filter(|number| number.is_finite()) else {
+    let Some(number) = original.as_str().parse::<f64>().ok().filter(|number| number.is_finite()) else {
         return;
     };
     let in_seconds = match side.timestamp_unit {
@@ -271,11 +145,11 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     if !in_seconds {
         return;
     }
-    let (said, milliseconds) = (said.clone().into_owned(), to_milliseconds(said));
-    let Some(milliseconds) = milliseconds else { return };
+    let original = original.clone().into_owned();
+    let Some(milliseconds) = to_milliseconds(&original) else { return };
     parts.event.set(Field::Timestamp, Json::integer(milliseconds));
     if side.timestamp_unit == TimestampUnit::Auto || milliseconds % 1000 != 0 {
-        parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), said));
+        parts.extensions.push((carry::extension_key(TIMESTAMP_NOTE), original));
     }
 }
 
@@ -288,12 +162,12 @@ fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
 }
 
 pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
-    let noted = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
+    let note = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
     let Some(now) = get(&outgoing.members, Field::Timestamp).cloned().map(Json::into_owned) else {
         return;
     };
-    let written = match (noted, now.as_i64()) {
-        (Some(noted), Some(value)) if to_milliseconds(&noted) == Some(value) => noted.into_owned(),
+    let written = match (note, now.as_i64()) {
+        (Some(note), Some(value)) if to_milliseconds(&note) == Some(value) => note.into_owned(),
         (_, Some(value)) if side.timestamp_unit == TimestampUnit::Seconds => {
             if value % 1000 != 0 {
                 outgoing.canonical.push((MemberKey::Known(Field::Timestamp), now.clone()));
@@ -337,7 +211,7 @@ impl RunStamps {
                 continue;
             }
             let own = self.0.iter().find(|(known, _)| *known == field).map(|(_, value)| value);
-            if get(members, field).is_some_and(|said| own.is_some_and(|own| own.is_same(said))) {
+            if get(members, field).is_some_and(|original| own.is_some_and(|own| own.is_same(original))) {
                 remove(members, field);
             }
         }

@@ -20,7 +20,6 @@ use std::sync::Arc;
 const NAME: &str = "name";
 const FUNCTION: &str = "function";
 
-/// Longest tool name repeated in an error, in characters.
 const MAX_TOOL_NAME_LEN: usize = 64;
 
 /// The only tools that may be offered and called.
@@ -40,7 +39,7 @@ impl AllowedTools {
         self.0.contains(name)
     }
 
-    /// Returns a refusal for the first tool that this client may not offer.
+    /// Returns a refusal for the first tool that the client may not offer.
     pub(super) fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
         let tools = get(&input.members, Field::Tools).and_then(json::parse_elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
@@ -60,7 +59,7 @@ impl AllowedTools {
 }
 
 /// Returns the names of a tool with their paths. Some clients send the form of model providers, `{"function": {"name":
-/// …}}`; an agent may use either of two names, so both count. `None` without a name.
+/// …}}`; an agent may use either name, so both count.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
     let inner = find_member(&members, FUNCTION).and_then(json::parse_members);
@@ -115,12 +114,11 @@ impl ToolCallFilter {
         self.forbidden_tool.as_deref()
     }
 
-    /// Returns whether a forbidden call stopped the run: no further agent output is sent.
+    /// Returns true if a forbidden call stopped the run.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Records that the gateway has reported the stop.
     pub(crate) fn acknowledge_stop(&mut self) {
         self.is_stopped = false;
     }

@@ -28,12 +28,11 @@ impl Default for OutputBudget {
 }
 
 impl OutputBudget {
-    /// Creates a budget; `None` means no limit.
     pub(crate) fn new(events: Option<u64>, bytes: Option<u64>) -> Self {
         OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..OutputBudget::default() }
     }
 
-    /// Charges one frame of an event of this kind; returns whether it may be sent.
+    /// Charges one frame of an event of this kind; returns true if it may be sent.
     pub(crate) fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
         if self.final_error_allowed && kind == EventType::RunError {
             return true;
@@ -41,7 +40,8 @@ impl OutputBudget {
         if self.exceeded.is_some() {
             return false;
         }
-        let (events, rest) = (self.events.checked_sub(1), self.bytes.checked_sub(bytes as u64));
+        let events = self.events.checked_sub(1);
+        let rest = self.bytes.checked_sub(bytes as u64);
         match (events, rest) {
             (Some(events), Some(bytes)) => (self.events, self.bytes) = (events, bytes),
             (None, _) => self.exceeded = Some(BudgetLimit::Events),

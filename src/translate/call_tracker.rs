@@ -18,7 +18,6 @@ const PENDING_CALLS: &str = "pendingToolCallIds";
 pub(super) struct CallTracker(HashMap<Box<str>, bool>);
 
 impl CallTracker {
-    /// Records an event; counts repairs for unknown calls.
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.record_call(event.get(Field::ToolCallId)),

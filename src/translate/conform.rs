@@ -4,8 +4,9 @@
 //! obvious reading is converted, an optional one without is carried under `metadata.diglot`, and an event beyond repair
 //! is sent as RAW: no data is lost and the run goes through.
 
+use super::event_shapes::DEFAULT_ERROR_MESSAGE;
 use super::report::TranslationReport;
-use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
+use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
@@ -50,13 +51,11 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns whether the form alone does not determine validity. Lists of messages are excluded: they were repaired
-/// before.
+/// Returns true if more than the form determines validity. Lists of messages were repaired before.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
 
-/// Checks the first byte, and more only where the form is narrower.
 fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
     match (slot.member_type, value.json_type()) {
         (MemberType::Any, _) => true,
@@ -82,7 +81,9 @@ fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
 fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, report: &mut TranslationReport) {
     let field = slot.field;
     if slot.member_type == MemberType::Patch {
-        json_patch::conform(event, field, report);
+        if json_patch::repair_patch(event, field).is_some() {
+            report.count_repair(EventRepair::PatchMended);
+        }
         if event.get(field).is_none_or(|value| fits_slot(event.kind, slot, value)) {
             return;
         }
@@ -227,7 +228,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
         (EventType::ToolCallResult, Field::MessageId) => tool_result_id(event.get(Field::ToolCallId)?),
         (EventType::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
-        (EventType::RunError, Field::Message) => Json::string(run_error::DEFAULT_ERROR_MESSAGE),
+        (EventType::RunError, Field::Message) => Json::string(DEFAULT_ERROR_MESSAGE),
         // The guard sets the ids on run boundaries.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),

@@ -1,4 +1,4 @@
-//! Detects the dialect of a stream or a request by the signs of `dialect/sign.rs` and the form of requests.
+//! Detects the dialect of a stream or a request by the signs in the tables of the dialects and the form of requests.
 //!
 //! A stream is AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to wait.
 
@@ -6,7 +6,7 @@ use super::carry;
 use crate::codec::json;
 use crate::dialect::{
     AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, HAI, MemberCase,
-    PeerDialect, PeerVersion, TextFormat, block,
+    PeerDialect, PeerVersion, TextFormat,
 };
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
@@ -32,7 +32,7 @@ pub(super) struct DialectDetector {
 }
 
 impl DialectDetector {
-    /// Returns the sign that the next event shows, if it is the stream's first sign, with the kept events before it.
+    /// Returns the stream's first sign, if this event shows it, with the kept events before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
@@ -77,8 +77,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one. `events` are
-/// the data of its frames.
+/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
@@ -97,7 +96,7 @@ pub(crate) fn detect_stream<'e>(
             peer: detect_options(PeerDialect::new(sign.dialect), events.iter().copied()),
             evidence: sign.description,
         },
-        None => DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "nothing in it is of another dialect" },
+        None => DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "no event is specific to another dialect" },
     };
     (found, seen)
 }
@@ -107,7 +106,8 @@ pub(crate) fn detect_stream<'e>(
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
     let takes = |option: &str| side.dialect.option_names.contains(&option);
-    let (content, fields) = (takes("content"), takes("fields"));
+    let content = takes("content");
+    let fields = takes("fields");
     // A configured version is kept.
     let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
     let mut decided = false;
@@ -118,10 +118,9 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
         }
         let members = object.members;
         // The first text decides; a later one of the other form is noted when it is read.
-        let blocks =
-            has_block_delta(&members).or_else(|| has_stored_blocks(get(&members, Field::Messages)).then_some(true));
-        if let Some(blocks) = blocks.filter(|_| content && !decided) {
-            side.text_format = if blocks { TextFormat::Blocks } else { TextFormat::String };
+        let text_format = side.dialect.message_adapter.and_then(|adapter| adapter.detect_text_format(&members));
+        if let Some(text_format) = text_format.filter(|_| content && !decided) {
+            side.text_format = text_format;
             decided = true;
         }
         if fields && is_snake_case(data) {
@@ -145,25 +144,6 @@ fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion 
     dialect.first_version_with(&wire).unwrap_or_default().max(by_role).max(by_parts)
 }
 
-/// Returns whether an event's text is a block or a string; thinking counts where our own writer made a block of it.
-fn has_block_delta(members: &Members<'_>) -> Option<bool> {
-    let delta = get(members, Field::Delta)?;
-    let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
-    match super::output_blocks::parse_delta(Some(delta)) {
-        super::output_blocks::DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
-        super::output_blocks::DeltaContent::Block { .. } => None,
-        super::output_blocks::DeltaContent::Plain => {
-            let text = delta.json_type() == JsonType::String && get(members, Field::MessageId).is_some();
-            text.then_some(false)
-        }
-    }
-}
-
-fn has_stored_blocks(messages: Option<&Json<'_>>) -> bool {
-    let messages = messages.and_then(json::parse_elements).unwrap_or_default();
-    messages.iter().any(|message| json::parse_members(message).is_some_and(|message| is_stored_as_blocks(&message)))
-}
-
 fn is_snake_case(data: &str) -> bool {
     let members = json::parse_open_object(data).map(|object| object.members).unwrap_or_default();
     members.iter().any(|(key, _)| {
@@ -171,8 +151,8 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Detects the dialect of a client by its request. A guess without evidence: clients of AG-UI 1.0 declare it, older
-/// ones send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
+/// Detects the dialect of a client by its request. A guess: clients of AG-UI 1.0 declare it, older ones send all seven
+/// members, and the HAI document's request lacks `state` (§3.3.1).
 #[must_use]
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
@@ -189,7 +169,8 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if has(Field::ProtocolVersion.camel()) {
         return found(&AG_UI, "the request has a protocolVersion");
     }
-    if messages.iter().any(is_stored_as_blocks) {
+    let has_blocks = |message| HAI.message_adapter.is_some_and(|adapter| adapter.has_own_form(message));
+    if messages.iter().any(has_blocks) {
         let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };
         return DetectedDialect { peer: side, evidence: "a message is stored as output blocks (HAI §4.1)" };
     }
@@ -202,7 +183,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
             dialect.value_aliases.iter().any(|word| word.field == Field::Role && role.as_deref() == Some(word.wire))
         };
         if messages.iter().any(worded) {
-            return found(dialect, "a message's role is a word of that dialect");
+            return found(dialect, "the role of a message has a name that only this dialect uses");
         }
     }
     if has(Field::ThreadId.snake()) {
@@ -212,15 +193,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if six.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
         return found(&HAI, "the request has all members but state (HAI §3.3.1)");
     }
-    found(&AG_UI_0, "the request says no protocolVersion, as before AG-UI 1.0")
-}
-
-fn is_stored_as_blocks(message: &Members<'_>) -> bool {
-    let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
-    content.and_then(Json::text).is_some_and(|text| {
-        let first = json::parse_sequence(&text).and_then(|values| values.into_iter().next().map(Json::into_owned));
-        first.as_ref().is_some_and(|value| super::output_blocks::block_text(value).is_some())
-    })
+    found(&AG_UI_0, "the request has no protocolVersion, as before AG-UI 1.0")
 }
 
 #[cfg(test)]

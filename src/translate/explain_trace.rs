@@ -38,11 +38,11 @@ impl ExplainTrace {
     }
 
     pub(super) fn record_canonical(&mut self, event: &Event<'_>, agent: &Dialect) {
-        let home = format!("metadata.{}", agent.name);
+        let location = format!("metadata.{}", agent.name);
         self.entries.push(TraceEntry::Canonical(
             event.kind,
             carried_names(&event.members, Field::Metadata, agent.name),
-            home,
+            location,
         ));
     }
 
@@ -57,15 +57,16 @@ impl ExplainTrace {
     }
 
     pub(super) fn record_written(&mut self, frames: &[u8], client: &Dialect) {
-        let (mut decoder, mut rest) = (SseDecoder::default(), frames);
+        let mut decoder = SseDecoder::default();
+        let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             let Ok(object) = json::parse_object(&frame.data) else { continue };
             let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
-            let (names, home) = match client.carry_location.carry_member() {
+            let (names, location) = match client.carry_location.carry_member() {
                 None => (Vec::new(), String::new()),
                 Some((member, key)) => (nested_names(&object.members, member, key), format!("{member}[\"{key}\"]")),
             };
-            self.entries.push(TraceEntry::Written(wire, names, home));
+            self.entries.push(TraceEntry::Written(wire, names, location));
         }
     }
 }

@@ -44,7 +44,6 @@ impl FrameReader {
         self.limits
     }
 
-    /// Returns the reconnection delay that the agent sent (`retry`).
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         match &self.decoder {
             FrameDecoder::Sse(decoder) => decoder.retry(),
@@ -60,10 +59,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes bytes as received, and passes each frame to `each`.
-    ///
-    /// # Errors
-    /// Fails if the bytes exceed a limit, or with the first error from `each`.
+    /// Decodes bytes and passes each frame to `each`. Fails beyond a limit, or with the first error from `each`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -96,9 +92,6 @@ impl FrameReader {
     }
 
     /// Ends the body. A last event of SSE may lack its blank line; a truncated frame is dropped.
-    ///
-    /// # Errors
-    /// As [`FrameReader::push`].
     pub(crate) fn finish(
         &mut self,
         on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,

@@ -3,11 +3,9 @@
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
 use super::report::TranslationReport;
-use super::{aliases, block_storage, carry, content_parts, nested_values};
+use super::{aliases, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
-use crate::dialect::{
-    CarryLocation, ContentParts, Dialect, EventShape, MemberCase, PeerDialect, PeerVersion, TextFormat,
-};
+use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
@@ -67,13 +65,14 @@ pub(super) fn to_array(messages: &[MessageMembers<'_>], snake: bool) -> Json<'st
 /// Reads one message of a dialect into canonical ones: itself, and those carried for its neighbours.
 pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<MessageMembers<'static>>) {
     let dialect = side.dialect;
-    let Some((home, _)) = dialect.carry_location.carry_member() else {
+    let Some((location, _)) = dialect.carry_location.carry_member() else {
         out.push(crate::event::into_owned_members(message));
         return;
     };
     let form = &dialect.message;
     let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
-    let (mut canonical, mut own) = (Members::new(), Members::new());
+    let mut canonical = Members::new();
+    let mut own = Members::new();
     let mut unwrapped = carry::CarriedMembers::default();
     let mut nulls = Vec::new();
     for (key, value) in message {
@@ -82,18 +81,18 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
             MemberKey::Known(field) if form.fields.contains(field) && value.is_null() => {
                 nulls.push(Json::string(field.camel()));
             }
-            _ if carry::is_named(&key, home) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
+            _ if carry::is_named(&key, location) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
             // Canonical tool messages have no name, and some agents refuse unknown members.
             MemberKey::Known(Field::Name) if is_tool => own.push((key, value)),
             MemberKey::Known(field) if form.fields.contains(field) => canonical.push((key, value)),
             _ => own.push((key, value)),
         }
     }
-    aliases::read_role(side, &mut canonical, &mut own);
+    value_aliases::read_role(side, &mut canonical, &mut own);
     if let Some(rest) = unwrapped.rest.take() {
         match dialect.carry_location {
             CarryLocation::Metadata => canonical.push((MemberKey::Known(Field::Metadata), rest)),
-            CarryLocation::Extra | CarryLocation::Native => own.push((carry::extension_key(home), rest)),
+            CarryLocation::Extra | CarryLocation::Native => own.push((carry::extension_key(location), rest)),
         }
     }
     if !nulls.is_empty() {
@@ -114,11 +113,10 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         carry::note_json(&mut own, Field::Content);
     }
     let mut found = unwrapped.canonical;
-    let (thought_before, thought_after) = match get(&found, Field::Content) {
+    let surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
+        (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
         // Content in canonical form needs no reading.
-        Some(_) => (Vec::new(), Vec::new()),
-        None if has_blocks(dialect) => block_storage::read(&mut canonical, &mut own, dialect),
-        None => (Vec::new(), Vec::new()),
+        _ => SurroundingMessages::default(),
     };
     let before = carry::take(&mut found, PRECEDING);
     let after = carry::take(&mut found, FOLLOWING);
@@ -130,17 +128,13 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         set(&mut canonical, MemberKey::Known(Field::Metadata), metadata);
     }
     append_carried(before.as_ref(), out);
-    out.extend(thought_before);
+    out.extend(surrounding.before);
     out.push(crate::event::into_owned_members(canonical));
-    out.extend(thought_after);
+    out.extend(surrounding.after);
     append_carried(after.as_ref(), out);
 }
 
 const TOOL_ROLE: &str = "tool";
-
-fn has_blocks(dialect: &Dialect) -> bool {
-    dialect.rows.iter().any(|row| row.shape == EventShape::OutputBlock)
-}
 
 fn is_structured(content: &Json<'_>) -> bool {
     matches!(content.json_type(), JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool)
@@ -176,7 +170,7 @@ impl CarryPolicy {
         }
     }
 
-    /// Returns whether material can be carried; counts it as lost otherwise.
+    /// Returns true if material can be carried; counts it as lost otherwise.
     pub(crate) fn try_carry(&self) -> bool {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
@@ -189,15 +183,14 @@ fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Returns whether a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
+/// Returns true if a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
     let newer = role == ACTIVITY || role == REASONING;
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// Returns whether a message for a side may have this member. A side that accepts unknown members gets those of any
-/// version.
+/// Returns true if a message may have this member. A side that accepts unknown members gets those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python has "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
@@ -207,7 +200,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
 
 /// Writes canonical messages for a side. Messages of a role unknown to its dialect are carried on a neighbour.
 pub(super) fn write<'a>(
-    messages: Vec<MessageMembers<'a>>,
+    mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
 ) -> Vec<MessageMembers<'a>> {
@@ -217,11 +210,10 @@ pub(super) fn write<'a>(
     }
     let mut out: Vec<MessageMembers<'a>> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Json<'static>> = Vec::new();
-    let intact = block_storage::intact_message_ids(&messages, dialect.name);
+    if let Some(adapter) = dialect.message_adapter {
+        adapter.remove_repeated(&mut messages, dialect.name);
+    }
     for message in messages {
-        if block_storage::is_in_stored_blocks(&message, dialect.name, &intact) {
-            continue;
-        }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
         if !accepts_role(side, &role) {
             drop(role);
@@ -253,8 +245,11 @@ fn write_message<'a>(
     note: Option<(&'static str, Json<'static>)>,
     carries: &CarryPolicy,
 ) -> MessageMembers<'a> {
-    let (dialect, form) = (side.dialect, &side.dialect.message);
-    let (mut said, mut own, mut canonical) = (Members::new(), Members::new(), Members::new());
+    let dialect = side.dialect;
+    let form = &dialect.message;
+    let mut written = Members::new();
+    let mut own = Members::new();
+    let mut canonical = Members::new();
     let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
     for (key, value) in message {
         match &key {
@@ -275,11 +270,11 @@ fn write_message<'a>(
             }
             MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_empty_list(side, &value) => {
                 let (content, whole) =
-                    content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&said, Field::Role));
-                said.push((key.clone(), content));
+                    content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&written, Field::Role));
+                written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }
-            MemberKey::Known(field) if accepts_member(side, *field, carries) => said.push((key, value)),
+            MemberKey::Known(field) if accepts_member(side, *field, carries) => written.push((key, value)),
             _ => canonical.push((key, value)),
         }
     }
@@ -288,39 +283,39 @@ fn write_message<'a>(
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
     let as_json = carry::take_json_note(&mut own, Field::Content);
-    if has_blocks(dialect) && (!as_json || block_storage::has_blocks_note(&own)) {
-        block_storage::write(&mut said, &mut own, &mut canonical, side.text_format == TextFormat::Blocks);
+    if let Some(adapter) = dialect.message_adapter {
+        adapter.write(&mut written, &mut own, &mut canonical, as_json, side.text_format);
     }
     if as_json {
         // Notes come back from clients, so they are checked like any external input.
-        let text = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned);
+        let text = get(&written, Field::Content).and_then(Json::text).map(Cow::into_owned);
         if let Some(value) = text.as_deref().and_then(json::parse_value).map(Json::into_owned) {
-            set(&mut said, MemberKey::Known(Field::Content), value);
+            set(&mut written, MemberKey::Known(Field::Content), value);
         }
     }
-    aliases::write_role(side, &mut said, &mut own);
+    value_aliases::write_role(side, &mut written, &mut own);
     for field in carry::take_fields(&mut own, NULLS_NOTE, |field| form.fields.contains(&field)) {
         // Drops the guard's placeholder for the null; any other value is newer.
-        if get(&said, field).is_none_or(|value| value.is_str("")) {
-            set(&mut said, MemberKey::Known(field), Json::NULL);
+        if get(&written, field).is_none_or(|value| value.is_str("")) {
+            set(&mut written, MemberKey::Known(field), Json::NULL);
         }
     }
     canonical.extend(note.map(|(name, list)| (carry::extension_key(name), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
-    let beside = carry::take(&mut own, place);
+    let carried_before = carry::take(&mut own, place);
     // Members unknown to the agent's types are no more acceptable when the client itself sent them.
     if side.peer_version != PeerVersion::V0_1 || own.is_empty() || carries.try_carry() {
-        said.extend(own);
+        written.extend(own);
     }
-    if !(beside.is_none() && canonical.is_empty()) && carries.try_carry() {
-        let carried = carry::wrap_canonical(dialect.carry_location, beside.as_ref(), &canonical, None);
-        said.extend(carried.map(|carried| (carry::extension_key(place), carried)));
+    if !(carried_before.is_none() && canonical.is_empty()) && carries.try_carry() {
+        let carried = carry::wrap_canonical(dialect.carry_location, carried_before.as_ref(), &canonical, None);
+        written.extend(carried.map(|carried| (carry::extension_key(place), carried)));
     }
-    aliases::write_field_names(dialect.field_aliases, &mut said);
-    said
+    aliases::write_field_names(dialect.field_aliases, &mut written);
+    written
 }
 
-/// Returns whether this is a list without parts, for a side that may not accept lists.
+/// Returns true for a list without parts, for a side that may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
@@ -341,8 +336,8 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Brings the messages of a canonical snapshot into the form that the real client accepts: it rejects the run for one
-/// null or one message without an id.
+/// Repairs the messages of a canonical snapshot: the real client rejects the run for one null or one message without an
+/// id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -385,7 +380,7 @@ pub(super) fn are_valid(list: &Json<'_>) -> bool {
     json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }
 
-/// Repairs one message; returns whether it changed.
+/// Returns true if the message changed.
 fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
     let before = message.len();
     message.retain(|(_, value)| !value.is_null());
@@ -438,7 +433,6 @@ fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     mended.filter(|_| changed).map(|all| json::to_array(&all))
 }
 
-/// Converts the arguments of calls to text; an object becomes its JSON text.
 fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
     let clean = strip_nulls(calls);
     let calls = clean.as_ref().unwrap_or(calls);

@@ -14,8 +14,7 @@ use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashMap;
 
-/// Maximum ids per conversation that are kept apart. Further ids pass unchanged: no agent has so many messages, and a
-/// malicious one must not fill the memory.
+/// Limits the ids of a conversation that are kept apart, against a malicious agent. Further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
 
 /// The kinds of message that share one list.
@@ -47,9 +46,8 @@ impl MessageKind {
         }
     }
 
-    /// Returns the kind of message that an event of `kind` belongs to, and whether the client creates a message for it.
-    ///
-    /// A reasoning span creates none, but most agents give it the id of the message inside it: both share one name.
+    /// Returns the kind of message that an event belongs to, and true if the client creates a message for it. A
+    /// reasoning span creates none, but shares the name of the message inside it, since most agents give both one id.
     const fn from_event_type(kind: EventType) -> Option<(MessageKind, bool)> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageChunk => (MessageKind::Text, true),
@@ -84,7 +82,8 @@ struct IdClaim {
 }
 
 impl MessageIdMap {
-    /// Returns the new id for the agent's `id`, if it is renamed. `opens`: the client creates a message for it.
+    /// Returns the new id for the agent's `id`, if it is renamed. `opens` is true if the client creates a message for
+    /// it.
     fn resolve(&mut self, id: &Json<'_>, sort: MessageKind, opens: bool) -> Option<Json<'static>> {
         if !(opens || self.has_renames) {
             return None;
@@ -270,8 +269,8 @@ fn message_kind(message: &Members<'_>) -> MessageKind {
     get(message, Field::Role).and_then(Json::text).map_or(MessageKind::Text, |role| MessageKind::from_role(&role))
 }
 
-/// Sets a new id and notes the agent's. The note is on every event of the message, since the client lets a later
-/// `metadata.diglot` replace an earlier one.
+/// Sets a new id and notes the agent's on every event of the message: a later `metadata.diglot` replaces an earlier one
+/// at the client.
 fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, report: &mut TranslationReport) {
     let Some(own) = event.get(field).cloned().map(Json::into_owned) else { return };
     event.set(field, name);
@@ -280,11 +279,11 @@ fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, repor
     report.count_repair(EventRepair::IdNamespaced);
 }
 
-/// Returns the agent's id of a message when `id` was generated for it. Notes are external input: one that does not
-/// match the id is ignored.
+/// Returns the agent's id of a message when `id` was generated for it. A note that does not match the id is ignored,
+/// since it is external input.
 fn original_id(members: &Members<'_>, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
-    let noted = carried_id(get(members, Field::Metadata)?, Field::Id)?;
-    is_renamed_from(id, &noted, sort).then_some(noted)
+    let original = carried_id(get(members, Field::Metadata)?, Field::Id)?;
+    is_renamed_from(id, &original, sort).then_some(original)
 }
 
 fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
@@ -297,7 +296,7 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     get(&json::parse_members(ours)?, field).cloned().map(Json::into_owned)
 }
 
-/// Returns whether `name` is `own` followed by the suffix of the kind, once or repeatedly.
+/// Returns true if `name` is `own` followed by the suffix of the kind, once or repeatedly.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
@@ -349,7 +348,7 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };
     let Some(id) = get(message, Field::Id).cloned() else { return false };
-    let mut home = None;
+    let mut agent_id = None;
     let mut restored: Vec<Json<'_>> = Vec::with_capacity(elements.len());
     for element in &elements {
         let members = json::parse_members(element);
@@ -364,15 +363,15 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> b
                     None => drop(remove(&mut call, Field::Metadata)),
                 }
                 restored.push(json::to_object(&call));
-                home = Some(own);
+                agent_id = Some(own);
             }
             _ => restored.push(element.as_borrowed()),
         }
     }
-    let Some(home) = home else { return false };
+    let Some(agent_id) = agent_id else { return false };
     let calls = json::to_array(&restored);
     set(message, MemberKey::Known(Field::ToolCalls), calls);
-    set(message, MemberKey::Known(Field::Id), home);
+    set(message, MemberKey::Known(Field::Id), agent_id);
     true
 }
 

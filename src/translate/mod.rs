@@ -14,16 +14,9 @@
 
 mod budget;
 mod chunk;
-mod downgrade;
 pub(crate) mod explain_trace;
-mod interrupt;
-mod placeholder;
-mod collaboration;
 pub(crate) mod report;
-mod json_patch;
 mod nested_values;
-mod output_blocks;
-mod block_storage;
 pub mod detect;
 mod request_refusal;
 mod allowed_tools;
@@ -32,18 +25,15 @@ mod aliases;
 mod message;
 mod message_ids;
 mod call_tracker;
-mod reasoning;
 pub mod recap;
 mod run_error;
 mod conform;
 mod reader;
 mod run_guard;
 pub mod request;
-mod sequencer;
 mod stream_error;
 mod frame_reader;
 mod stream_follower;
-mod subagent;
 pub mod verify;
 mod writer;
 pub(crate) mod stream;
@@ -60,5 +50,7 @@ pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_shapes::tool_result_id;
-use crate::dialect::{content_parts, event_parts, event_shapes, memory_limits, reasoning_ids};
+use crate::dialect::{
+    content_parts, event_parts, event_shapes, json_patch, memory_limits, reasoning_ids, value_aliases,
+};
 use report::EventSink;

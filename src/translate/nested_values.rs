@@ -25,7 +25,7 @@ enum ClientVerdict {
     Rejected,
 }
 
-/// Returns whether the client accepts `value` in this shape, possibly stripping unknown members.
+/// Returns true if the client accepts `value` in this shape, possibly stripping unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }
@@ -37,8 +37,8 @@ fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
                 elements.iter().all(|element| check_value(element, *inner) != ClientVerdict::Rejected)
             }),
         (ValueSchema::NonEmpty(inner), JsonType::Array) => json::parse_elements(value).is_some_and(|elements| {
-            let fates: Vec<ClientVerdict> = elements.iter().map(|element| check_value(element, *inner)).collect();
-            fates.contains(&ClientVerdict::Accepted) && !fates.contains(&ClientVerdict::Rejected)
+            let verdicts: Vec<ClientVerdict> = elements.iter().map(|element| check_value(element, *inner)).collect();
+            verdicts.contains(&ClientVerdict::Accepted) && !verdicts.contains(&ClientVerdict::Rejected)
         }),
         (ValueSchema::Object(record), JsonType::Object) => {
             return json::parse_members(value)
@@ -58,21 +58,21 @@ fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
 }
 
 fn check_object(members: &Members<'_>, record: &ObjectSchema) -> ClientVerdict {
-    let mut fate = ClientVerdict::Accepted;
+    let mut verdict = ClientVerdict::Accepted;
     for member in record.members {
         match find_member(members, member.name).map(|value| check_member(value, member)) {
             Some(ClientVerdict::Rejected) => return ClientVerdict::Rejected,
-            None if member.presence == MemberPresence::Required => fate = ClientVerdict::Rejected,
+            None if member.presence == MemberPresence::Required => verdict = ClientVerdict::Rejected,
             // "In a required position the whole containing object is unrecognisable."
             Some(ClientVerdict::Removed)
-                if member.presence == MemberPresence::Required && fate == ClientVerdict::Accepted =>
+                if member.presence == MemberPresence::Required && verdict == ClientVerdict::Accepted =>
             {
-                fate = ClientVerdict::Removed;
+                verdict = ClientVerdict::Removed;
             }
             _ => {}
         }
     }
-    fate
+    verdict
 }
 
 fn check_member(value: &Json<'_>, member: &MemberSchema) -> ClientVerdict {
@@ -99,8 +99,7 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object of a union, such as a message; returns whether it changed. An object of unknown type is left
-/// alone.
+/// Repairs an object of a union, such as a message; returns true if it changed. An unknown type is left alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -114,8 +113,7 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for `value`, which is invalid in this shape, and adds lost data to `carried`. `None`: remove
-/// the value.
+/// Returns the replacement for an invalid value, and adds lost data to `carried`; `None` removes the value.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
@@ -230,7 +228,6 @@ fn repair_members(
     set(members, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Returns the replacement for a member's value; lost data is carried.
 fn repair_member(
     value: &Json<'_>,
     member: &MemberSchema,

@@ -4,18 +4,14 @@
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
-use super::collaboration::CollaborationState;
 use super::detect::DialectDetector;
 use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
-use super::output_blocks::{BlockReader, UnreadableContent};
-use super::reasoning_ids::ReasoningIds;
 use super::report::TranslationReport;
-use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
+use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
-use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
 /// End marker of some producers; it is not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";
@@ -27,9 +23,6 @@ const MALFORMED_SOURCE: &str = "diglot.malformed";
 pub(super) struct EventReader {
     peer: PeerDialect,
     dialect: &'static Dialect,
-    text_reader: BlockReader,
-    collaborations: CollaborationState,
-    reasoning_ids: ReasoningIds,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
@@ -43,9 +36,6 @@ impl EventReader {
         EventReader {
             peer,
             dialect: peer.dialect,
-            text_reader: BlockReader::default(),
-            collaborations: CollaborationState::default(),
-            reasoning_ids: ReasoningIds::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::default(),
             last_row: None,
@@ -87,7 +77,16 @@ impl EventReader {
 
     /// Completes events that the dialect left unfinished.
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
-        self.text_reader.finish(sink);
+        if let Some(adapter) = &mut self.adapter {
+            adapter.finish(sink);
+        }
+    }
+
+    /// Emits what must precede an event that is not of an own shape.
+    fn read_other(&mut self, sink: &mut impl EventSink) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.read_other(sink);
+        }
     }
 
     fn read_object(&mut self, object: JsonObject<'_>, data: &str, sink: &mut impl EventSink) {
@@ -101,7 +100,7 @@ impl EventReader {
         self.last_row = known;
         self.supply_start(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
-            self.text_reader.send_deferred_starts(None, sink);
+            self.read_other(sink);
             sink.report().events_read[dialect.other_label_index()] += 1;
             let foreign = crate::dialect::ALL.iter().any(|other| other.has_event(&wire));
             sink.report().count_repair(if foreign { EventRepair::ForeignType } else { EventRepair::UnknownType });
@@ -141,7 +140,7 @@ impl EventReader {
     }
 
     fn emit_malformed(&mut self, what: &Json<'_>, sink: &mut impl EventSink) {
-        self.text_reader.send_deferred_starts(None, sink);
+        self.read_other(sink);
         let other = self.dialect.other_label_index();
         sink.report().events_read[other] += 1;
         sink.report().count_repair(EventRepair::MalformedFrame);
@@ -151,49 +150,28 @@ impl EventReader {
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
         let (mut parts, noted) = self.split_members(row, members, sink.report());
-        let stands_for = noted.as_ref().and_then(|noted| parse_canonical_type(noted, &parts.event));
-        if noted.is_some() && stands_for.is_none() {
+        let canonical_type = noted.as_ref().and_then(|noted| self.parse_canonical_type(noted, &parts.event));
+        if noted.is_some() && canonical_type.is_none() {
             // An unusable note is ignored: the event is read by its own type.
             sink.report().count_repair(EventRepair::UnknownType);
         }
-        let own = matches!(row.shape, EventShape::DeferredStart | EventShape::OutputBlock | EventShape::EndWithRole)
-            && stands_for.is_none();
-        let message = parts.event.get(Field::MessageId).filter(|_| own);
-        self.text_reader.send_deferred_starts(message, sink);
-        match stands_for {
+        if row.shape.own_shape().is_none() || canonical_type.is_some() {
+            self.read_other(sink);
+        }
+        match canonical_type {
             Some(None) => return,
             Some(Some(kind)) => return self.restore_canonical(row, kind, parts, sink),
             None => {}
         }
         match row.shape {
-            EventShape::DeferredStart => return self.text_reader.start_message(self.pack_event(parts), sink),
-            EventShape::OutputBlock => {
-                if let Err(UnreadableContent) = self.text_reader.read_content(parts, self.dialect, sink) {
-                    sink.emit(self.wrap_frame(row.wire, data));
-                }
-                return;
-            }
-            EventShape::EndWithRole => {
-                self.text_reader.drop_repeated_role(&mut parts);
-                return self.text_reader.end_message(self.pack_event(parts), sink);
-            }
             EventShape::Own(_) => {
                 if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
                     sink.emit(self.wrap_frame(row.wire, data));
                 }
                 return;
             }
-            EventShape::Collaboration(step) if !self.collaborations.read(step, &mut parts, self.dialect) => {
-                return sink.emit(self.wrap_frame(row.wire, data));
-            }
-            EventShape::RunBoundary => self.read_boundary(&mut parts, sink),
-            EventShape::MaybeNestedError | EventShape::NestedError => self.text_reader.finish(sink),
+            _ if row.kind == EventType::RunError => self.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
-            _ if row.kind == EventType::Raw && self.dialect.is_versioned() => {
-                if let Some(event) = downgrade::unwrap_raw(&parts.event) {
-                    return sink.emit(event);
-                }
-            }
             _ => {}
         }
         self.read_shape(row.shape, &mut parts, sink);
@@ -205,23 +183,17 @@ impl EventReader {
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
-            EventShape::NestedError => run_error::read_nested(parts, self.peer),
             EventShape::OptionalIds => supply_run_ids(parts),
-            EventShape::ThinkingWithoutIds => self.reasoning_ids.assign_ids(parts),
             EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
                 stringify_value(parts, Field::Content);
             }
-            EventShape::PatchWithFrom => json_patch::read(parts, sink.report()),
             EventShape::MessageList => {
                 aliases::strip_messages(self.dialect, &mut parts.event, sink.report());
                 message::read_snapshot(&mut parts.event, self.peer);
             }
             _ => {}
-        }
-        if parts.event.kind == EventType::RunStarted {
-            self.reasoning_ids.start_run(&parts.event);
         }
     }
 
@@ -279,7 +251,7 @@ impl EventReader {
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
-            aliases::read_aliases(self.peer, parts);
+            value_aliases::read_aliases(self.peer, parts);
             if self.dialect.option_names.contains(&"timestamp") && get(canonical, Field::Timestamp).is_none() {
                 aliases::read_time(self.peer, parts);
             }
@@ -305,15 +277,6 @@ impl EventReader {
         parts: IncomingEvent<'_>,
         sink: &mut impl EventSink,
     ) {
-        if placeholder::carries_event(kind) {
-            return sink.emit(placeholder::read_placeholder(kind, parts, self.dialect.name));
-        }
-        let mut parts = parts;
-        if let Some(text) =
-            parts.event.get(Field::Delta).and_then(super::output_blocks::block_text).map(Json::into_owned)
-        {
-            parts.event.set(Field::Delta, text);
-        }
         let event = match &mut self.adapter {
             Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts),
             _ => parts.into_canonical_event(kind, self.dialect.name),
@@ -347,32 +310,19 @@ impl EventReader {
         }
     }
 
-    /// Reads run boundaries: our own writer puts the run's id and "assistant" where the dialect wants `messageId` and
-    /// `role`.
-    fn read_boundary(&mut self, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
-        let run_id = parts.event.get(Field::RunId);
-        if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {
-            remove(&mut parts.extensions, Field::MessageId);
-            if get(&parts.extensions, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
-                remove(&mut parts.extensions, Field::Role);
-            }
+    /// Parses the type in a note: a canonical kind, or none (`Some(None)`). Returns `None` for an invalid note, since
+    /// notes are external input.
+    fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
+        if note.is_empty() {
+            let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
+            let text = delta.map(|delta| {
+                let text = self.adapter.as_ref().and_then(|adapter| adapter.text_of_delta(delta));
+                text.unwrap_or_else(|| delta.as_borrowed())
+            });
+            return text.is_none_or(|text| text.is_str("")).then_some(None);
         }
-        supply_run_ids(parts);
-        if parts.event.kind.is_terminal() {
-            self.text_reader.finish(sink);
-        }
+        EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()).map(Some)
     }
-}
-
-/// Parses the type in a note: a canonical kind, or none (`Some(None)`). `None` for an invalid note: notes are external
-/// input. Run boundaries have their own types, and text always represents an event.
-fn parse_canonical_type(note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
-    if note.is_empty() {
-        let text = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
-        let said = text.and_then(super::output_blocks::block_text).or_else(|| text.map(Json::as_borrowed));
-        return said.is_none_or(|said| said.is_str("")).then_some(None);
-    }
-    EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()).map(Some)
 }
 
 /// Discards events that were emitted before.

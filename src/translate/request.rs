@@ -4,7 +4,7 @@ use super::message::CarryPolicy;
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
-use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, interrupt, message, message_ids};
+use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, message, message_ids, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
 use crate::event::input::MessageMembers;
@@ -58,9 +58,6 @@ pub fn translate_with_tools(
 }
 
 /// Translates a request of a run that a client may resume: keeps [`TranslatedRequest::messages`].
-///
-/// # Errors
-/// As [`translate_with_tools`].
 pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
@@ -105,10 +102,8 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
-/// Reads a request of a dialect into the canonical input.
-///
-/// # Errors
-/// Fails if it is not a JSON object, has no list of messages, or has a member that no rule can read.
+/// Reads a request of a dialect into the canonical input, unless it is not a JSON object, has no list of messages, or
+/// has an unreadable member.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -137,8 +132,8 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
-    if client.interrupt_tool_name().is_some() {
-        interrupt::apply_answers(&mut members, &mut messages);
+    if let Some(adapter) = client.dialect.message_adapter {
+        adapter.read_answers(&mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.json_type() == JsonType::String) {
         let context = context_from_text(context);
@@ -196,10 +191,10 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     let roles = client.dialect.message.roles;
     match get(message, Field::Role).map(|role| (role.json_type(), role.text())) {
         None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&aliases::canonical_role(client, &role)) => {}
+        Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
         Some((_, role)) => {
-            let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
-            return refuse(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));
+            let found = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
+            return refuse(place(Field::Role), format!("is {found}; it must be one of {}", roles.join(", ")));
         }
     }
     for field in [Field::Id, Field::ToolCallId] {
@@ -216,8 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id the one that the same result would have on the stream: seed 003 (用户确认) prints the
-/// client's answer without.
+/// Gives a tool message without an id (seed 003, 用户确认) the id that the same result would have on the stream.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
@@ -262,7 +256,8 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Writes the canonical input for a dialect; also returns how many members and messages the agent cannot accept.
+/// Writes the canonical input for a dialect; also returns the number of members and messages that the agent cannot
+/// accept.
 #[must_use]
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
@@ -282,40 +277,39 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     if agent.dialect.input == RunInputFormat::Current {
         top.push((MemberKey::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
     }
-    let mut said = Vec::new();
+    let mut rest = Vec::new();
     for (field, default) in defaults {
         if field == Field::Messages {
-            said.push((MemberKey::Known(field), Json::NULL));
+            rest.push((MemberKey::Known(field), Json::NULL));
             continue;
         }
         let value = remove(&mut members, field).unwrap_or_else(|| Json::from_trusted(default));
-        said.push((MemberKey::Known(field), value));
+        rest.push((MemberKey::Known(field), value));
     }
     match (agent.dialect.input, members.is_empty()) {
         (_, true) => {}
-        (RunInputFormat::Current, false) => said.extend(members),
+        (RunInputFormat::Current, false) => rest.extend(members),
         // Interrupts came with 0.0.57, and their answers with them.
         (RunInputFormat::SevenMembers, false) => {
             if agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
-                said.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
+                rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
             if !members.is_empty() && carries.try_carry() {
-                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut said);
+                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut rest);
             }
         }
     }
-    if let Some((_, place)) = said.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
+    if let Some((_, place)) = rest.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
         *place = message::to_array(&messages, snake);
     }
-    top.extend(said);
+    top.extend(rest);
     aliases::write_field_names(agent.dialect.field_aliases, &mut top);
     let body = json::build_object(|object| top.iter().for_each(|member| object.copy_member(member, snake)));
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// Carries members beyond the seven on the last message; without a message, on the request itself rather than dropping
-/// them.
+/// Carries further members on the last message; without a message, on the request itself.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

@@ -14,12 +14,12 @@ use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// Maximum number of added events skipped in search of a match.
+/// events skipped at most in search of a match
 const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns whether an event exists for the dialect alone: reading it again yields no event.
+/// Returns true if the event exists for the dialect alone: reading it again yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -42,7 +42,7 @@ struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// number of events returned after it completed the round trip
+    /// number of events that it came back as
     returned_count: usize,
 }
 
@@ -86,7 +86,8 @@ impl RoundTrip {
 
     /// Translates the next event there and back.
     pub fn push_event(&mut self, data: &str) {
-        let (before, over) = (self.forward.report().clone(), self.forward.ending().is_some());
+        let before = self.forward.report().clone();
+        let over = self.forward.ending().is_some();
         let mut out = Vec::new();
         // Strict mode does not apply here.
         let _ = self.forward.push_event(data, 0, &mut out);
@@ -125,14 +126,14 @@ impl RoundTrip {
     fn compare_events(self) -> RoundTripOutcome {
         let mut outcome = RoundTripOutcome::default();
         let mut matched = 0;
-        for (event, said) in self.sent.iter().enumerate() {
-            outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
+        for (event, sent) in self.sent.iter().enumerate() {
+            outcome.losses.extend(sent.losses.iter().map(|loss| (event, *loss)));
             // A placeholder may vanish.
-            if is_placeholder(self.dialect.carry_location, &said.data) {
+            if is_placeholder(self.dialect.carry_location, &sent.data) {
                 continue;
             }
             // Stripping removes members, not the event.
-            if said.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
+            if sent.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
                 continue;
             }
             let note = |(path, before, after)| RoundTripDifference {
@@ -140,11 +141,11 @@ impl RoundTrip {
                 path,
                 before,
                 after,
-                repairs: said.repairs.clone(),
+                repairs: sent.repairs.clone(),
             };
             let rest: Vec<&str> = self.returned[matched..].iter().take(LOOKAHEAD).map(String::as_str).collect();
-            let own = said.returned_count.saturating_sub(matched);
-            match self.find_match(&said.data, &rest) {
+            let own = sent.returned_count.saturating_sub(matched);
+            match self.find_match(&sent.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
                     outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
@@ -153,7 +154,7 @@ impl RoundTrip {
                 // Another event came back in its place.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
-                    outcome.differences.push(note((String::new(), frame_json(&said.data), instead)));
+                    outcome.differences.push(note((String::new(), frame_json(&sent.data), instead)));
                     matched += own;
                 }
             }
@@ -163,8 +164,8 @@ impl RoundTrip {
         outcome
     }
 
-    /// Finds the event in `returned` that matches `sent`: the first that contains all of it, else the first of its
-    /// type, preceded only by events that a dialect supplies.
+    /// Finds the event that matches `sent`: the first that contains all of it, else the first of its type, after events
+    /// that a dialect supplies.
     fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
         let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
         let reach = &returned[..returned.len().min(open + 1)];
@@ -198,9 +199,6 @@ impl RoundTrip {
 }
 
 /// Translates a request there and back.
-///
-/// # Errors
-/// Fails if it is not a valid request, or its translation is not.
 pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
@@ -213,9 +211,9 @@ pub(crate) fn roundtrip_request(
     let changes = compare_json(before.trim(), &back.body, from.dialect.carry_location).into_iter();
     let note = |(path, before, after)| RoundTripDifference { event: 0, path, before, after, repairs: Vec::new() };
     // "Whole nulls say nothing; the real client drops them too before it sends."
-    let said = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
+    let shown = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
     Ok(RoundTripOutcome {
-        differences: said.map(note).take(DIFFERENCES_LIMIT).collect(),
+        differences: shown.map(note).take(DIFFERENCES_LIMIT).collect(),
         ..RoundTripOutcome::default()
     })
 }
@@ -227,7 +225,9 @@ fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<
 }
 
 fn decode_frames(bytes: &[u8]) -> Vec<String> {
-    let (mut decoder, mut rest, mut found) = (SseDecoder::default(), bytes, Vec::new());
+    let mut decoder = SseDecoder::default();
+    let mut rest = bytes;
+    let mut found = Vec::new();
     while let SseStep::Frame(frame) = decoder.next(&mut rest) {
         found.push(frame.data.into_owned());
     }
@@ -246,7 +246,6 @@ fn event_type(data: &str) -> String {
 /// A path, the original value, and the new value.
 type ValueChange = (String, String, Option<String>);
 
-/// Policy for members that the original object lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
     /// metadata, and its content for a dialect
@@ -269,10 +268,10 @@ fn compare_object(
     location: CarryLocation,
     out: &mut Vec<ValueChange>,
 ) {
-    let (Some(said), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
+    let (Some(sent), Some(returned)) = (json::parse_message(before), json::parse_message(after)) else {
         return compare_value(path, before, Some(after), ExtraMembers::Forbidden, out);
     };
-    for (key, old) in &said {
+    for (key, old) in &sent {
         let new = returned.iter().find(|(own, _)| own == key).map(|(_, value)| value);
         at_step(path, key.name(), |path| match key {
             // Declared by each writer.

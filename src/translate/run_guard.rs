@@ -21,10 +21,9 @@ use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Ids for a thread or run that neither the request nor the agent named (offline translation only).
+/// Ids for a run that neither the request nor the agent named (offline translation only).
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
-/// Name of the tool of a call without a start.
 const UNKNOWN_TOOL: &str = "unknown";
 
 /// `outcome` of a run that was stopped on purpose (specs §1.2).
@@ -70,7 +69,6 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    /// Collects the state from the messages of a request, with the client's ids.
     pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
@@ -134,7 +132,7 @@ impl RunGuard {
         self.violation.as_ref()
     }
 
-    /// Checks a processed frame. `false` when the run must end.
+    /// Returns false if the run must end after this frame.
     pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
         if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
             self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
@@ -180,9 +178,8 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Items
-    /// closed here were not left open by a fault, so nothing is counted. Sends nothing if the client received
-    /// rule-breaking events: then this state does not match the client's.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). No
+    /// repair is counted. Sends nothing if the client received rule-breaking events, because its state differs then.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,
@@ -203,7 +200,6 @@ impl RunGuard {
         self.ending = Some(RunEnding::Cancelled);
     }
 
-    /// Records the gateway's own error, which ends the run in every mode.
     pub(crate) fn record_gateway_error(&mut self) {
         self.ending = Some(RunEnding::Failed);
     }
@@ -295,20 +291,20 @@ impl RunGuard {
         let mut carried = Members::new();
         let fields = [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)];
         for ((own, field), started) in fields.into_iter().zip(&mut self.started_ids) {
-            let said = event.get(field).filter(|said| !said.is_str(""));
+            let named = event.get(field).filter(|named| !named.is_str(""));
             // "both carry the same runId" [spec run-input]
-            let disagrees = said.is_some_and(|said| started.as_ref().is_some_and(|started| !started.is_same(said)));
+            let disagrees = named.is_some_and(|named| started.as_ref().is_some_and(|started| !started.is_same(named)));
             if event.kind == EventType::RunStarted {
-                *started = said.cloned().map(Json::into_owned);
+                *started = named.cloned().map(Json::into_owned);
             }
             if disagrees {
                 report.count_repair(EventRepair::IdsDisagree);
             }
-            if said == Some(own) {
+            if named == Some(own) {
                 continue;
             }
-            if let Some(said) = said {
-                carried.push((MemberKey::Known(field), said.clone().into_owned()));
+            if let Some(named) = named {
+                carried.push((MemberKey::Known(field), named.clone().into_owned()));
                 if !disagrees {
                     report.count_repair(EventRepair::IdsReplaced);
                 }
@@ -322,7 +318,7 @@ impl RunGuard {
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
-            if event.get(field).is_some_and(|said| said.is_str("")) {
+            if event.get(field).is_some_and(|named| named.is_str("")) {
                 event.set(field, own.clone());
             }
         }
@@ -457,9 +453,9 @@ const fn is_content(kind: EventType) -> bool {
 fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
     let mut opener = Event::new(item.opener());
     let (_, field) = item.closer();
-    for said in [field, Field::SubagentRunId] {
-        if let Some(value) = event.get(said) {
-            opener.set(said, value.clone().into_owned());
+    for field in [field, Field::SubagentRunId] {
+        if let Some(value) = event.get(field) {
+            opener.set(field, value.clone().into_owned());
         }
     }
     let word = match item {

@@ -35,18 +35,23 @@ pub struct Stream {
     /// for a stream that outlives the run
     follower: Option<Box<StreamFollower>>,
     reader: EventReader,
+    stages: StreamStages,
+}
+
+/// Everything that an event passes after reading.
+#[derive(Debug)]
+struct StreamStages {
     guard: RunGuard,
     tool_filter: ToolCallFilter,
     writer: EventWriter,
     report: TranslationReport,
-    dialects: DialectPair,
+    agent: &'static Dialect,
+    client: &'static Dialect,
     buffer_limit: usize,
 }
 
 /// Code and message of the error that ends a stopped run which cannot be closed in order.
 const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
-
-type DialectPair = (&'static Dialect, &'static Dialect);
 
 impl Stream {
     /// Creates a stream from `agent` to `client`. Without `ids` the run keeps the agent's.
@@ -57,47 +62,50 @@ impl Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
             reader: EventReader::new(agent),
-            writer: EventWriter::new(client, ids.as_ref()),
-            guard: RunGuard::new(ids, agent.dialect, client.dialect),
-            tool_filter: ToolCallFilter::default(),
-            report: TranslationReport {
-                agent: agent.dialect.name,
-                client: client.dialect.name,
-                events_read: labels(agent),
-                events_written: labels(client),
-                ..TranslationReport::default()
+            stages: StreamStages {
+                writer: EventWriter::new(client, ids.as_ref()),
+                guard: RunGuard::new(ids, agent.dialect, client.dialect),
+                tool_filter: ToolCallFilter::default(),
+                report: TranslationReport {
+                    agent: agent.dialect.name,
+                    client: client.dialect.name,
+                    events_read: labels(agent),
+                    events_written: labels(client),
+                    ..TranslationReport::default()
+                },
+                agent: agent.dialect,
+                client: client.dialect,
+                buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
             },
-            dialects: (agent.dialect, client.dialect),
-            buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
         }
     }
 
     /// Sets the mode of the run guard.
     #[must_use]
     pub fn with_guard_mode(mut self, mode: GuardMode) -> Self {
-        self.guard.mode = mode;
+        self.stages.guard.mode = mode;
         self
     }
 
     /// Sets the conversation that the run continues.
     #[must_use]
     pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
-        self.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
-        self.guard.set_conversation(conversation);
+        self.stages.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
+        self.stages.guard.set_conversation(conversation);
         self
     }
 
     /// Restricts the tools that the agent may call; `None` allows any.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
-        self.tool_filter.allow(tools);
+        self.stages.tool_filter.allow(tools);
         self
     }
 
     /// Limits the events and bytes sent to the client; [`Stream::fail`] is exempt.
     #[must_use]
     pub(crate) fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
-        self.writer.budget = OutputBudget::new(events, bytes);
+        self.stages.writer.budget = OutputBudget::new(events, bytes);
         self
     }
 
@@ -105,25 +113,24 @@ impl Stream {
     /// `[0-9a-z]`. Comments and protobuf frames have no id.
     #[must_use]
     pub fn with_frame_ids(mut self, token: &str) -> Self {
-        self.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
+        self.stages.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
         self
     }
 
     /// Returns the number of the last frame written; 0 before the first, and where frames have no ids.
     #[must_use]
     pub fn last_frame_number(&self) -> u64 {
-        self.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
+        self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads from an agent's stream that outlives the run; call before the first byte. Events naming another run than
-    /// `run_id` are left out, along with those naming none between them and the first that names this run. Without an
-    /// id all are read.
+    /// Reads from an agent's stream that outlives the run; call before the first byte. Events of other runs are left
+    /// out, as are those that name no run before this run begins. `None` reads all.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame of a [followed](Stream::follow_run) stream, from which the agent can resume.
-    /// `None` where that frame had none: the events since the last id would be repeated.
+    /// Returns the `id` from which the agent can resume a [followed](Stream::follow_run) stream: that of its last
+    /// frame, if it had one.
     #[must_use]
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
@@ -134,8 +141,7 @@ impl Stream {
         self.frame_reader.retry()
     }
 
-    /// Begins another body, requested from [`Stream::last_id`] on. Unfinished data of the last body comes again, and
-    /// repeated frames are left out.
+    /// Begins another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -151,7 +157,7 @@ impl Stream {
     /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. Call
     /// before the first event.
     pub fn write_as(&mut self, framing: Framing) {
-        self.writer.framing = framing;
+        self.stages.writer.framing = framing;
     }
 
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
@@ -161,20 +167,8 @@ impl Stream {
     /// called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing after
     /// it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
-        let Stream {
-            frame_reader: frames,
-            follower: follow,
-            reader,
-            guard,
-            tool_filter: tools,
-            writer,
-            report,
-            dialects,
-            buffer_limit: waiting,
-        } = self;
-        let to = OutputContext { out, report, now_ms: now };
-        let mut sink =
-            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
+        let mut sink = stages.pipe(now, out);
         frames.push(bytes, &mut |frame| sink.follow_frame(follow, reader, frame))?;
         self.check_room()
     }
@@ -184,10 +178,8 @@ impl Stream {
     /// # Errors
     /// As [`Stream::push`].
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
-        let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } = self;
-        let to = OutputContext { out, report, now_ms: now };
-        let mut sink =
-            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        let Stream { reader, stages, .. } = self;
+        let mut sink = stages.pipe(now, out);
         sink.process_frame(reader, AgentFrame::from_data(data))?;
         self.check_room()
     }
@@ -199,20 +191,8 @@ impl Stream {
     /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with [`Stream::fail`].
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
-        let Stream {
-            frame_reader: frames,
-            follower: follow,
-            reader,
-            guard,
-            tool_filter: tools,
-            writer,
-            report,
-            dialects,
-            buffer_limit: waiting,
-        } = self;
-        let to = OutputContext { out, report, now_ms: now };
-        let mut sink =
-            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
+        let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
             Err(_) if !over => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
@@ -227,38 +207,26 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } = self;
-        let to = OutputContext { out, report, now_ms: now };
-        let mut sink =
-            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        let Stream { reader, stages, .. } = self;
+        let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
         // The error fits even where another event did not, and also after a terminal event that did not fit.
-        sink.writer.is_full = false;
-        sink.writer.budget.allow_final_error();
-        sink.tool_filter.acknowledge_stop();
+        sink.stages.writer.is_full = false;
+        sink.stages.writer.budget.allow_final_error();
+        sink.stages.tool_filter.acknowledge_stop();
         sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
     }
 
-    /// Ends a run that was stopped on purpose, unless it has ended: closes open items in order, and finishes it with
-    /// the outcome `cancelled`, as far as the client's dialect has one. Where it cannot be closed in order, because the
-    /// client received rule-breaking events or its budget is exhausted, it ends with RUN_ERROR.
+    /// Ends a run that was stopped on purpose, unless it has ended: with the outcome `cancelled` after closing all
+    /// items, or with RUN_ERROR where that is impossible (rules were broken, or the budget is exhausted).
     pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
         }
         if self.check_room().is_ok() {
-            let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } =
-                self;
-            let to = OutputContext { out, report, now_ms: now };
-            let mut sink = StreamPipe {
-                guard,
-                tool_filter: tools,
-                writer,
-                output: to,
-                dialects: *dialects,
-                buffer_limit: *waiting,
-            };
+            let Stream { reader, stages, .. } = self;
+            let mut sink = stages.pipe(now, out);
             reader.finish(&mut sink);
             sink.cancel();
         }
@@ -267,8 +235,8 @@ impl Stream {
     }
 
     fn check_room(&self) -> Result<(), StreamError> {
-        check_continue(&self.tool_filter, &self.writer)?;
-        if !self.writer.is_full {
+        self.stages.check_continue()?;
+        if !self.stages.writer.is_full {
             return Ok(());
         }
         Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }))
@@ -277,42 +245,54 @@ impl Stream {
     /// Returns the ending of the run once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
-        self.guard.ending().filter(|_| !self.writer.is_full && check_continue(&self.tool_filter, &self.writer).is_ok())
+        self.stages.guard.ending().filter(|_| !self.stages.writer.is_full && self.stages.check_continue().is_ok())
     }
 
     /// Returns the forbidden tool that the agent called, shortened for error messages.
     #[must_use]
     pub fn forbidden_tool(&self) -> Option<&str> {
-        self.tool_filter.forbidden_tool()
+        self.stages.tool_filter.forbidden_tool()
     }
 
     /// Returns the first rule that the agent broke, on a strict route.
     #[must_use]
     pub fn violation(&self) -> Option<&StrictViolation> {
-        self.guard.violation()
+        self.stages.guard.violation()
     }
 
     /// Returns the counts of events, repairs and losses since the start or since they were last taken.
     #[must_use]
     pub fn report(&self) -> &TranslationReport {
-        &self.report
+        &self.stages.report
     }
 
     pub(crate) fn report_mut(&mut self) -> &mut TranslationReport {
-        &mut self.report
+        &mut self.stages.report
     }
 }
 
-struct StreamPipe<'p, 'o> {
-    guard: &'p mut RunGuard,
-    tool_filter: &'p mut ToolCallFilter,
-    writer: &'p mut EventWriter,
-    output: OutputContext<'o>,
-    dialects: DialectPair,
-    buffer_limit: usize,
+impl StreamStages {
+    fn pipe<'p>(&'p mut self, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
+        StreamPipe { stages: self, out, now_ms }
+    }
+
+    fn check_continue(&self) -> Result<(), StreamError> {
+        match self.writer.budget.exceeded() {
+            _ if self.tool_filter.is_stopped() => Err(StreamError::ForbiddenTool),
+            Some(bound) => Err(StreamError::OverBudget(bound)),
+            None => Ok(()),
+        }
+    }
 }
 
-impl StreamPipe<'_, '_> {
+/// Passes events through the stages, at one time and into one buffer.
+struct StreamPipe<'p> {
+    stages: &'p mut StreamStages,
+    out: &'p mut Vec<u8>,
+    now_ms: i64,
+}
+
+impl StreamPipe<'_> {
     fn follow_frame(
         &mut self,
         follow: &mut Option<Box<StreamFollower>>,
@@ -322,85 +302,76 @@ impl StreamPipe<'_, '_> {
         match follow.as_mut().and_then(|follow| follow.skip_reason(&frame)) {
             None => self.process_frame(reader, frame),
             Some(loss) => {
-                self.output.report.count_loss(loss);
+                self.report().count_loss(loss);
                 Ok(())
             }
         }
     }
 
-    fn process_frame(
-        &mut self,
-        reader: &mut EventReader,
-        AgentFrame { data, dropped_parts: dropped, .. }: AgentFrame<'_>,
-    ) -> Result<(), StreamError> {
-        (0..dropped).for_each(|_| self.output.report.count_loss(EventLoss::UnknownPart));
-        if let Some(trace) = &mut self.output.report.trace {
-            trace.record_frame(data, self.dialects.0);
+    fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
+        (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
+        let agent = self.stages.agent;
+        if let Some(trace) = &mut self.report().trace {
+            trace.record_frame(frame.data, agent);
         }
-        reader.read_frame(data, self);
-        check_continue(self.tool_filter, self.writer)?;
+        reader.read_frame(frame.data, self);
+        self.stages.check_continue()?;
         if let Some(limit) = self.exceeded_limit(reader) {
             return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
         }
-        if self.guard.may_continue(data, self.output.report) { Ok(()) } else { Err(StreamError::Violation) }
+        let StreamStages { guard, report, .. } = &mut *self.stages;
+        if guard.may_continue(frame.data, report) { Ok(()) } else { Err(StreamError::Violation) }
     }
 
-    /// Returns the limit exceeded by the data held for this run.
     fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
-        let is_beyond = |(held, limit): &(usize, usize)| held > limit;
+        let StreamStages { guard, writer, buffer_limit, .. } = &*self.stages;
         let held = [
-            (reader.retained_bytes() + self.writer.buffered_bytes(), self.buffer_limit),
-            (self.guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT),
+            (reader.retained_bytes() + writer.buffered_bytes(), *buffer_limit),
+            (guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT),
         ];
-        let beyond = held.into_iter().find(is_beyond).map(|(_, limit)| limit);
-        beyond.filter(|_| self.guard.ending().is_none())
+        let beyond = held.into_iter().find(|(held, limit)| held > limit).map(|(_, limit)| limit);
+        beyond.filter(|_| guard.ending().is_none())
     }
 
-    /// Closes open items and reports the run as stopped.
     fn cancel(&mut self) {
-        let OutputContext { out, report, now_ms: now } = &mut self.output;
-        let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
-        self.guard.cancel(report, &mut |event, report| {
-            write_traced(writer, event, dialects, &mut OutputContext { out, report, now_ms: now });
+        let now_ms = self.now_ms;
+        let StreamPipe { stages: StreamStages { guard, writer, report, client, .. }, out, .. } = self;
+        guard.cancel(report, &mut |event, report| {
+            write_traced(writer, event, client, &mut OutputContext { out, report, now_ms });
         });
     }
 
     fn write_gateway_error(&mut self, error: Event<'_>) {
-        let OutputContext { out, report, now_ms: now } = &mut self.output;
-        self.guard.record_gateway_error();
-        write_traced(self.writer, error, self.dialects, &mut OutputContext { out, report, now_ms: *now });
+        let now_ms = self.now_ms;
+        let StreamPipe { stages: StreamStages { guard, writer, report, client, .. }, out, .. } = self;
+        guard.record_gateway_error();
+        write_traced(writer, error, client, &mut OutputContext { out, report, now_ms });
     }
 }
 
-impl EventSink for StreamPipe<'_, '_> {
+impl EventSink for StreamPipe<'_> {
     fn emit(&mut self, event: Event<'_>) {
-        let OutputContext { out, report, now_ms: now } = &mut self.output;
-        let (tools, writer, now, dialects) = (&mut *self.tool_filter, &mut *self.writer, *now, self.dialects);
+        let now_ms = self.now_ms;
+        let StreamPipe { stages: StreamStages { guard, tool_filter, writer, report, agent, client, .. }, out, .. } =
+            self;
         if let Some(trace) = &mut report.trace {
-            trace.record_canonical(&event, dialects.0);
+            trace.record_canonical(&event, agent);
         }
-        self.guard.process(event, report, &mut |event, report| {
-            if tools.admit_event(&event) {
-                write_traced(writer, event, dialects, &mut OutputContext { out, report, now_ms: now });
+        guard.process(event, report, &mut |event, report| {
+            if tool_filter.admit_event(&event) {
+                write_traced(writer, event, client, &mut OutputContext { out, report, now_ms });
             }
         });
     }
 
     fn report(&mut self) -> &mut TranslationReport {
-        self.output.report
+        &mut self.stages.report
     }
 }
 
-fn check_continue(tools: &ToolCallFilter, writer: &EventWriter) -> Result<(), StreamError> {
-    match writer.budget.exceeded() {
-        _ if tools.is_stopped() => Err(StreamError::ForbiddenTool),
-        Some(bound) => Err(StreamError::OverBudget(bound)),
-        None => Ok(()),
-    }
-}
-
-fn write_traced(writer: &mut EventWriter, event: Event<'_>, (_, client): DialectPair, to: &mut OutputContext<'_>) {
-    let (before, kind) = (to.out.len(), event.kind);
+fn write_traced(writer: &mut EventWriter, event: Event<'_>, client: &'static Dialect, to: &mut OutputContext<'_>) {
+    let before = to.out.len();
+    let kind = event.kind;
     if let Some(trace) = &mut to.report.trace {
         trace.record_guarded(&event);
     }

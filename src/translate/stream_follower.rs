@@ -41,7 +41,6 @@ enum RunFilter {
     OwnRun(Box<str>),
 }
 
-/// The position of the next frame in the stream.
 #[derive(Debug)]
 enum ReplayPosition {
     /// after the last one
@@ -53,13 +52,13 @@ enum ReplayPosition {
 }
 
 impl StreamFollower {
-    /// Follows a stream from its beginning, in which the agent calls the run `run_id`.
+    /// `run_id` is the agent's name of the run.
     pub(super) fn new(run_id: Option<&str>) -> Self {
         let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
         StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
     }
 
-    /// Returns the loss to count for a skipped frame; `None` when it is new and belongs to the run.
+    /// Returns the loss to count for a frame that is skipped.
     pub(super) fn skip_reason(&mut self, frame: &AgentFrame<'_>) -> Option<EventLoss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.is_repeated(id) {
@@ -74,18 +73,18 @@ impl StreamFollower {
         (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
-    /// Returns the id to resume from. `None` while the last frame had none: earlier frames would be repeated.
+    /// Returns the id to resume from, unless the last frame had none: earlier frames would be repeated.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// Begins another body, requested from [`StreamFollower::last_id`] on.
     pub(super) fn resume(&mut self) {
         self.position = ReplayPosition::Resumed;
     }
 
     fn is_repeated(&mut self, id: Option<&str>) -> bool {
-        let (is_last, is_first) = (id == self.last_id.as_deref(), id == self.first_id.as_deref());
+        let is_last = id == self.last_id.as_deref();
+        let is_first = id == self.first_id.as_deref();
         match self.position {
             ReplayPosition::New => false,
             // An agent that counts from the last frame itself may repeat it.
@@ -116,9 +115,9 @@ impl StreamFollower {
             RunFilter::Undecided(run) | RunFilter::OtherRun(run) | RunFilter::OwnRun(run) => run,
         };
         let object = json::parse_object(data).ok();
-        let said = object.as_ref().and_then(|object| get(&object.members, Field::RunId));
-        let said = said.filter(|id| !id.is_null()).map(|id| id.text().unwrap_or(Cow::Borrowed(id.as_str())));
-        let ours = said.map(|id| *id == **run);
+        let named = object.as_ref().and_then(|object| get(&object.members, Field::RunId));
+        let named = named.filter(|id| !id.is_null()).map(|id| id.text().unwrap_or(Cow::Borrowed(id.as_str())));
+        let ours = named.map(|id| *id == **run);
         match (ours, &self.run_filter) {
             (Some(true), RunFilter::Undecided(run) | RunFilter::OtherRun(run)) => {
                 self.run_filter = RunFilter::OwnRun(run.clone());

@@ -1,4 +1,4 @@
-// The real AG-UI client before a gateway that wants to know who calls and counts how often.
+// The real AG-UI client with a gateway that requires keys and limits requests.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, test } from "node:test";

@@ -8,7 +8,7 @@ import { startDemo } from "./support/diglot.mjs";
 
 const LIMIT = { timeout: 30_000 };
 
-// What an agent thinks is a message of its own towards AG-UI; a HAI agent has no id for it, so the gateway derives one.
+// The thinking of an agent is a separate message in AG-UI; a HAI agent has no id for it, so the gateway derives one.
 const ROUTES = [
   { name: "hai-agent", agent: "a HAI agent with string deltas", reasoningId: (runId) => `msg-${runId}:reasoning:1` },
   { name: "hai-agent-blocks", agent: "a HAI agent with block deltas", reasoningId: (runId) => `msg-${runId}:reasoning:1` },

@@ -1,5 +1,5 @@
-// What leaves the gateway is read by the Python side of AG-UI: ag-ui-protocol 1.0.0 and 0.1.x parse the requests that go
-// to agents and the events that go to clients, and ag-ui-validate finds nothing to say against the streams.
+// The Python side of AG-UI reads the output of the gateway: ag-ui-protocol 1.0.0 and 0.1.x parse the requests to agents
+// and the events to clients, and ag-ui-validate finds no errors in the streams.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
@@ -12,8 +12,8 @@ const LIMIT = { timeout: 300_000 };
 const OLD_VERSIONS = ["0.1.5", "0.1.8", "0.1.10", "0.1.15", "0.1.19", "0.1.22"];
 
 /**
- * Streams of the corpus that 1.0.0 of the Python package refuses although the real client takes them, and why the gateway
- * lets them pass. What a later version of AG-UI may say, the client leaves out with a warning.
+ * Streams of the corpus that the Python package 1.0.0 rejects although the real client accepts them, and the reasons
+ * why the gateway passes them on. The client drops members of later AG-UI versions with a warning.
  */
 const BEYOND_PYTHON = {
   "ag-ui-to-ag-ui-0.pin=0-0-59/subagent-outcomes": "an outcome of a later version",

@@ -11,7 +11,7 @@ const KEY = "example-key-of-a-page";
 const EXECUTABLE = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-/** What stands on the page: the client's own package, made into one script. */
+/** The script of the page: the client's own package, bundled. */
 async function bundle() {
   const stdin = { contents: 'export { HttpAgent } from "@ag-ui/client";', resolveDir: import.meta.dirname };
   const { outputFiles } = await build({ stdin, bundle: true, format: "iife", globalName: "agui", platform: "browser", write: false });
@@ -58,7 +58,7 @@ after(async () => {
   await agent?.stop();
 });
 
-/** Runs the client on a page of `origin`: what it heard, or why it could not. */
+/** Runs the client on a page of `origin`; returns its events, or the error. */
 async function runOn(origin, key) {
   const page = await browser.newPage();
   try {

@@ -27,7 +27,7 @@ const PAGES = {
   "deploy/upstreams.md": ["yaml"],
 };
 
-/** Pages whose blocks are not run here, and who holds what they say. */
+/** Pages whose blocks are not run here, and the tests that cover them. */
 const ELSEWHERE = {
   "deploy/container.md": "tests/it/packaging.rs: what can be tried without Docker",
   "deploy/errors.md": "tests/it/pages/errors.rs: made from src/error.rs",
@@ -39,7 +39,7 @@ const ELSEWHERE = {
   "deploy/systemd.md": "tests/it/packaging.rs: the unit, as far as it can be tried",
 };
 
-/** As many blocks as may say that they are not run, each with its reason. */
+/** Maximum number of blocks that are not run, each with its reason. */
 const NOT_RUN = 4;
 
 describe("the documentation prints what the commands print", () => {

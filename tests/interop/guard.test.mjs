@@ -1,6 +1,6 @@
-// What leaves the gateway is accepted by the real client, whatever the agent said: every stream of the conformance cases
-// (tests/spec/agui-client-cases.json: inputs with the verdict of @ag-ui/client 1.0.0) passes `diglot translate` and then
-// the client itself. Most of these streams are rejected by the client when they come straight from an agent.
+// The real client accepts the output of the gateway for any agent stream: every stream of the conformance cases
+// (tests/spec/agui-client-cases.json: inputs with the verdict of @ag-ui/client 1.0.0) passes `diglot translate` and
+// then the client itself. The client rejects most of these streams when they come straight from an agent.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import http from "node:http";
@@ -142,7 +142,7 @@ const TOLD_APART = [
   ["assistant", "d:text", undefined],
 ];
 
-/** What `diglot translate` makes of the stream, ids as in a request. */
+/** Translates the stream with `diglot translate`, with ids as in a request. */
 function guarded(it) {
   const args = ["translate", "--from", "ag-ui", "--to", "ag-ui", "--thread", "th", "--run", "r"];
   const { stdout, status, stderr } = spawnSync(BINARY, args, { input: bytes(it), maxBuffer: 64 << 20 });

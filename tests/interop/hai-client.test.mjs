@@ -21,7 +21,7 @@ const blocksOf = (component) => component.dialogue.messages.flatMap((message) =>
 const thoughts = (blocks) => blocks.filter((output) => output.type === "thinking").map((output) => output.data);
 const textOf = (blocks) => blocks.filter((output) => output.type === "text").map((output) => output.content).join("");
 
-/** What both shapes of content have in common after the first run. */
+/** The common result of both forms of content after the first run. */
 function assertToolCallAndState(client, events) {
   const types = events.map((event) => event.type);
   assert.equal(types[0], "RUN_STARTED");

@@ -1,5 +1,5 @@
-// What HAI and AG-UI say in different words, in the hands of clients: messages between agents and output blocks with the
-// real @ag-ui/client, interrupts with the client that is written to the HAI specification (seed 000). The streams are
+// Events that HAI and AG-UI express differently, received by clients: messages between agents and output blocks with
+// the real @ag-ui/client, interrupts with the client that follows the HAI specification (seed 000). The streams are
 // those of the golden corpus, translated by `diglot translate`.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

@@ -1,5 +1,5 @@
-// An agent that dies in the middle of a run: the real AG-UI client must learn that the run failed, keep what had
-// arrived, and never be told that it finished.
+// An agent that dies in the middle of a run: the real AG-UI client must learn that the run failed, keep the events so
+// far, and never get a successful end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newClient, runOnce } from "./support/ag-ui-client.mjs";

@@ -1,8 +1,9 @@
-// Whatever an agent speaks, every published client accepts what leaves the gateway for it: each stream of the corpus,
-// translated to `ag-ui-0`, is given to nine versions of @ag-ui/client, and each version pinned gets its own.
+// Every published client accepts the output of the gateway for any agent: each stream of the corpus, translated to
+// `ag-ui-0`, is given to nine versions of @ag-ui/client, and each pinned version gets its own.
 //
-// Before 1.0 an event of an unknown type, an empty delta or a tool result in parts ends the run; 0.0.35 moreover takes
-// one open item at a time and knows no THINKING_START (the verdicts per version: ../shared/specs/ag-ui-1.0.md §3.6).
+// Before 1.0 an event of an unknown type, an empty delta or a tool result in parts ends the run; 0.0.35 moreover
+// accepts one open item at a time and has no THINKING_START (the verdicts per version: ../shared/specs/ag-ui-1.0.md
+// §3.6).
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { agentStreams, conformanceStreams, inParallel, translate } from "./support/recordings.mjs";
@@ -32,7 +33,10 @@ function heardAt(it, to) {
   return addresses.get(key);
 }
 
-/** Translates streams, of the whole corpus if none are given, to `to` and lets each of `versions` hear them; gives what was refused. */
+/**
+ * Translates streams (by default the whole corpus) to `to`, runs each of `versions` with them, and returns the
+ * rejections.
+ */
 async function refusals(to, versions, from = streams) {
   const all = await inParallel(from, async (it) => {
     const url = await heardAt(it, to);
@@ -47,8 +51,8 @@ async function refusals(to, versions, from = streams) {
 }
 
 /**
- * Who has 0.0.35 has to say so where the agent is one of AG-UI 0 too: what it says as THINKING_* stays so without a pin, and
- * 0.0.35 is the one version without a legal THINKING sequence.
+ * A client of 0.0.35 needs a pin if the agent speaks AG-UI 0 too: without one, THINKING_* stays as it is, and 0.0.35 is
+ * the only version without a legal THINKING sequence.
  */
 const needsPin = ({ from, input }, to, version) =>
   version === "0.0.35" && from === "ag-ui-0" && to === "ag-ui-0" && input.includes("THINKING_");
@@ -56,7 +60,7 @@ const needsPin = ({ from, input }, to, version) =>
 /** Fails with all of them, one a line: a difference of two lists would cut them off. */
 const assertNone = (list) => assert.ok(list.length === 0, `${list.length} of them:\n${list.join("\n")}`);
 
-/** What the user gets to see of a run, where nine versions can agree on it: messages in parts have no common form. */
+/** The visible result of a run, as far as nine versions can agree on it: messages in parts have no common form. */
 function shown({ messages, state, events }, client) {
   const before = new Set((client?.messages ?? []).map((message) => message.id));
   const own = messages.filter((message) => !before.has(message.id));
@@ -69,7 +73,7 @@ function shown({ messages, state, events }, client) {
   };
 }
 
-/** Where an older client shows something else than the current one: why that is as well as can be, and for which streams. */
+/** Streams for which an older client shows a different result than the current one, with the reason. */
 const OTHERWISE = {
   "a result in parts is text there, and not compared here":
     /^(ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0\/parts-are-text|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,

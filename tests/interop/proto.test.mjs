@@ -25,7 +25,7 @@ const FINISH = { type: "RUN_FINISHED", threadId: "th", runId: "r" };
 const sse = (events) => Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
 const plainJson = (value) => JSON.parse(JSON.stringify(value));
 
-/** What `diglot translate` makes of a body. */
+/** Translates a body with `diglot translate`. */
 function translate(input, ...options) {
   const args = ["translate", "--from", "ag-ui", "--to", "ag-ui", ...options];
   const { stdout, status, stderr } = spawnSync(BINARY, args, { input, maxBuffer: 256 << 20 });
@@ -90,7 +90,7 @@ function compare(body, what) {
       count.same += 1;
       assert.deepEqual(plainJson(decode(frames[at])), plainJson(decode(message)), where);
     } else {
-      // What the real wire loses is carried; the rest is what the real encoder says.
+      // Values that the real encoding loses are carried; the rest equals the output of the real encoder.
       const { event: rest, json } = carried(plainJson(decode(frames[at])));
       assert.ok(json, `other bytes, and nothing carried\nours   ${frames[at].toString("hex")}\ntheirs ${message.toString("hex")}\n${where}`);
       count.carried += 1;
@@ -117,7 +117,10 @@ const own = (event, at) => {
   return { ...event, ...renamed };
 };
 
-/** What has to come before an event so that the run guard lets it pass: what it closes is open, its parent is known. */
+/**
+ * Returns the events that must precede an event, so that the run guard passes it: its item is open, its parent is
+ * known.
+ */
 function before(event) {
   const { type, messageId, toolCallId, stepName, subagentRunId, parentSubagentRunId } = event;
   const subagent = (id) => ({ type: "SUBAGENT_STARTED", subagentRunId: id, name: "n" });
@@ -160,7 +163,7 @@ test("encodes every event of the schema to the bytes of the reference encoder", 
     else if (type === "RUN_FINISHED" || type === "RUN_ERROR") events.forEach((event) => take([{ ...START, threadId: event.threadId ?? "th", runId: event.runId ?? "r" }, event], type));
     else take([START, ...events.flatMap((event) => [...before(event), event]), FINISH], type);
   }
-  // Most of them leave as they are: the guard closes and opens, and mends little.
+  // Most of them stay unchanged: the guard closes and opens items, and repairs little.
   const whole = EVENTS.map(own).filter((event) => left.has(JSON.stringify(event)));
 
   assert.ok(whole.length > EVENTS.length * 0.95, `${whole.length} of ${EVENTS.length}`);

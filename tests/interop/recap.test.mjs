@@ -1,5 +1,5 @@
-// The real clients join a run late, behind each of its frames: what they hear (tests/golden/recap) leaves them with what they
-// have when they hear the whole run. The one of 1.0.0 finds nothing to warn about, and waits for the same tools.
+// The real clients join a run late, after each of its frames: the events that they receive (tests/golden/recap) give
+// them the same result as the whole run. The client of 1.0.0 reports no warnings, and waits for the same tools.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, mock, test } from "node:test";
@@ -7,7 +7,7 @@ import { hear, startBodies, VERSIONS } from "./support/old-clients.mjs";
 
 const read = (name) => readFileSync(new URL(`../golden/recap/${name}`, import.meta.url), "utf8");
 
-/** The frames of a run, and what is heard in place of the first `cut` of them. */
+/** The frames of a run, and the prelude in place of the first `cut` of them. */
 function corpus(name) {
   const frames = read(`${name}/heard.sse`).split("\n\n").filter(Boolean);
   const parts = read(`${name}/preludes.sse`).split(/^: cut (\d+)\n\n/m).slice(1);
@@ -25,7 +25,7 @@ let bodies;
 before(async () => (bodies = await startBodies()));
 after(() => bodies?.stop());
 
-/** What a client has after a run, and what it said against it. */
+/** The state of a client after a run, and its warnings. */
 async function has(version, body, messages) {
   const warnings = [];
   const spies = ["warn", "error"].map((level) => mock.method(console, level, (...words) => warnings.push(words.map(String).join(" "))));
@@ -37,8 +37,9 @@ async function has(version, body, messages) {
   }
 }
 
-// Until 0.0.53 a call is a message of its own, a second one of its parent's id, unless that is the last one there is; and a result
-// is the last message. A snapshot says them as later versions have them: the same texts, calls and results, in fewer messages.
+// Until 0.0.53 a call is a separate message, a second one with its parent's id unless that is the last message; and a
+// result is the last message. A snapshot has the form of later versions: the same texts, calls and results in fewer
+// messages.
 const OWN_ORDER = ["0.0.35", "0.0.39", "0.0.42", "0.0.45", "0.0.47", "0.0.53"];
 
 /** Texts, calls and results, whichever message they are in. */

@@ -1,5 +1,5 @@
-// The real AG-UI client before a route whose runs outlive their clients: whoever comes back, and wherever its connection
-// broke, ends with the messages and the state of a client that heard the whole run.
+// The real AG-UI client on a route whose runs outlive their clients: a client that comes back, wherever its connection
+// broke, ends with the messages and the state of a client that received the whole run.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
@@ -59,7 +59,7 @@ function brokenOff(body, frames) {
   );
 }
 
-/** What an application does whose connection breaks behind so many frames: asks again behind the last id. */
+/** Acts like an application whose connection breaks after so many frames: requests the run again after the last id. */
 function mending(frames, seen) {
   return async (url, init) => {
     const first = await fetch(url, init);

@@ -1,6 +1,6 @@
-// Agents that nobody here wrote, served to a HAI client through the gateway: pydantic-ai (its AG-UI application of today
-// and the one of its 1.0, which speaks AG-UI 0.1) and LangGraph (ag-ui-langgraph), each a real server of its own behind
-// `diglot serve`. Their models are functions (python/agents/), so what the HAI client must show is known.
+// Third-party agents, served to a HAI client through the gateway: pydantic-ai (its current AG-UI application and that
+// of its 1.0, which speaks AG-UI 0.1) and LangGraph (ag-ui-langgraph), each a real server behind `diglot serve`. Their
+// models are functions (python/agents/), so the expected output of the HAI client is known.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { CONFIRM_ACTION } from "./support/conversation.mjs";
@@ -98,7 +98,7 @@ for (const { name, packages, agent, tellsFailures } of PYDANTIC_AI) {
       assert.equal(textOf(client), "北京晴，22 度。");
       assert.deepEqual(callsOf(client), calls);
       assert.deepEqual(JSON.parse(resultsIn(events)["call-weather"]), { city: "北京", sky: "晴" });
-      // pydantic-ai 1.0 says nothing of a tool that asks to be tried again.
+      // pydantic-ai 1.0 sends nothing about a tool that requests a retry.
       if (tellsFailures) assert.equal(resultsIn(events)["call-unreliable"], "the service is down");
       assert.deepEqual(client.state, { city: "北京", days: [1, 2] });
       // §3.3.1 has no word for thinking: it goes as CUSTOM, and never as text.

@@ -98,8 +98,10 @@ async fn logs_exactly_the_documented_fields() {
         assert_eq!(line[name], value, "{name} in {line}");
     }
 
-    let refused = lines("request refused");
-    assert_eq!(logged_fields(&refused), documented_fields("`request refused`"));
+    let refused = [lines("request failed at the agent"), lines("request refused")].concat();
+    assert_eq!(logged_fields(&refused), documented_fields("`request refused`, `request failed at the agent`"));
+    let cause = refused[0]["cause"].as_str();
+    assert_eq!((cause, bad["cause"].as_str()), (Some("127.0.0.1:1: connection refused"), cause), "{said}");
     let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
     let post = Value::from("POST");
     assert_eq!(

@@ -113,7 +113,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("serde-saphyr", "config"),
     ("serde_json", EVERYWHERE),
     ("socket2", "proxy admin demo"),
-    ("thiserror", "net config guard"),
+    ("thiserror", "net telemetry config guard proxy app"),
     ("tikv-jemallocator", "main"),
     ("tokio", "net telemetry guard replay proxy admin demo app cli main"),
     ("tokio-rustls", "net telemetry config guard proxy admin"),
@@ -125,9 +125,9 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("x509-parser", "config proxy"),
 ];
 
-/// The files that define the wire names, and the modules that may contain them: the tables and the scripted agents.
+/// The files that define the wire names, and the modules that may contain them.
 const VOCABULARY: &[&str] = &["src/event/kind", "src/dialect"];
-const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect", "src/demo"];
+const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect"];
 
 /// File names that do not describe the contents.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "types"];

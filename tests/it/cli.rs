@@ -38,7 +38,7 @@ fn distinguishes_input_without_events_from_truncated_input() {
     }
     for input in ["data: hello\n\n", "{\"kind\":1}\n"] {
         let (_, _, stderr) = run_translate(input);
-        assert!(stderr.contains("no event found: none of 1 frame(s) or line(s) is an event of ag-ui"), "{stderr}");
+        assert!(stderr.contains("no event found: 1 frame(s) or line(s) were read, but no event of ag-ui"), "{stderr}");
     }
     let (_, _, stderr) = run_translate(RUN.lines().next().expect("an event"));
     assert!(stderr.contains("the stream ended without a terminal event"), "{stderr}");
@@ -221,8 +221,8 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
         (&["--strict"], WARNED, 1, "FILE: accepted: 2 events, 0 violations, 1 warning"),
         (&[], REJECTED, 1, "FILE: rejected at line 3 (not-open): 3 events, 1 violation, 0 warnings"),
         // The client ends such a run without an error, although there was no run.
-        (&[], "", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
-        (&[], "<html>\n", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
+        (&[], "", 1, "FILE: nothing to verify: 0 events, 0 violations, 1 warning"),
+        (&[], "<html>\n", 1, "FILE: nothing to verify: 0 events, 0 violations, 1 warning"),
         (&[], &RUN.replace('\n', "\r"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
         (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];

@@ -16,12 +16,12 @@ const HEAD: &str = "\
 
 <!-- Made from the tables beside it: UPDATE=1 cargo test --test it pages -->
 
-Each dialect is described against AG-UI 1.0 (`ag-ui`), never against another one. A row says what an event is called, which
-canonical event it is, how the two differ (its shape), and which members it cannot say; those are carried. What stands in no
-table is AG-UI's own, where the dialect is AG-UI for the rest, and travels as `CUSTOM` where it is not.
+Each dialect is described against AG-UI 1.0 (`ag-ui`), never against another one. A row has the name of an event, its canonical
+event, the difference between the two (its shape), and the members that the dialect cannot express, which are carried. An event
+without a row is the same as in AG-UI if the dialect is based on AG-UI; otherwise it travels as `CUSTOM`.
 
-A dialect's own members travel in `metadata.<dialect>` of the canonical event, what only canonical AG-UI says in the home
-that the dialect's heading names. Names that begin with `$` are notes: how to say it in the way in which it was said.
+A dialect's own members travel in `metadata.<dialect>` of the canonical event. Members that only canonical AG-UI has travel in the
+place that the section of the dialect names. Names that begin with `$` are notes: they record the original notation.
 ";
 
 fn write_line(out: &mut String, line: impl std::fmt::Display) {
@@ -68,12 +68,13 @@ fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, Strin
     write_line(out, format_args!("\n## `{}`\n", dialect.name));
     let home = match dialect.carry_location {
         CarryLocation::Native => {
-            "It is the canonical dialect: nothing differs, and a frame that needs no repair passes as it came."
-                .to_owned()
+            "The canonical dialect: nothing differs, and a frame that needs no repair passes unchanged.".to_owned()
         }
         _ => {
             let (member, key) = dialect.carry_location.carry_member().expect("a home");
-            format!("What only canonical AG-UI says is carried in `{member}[\"{key}\"]`, of events and of messages.")
+            format!(
+                "Members that only canonical AG-UI has are carried in `{member}[\"{key}\"]`, of events and of messages."
+            )
         }
     };
     write_line(out, home);
@@ -101,7 +102,7 @@ fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, Strin
         write_line(out, format_args!("\nWords: {}.", words.join("; ")));
     }
     if !dialect.strip.is_empty() {
-        write_line(out, format_args!("\nNever let out: `{}`.", dialect.strip.join("`, `")));
+        write_line(out, format_args!("\nNever sent: `{}`.", dialect.strip.join("`, `")));
     }
     if dialect.rows.is_empty() {
         return;
@@ -149,14 +150,14 @@ fn page() -> String {
     ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));
     write_line(
         &mut out,
-        "\n## What tells them apart\n\nFor `auto` and `diglot detect`, the first that fits an event:\n\n| dialect | sign |\n|---|---|",
+        "\n## Detection\n\nFor `auto` and `diglot detect`, the first rule that matches an event:\n\n| dialect | rule |\n|---|---|",
     );
-    for sign in DETECTION_RULES {
+    for sign in DETECTION_RULES.iter() {
         write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
     }
     write_line(
         &mut out,
-        "\n## What is mended and what is left out\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, and words of `--explain`:\n\n| label | the rule that it keeps, where one was broken |\n|---|---|",
+        "\n## Repairs and losses\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, as in `--explain`:\n\n| label | the rule, if the agent broke one |\n|---|---|",
     );
     let repairs = EventRepair::ALL.iter().map(|one| (one.label(), one.rule()));
     for (label, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), one.rule()))) {
@@ -187,5 +188,5 @@ fn assert_up_to_date(name: &str, page: &str) {
         return std::fs::write(&path, page).expect("the page can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "{name} is not what the code says: UPDATE=1 cargo test --test it pages");
+    assert!(written == page, "{name} is out of date: run UPDATE=1 cargo test --test it pages::");
 }

@@ -40,7 +40,7 @@ async fn writes_refusals_as_failed_runs() {
     let error = assert_failed(&answer, "authentication_required", &[]);
     // The cause, and the way out.
     let message = error["message"].as_str().expect("text");
-    assert!(message.contains("Authorization: Bearer"), "{message}");
+    assert!(message.contains("an API key in `x-api-key`") && !message.contains("Bearer"), "{message}");
     assert!(message.contains(answer.header("x-request-id").expect("an id")), "{message}");
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     assert_eq!(answer.header("www-authenticate"), None);

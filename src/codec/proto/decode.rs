@@ -16,7 +16,7 @@ pub(super) enum DecodedMessage {
     Event {
         /// JSON text, `type` first
         text: String,
-        /// number of content parts that this protocol version does not have, left out as the real reader does
+        /// number of content parts of a later protocol, left out as the real reader does
         dropped: usize,
     },
     /// an event of a later protocol
@@ -88,7 +88,7 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
     Ok(DecodedMessage::Event { text: text.into_string(), dropped })
 }
 
-/// Joins the pieces of `base_event`, and finds the number of its type.
+/// Returns the joined pieces of `base_event` and the number of its type.
 fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     let mut whole = Vec::new();
     let mut is_present = false;
@@ -109,8 +109,7 @@ fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     Ok((whole, kind))
 }
 
-/// Returns the exact text of the event if its metadata carries one. `base` contains the members of the base, each after
-/// a comma.
+/// Returns the exact text of the event, if the metadata in `base` carries it. Each member in `base` follows a comma.
 fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<String> {
     if !base.contains(super::EXACT_TEXT_KEY) {
         return None;
@@ -146,7 +145,6 @@ fn gather_fields<'a>(rows: &[FieldRow], message: &'a [u8]) -> Result<Vec<FieldCo
     Ok(found)
 }
 
-/// Writes the members of the rows into an open object at `depth`.
 fn write_rows(
     out: &mut JsonBuffer,
     rows: &[FieldRow],

@@ -11,14 +11,13 @@ use std::fmt;
 /// `type` of the content part that AG-UI 1.0 retired.
 const BINARY_PART: &str = "binary";
 
-/// The fidelity of a written event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireFidelity {
-    /// The wire expresses all of it.
+    /// the wire expresses all of it
     Exact,
-    /// The wire does not, so the event's metadata carries the exact text.
+    /// the event's metadata carries the exact text
     Carried,
-    /// The wire does not, and the exact text does not fit.
+    /// the exact text does not fit
     Lossy,
 }
 
@@ -34,10 +33,7 @@ impl fmt::Display for EventTooLarge {
 
 impl std::error::Error for EventTooLarge {}
 
-/// Appends one frame with an event of type `kind`.
-///
-/// # Errors
-/// Fails if the frame would be larger than [`FRAME_LIMIT`].
+/// Appends one frame, or nothing if it would be larger than [`FRAME_LIMIT`].
 pub(crate) fn encode_frame(
     out: &mut Vec<u8>,
     kind: EventType,
@@ -76,7 +72,6 @@ fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     }
 }
 
-/// Adds the exact text of an event to its metadata.
 fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
     let text = Json::string(text.as_str());
     let others = |value: Option<&Json<'_>>, name: &str| {
@@ -141,12 +136,11 @@ fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metad
     exact
 }
 
-/// Writes messages and records omissions.
 struct ProtoWriter<'o> {
     out: &'o mut Vec<u8>,
     /// true if decoding yields exactly the input
     exact: bool,
-    /// true if the message being written would be invalid and has to be left out
+    /// true if the message would be invalid and has to be left out
     rejected: bool,
 }
 
@@ -350,7 +344,6 @@ fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
 }
 
 impl FieldType {
-    /// Returns true if a field of this type can express `value`.
     fn accepts(&self, value: &Json<'_>) -> bool {
         match (self, value.json_type()) {
             (FieldType::Value, _)

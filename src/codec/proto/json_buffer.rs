@@ -49,7 +49,7 @@ impl JsonBuffer {
         self.out
     }
 
-    /// Writes the name of a member, after a comma unless it is the first.
+    /// Writes a member name, after a comma unless it is the first.
     pub(crate) fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
         if !self.out.ends_with('{') {
             self.push(",")?;

@@ -40,7 +40,6 @@ pub(super) struct FieldRow {
     pub(crate) when_absent: AbsentField,
 }
 
-/// The location of a field in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonLocation {
     /// the member of that name
@@ -53,7 +52,7 @@ pub(super) enum JsonLocation {
     OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
-/// The encoding of a value on the wire, which determines the JSON values that it accepts.
+/// The encoding of a value on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldType {
     /// `string`
@@ -78,16 +77,13 @@ pub(super) enum FieldType {
     RepeatedText,
 }
 
-/// The JSON for a field that is not on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbsentField {
-    /// no member
     Omitted,
     /// the empty text, the empty list, the first enum value
     DefaultValue,
 }
 
-/// The wire form of an event.
 #[derive(Debug)]
 pub(super) struct EventSchema {
     /// number of its field in the envelope
@@ -323,7 +319,6 @@ static USAGE: MessageSchema = MessageSchema {
     ]),
 };
 
-/// Returns the type of the event in field `arm` of the envelope.
 pub(super) fn event_for_arm(arm: u32) -> Option<EventType> {
     EventType::ALL.iter().copied().find(|kind| event_schema(*kind).arm == arm)
 }

@@ -30,7 +30,7 @@ pub(super) fn write_value(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_value)
 }
 
-/// Appends the object `json` as the content of a `Struct`. Returns `false` as [`write_value`] does.
+/// Appends the object `json` as the content of a `Struct`. Returns as [`write_value`] does.
 pub(super) fn write_struct(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_object)
 }
@@ -50,7 +50,7 @@ fn write<'t>(
     scanner.exact
 }
 
-/// Scans text that is already JSON. Returns `None` where it is not: the output is incomplete then.
+/// Scans JSON text. Its methods return `None` at any other text; the output is incomplete then.
 struct JsonScanner<'t> {
     text: &'t str,
     position: usize,
@@ -178,7 +178,6 @@ impl<'t> JsonScanner<'t> {
         number
     }
 
-    /// Returns the next string with its quotes.
     fn scan_string(&mut self) -> Option<&'t str> {
         let text: &'t str = self.text;
         let start = self.position;
@@ -210,7 +209,6 @@ pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     (Cow::Owned(serde_json::from_str::<String>(&replace_lone_surrogates(string)).unwrap_or_default()), false)
 }
 
-/// Replaces every lone surrogate escape.
 fn replace_lone_surrogates(string: &str) -> String {
     let mut out = String::with_capacity(string.len());
     let mut rest = string;
@@ -261,8 +259,7 @@ fn parse_double(text: &str) -> Option<(f64, bool)> {
     }
 }
 
-/// Writes a double as `JSON.stringify` does, with the fewest digits. One difference: the sign of -0 is kept. Infinity
-/// and NaN become `null`, as there.
+/// Writes a double as `JSON.stringify` does, except that the sign of -0 is kept.
 fn write_double(out: &mut String, double: f64) {
     use std::fmt::Write as _;
     let size = double.abs();
@@ -365,7 +362,6 @@ fn read_list(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), Mes
     out.push("]")
 }
 
-/// Descends one level, up to the limit of JSON.
 pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
     if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }

@@ -2,7 +2,6 @@
 
 use super::MessageError;
 
-/// Wire types.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
@@ -33,7 +32,6 @@ impl<'a> FieldReader<'a> {
         FieldReader { rest: bytes }
     }
 
-    /// Returns the next field, or `None` at the end of the message.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, MessageError> {
         let mut groups = 0usize;
         loop {
@@ -167,7 +165,6 @@ pub(super) fn end_message(out: &mut Vec<u8>, open: LengthPrefix) {
     out[at + needed - 1] &= 0x7f;
 }
 
-/// Returns the length of `value` as a varint in bytes.
 const fn varint_len(value: usize) -> usize {
     let bits = usize::BITS - value.leading_zeros();
     if bits == 0 { 1 } else { bits.div_ceil(7) as usize }

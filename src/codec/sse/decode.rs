@@ -75,7 +75,6 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// Creates a decoder for one body.
     pub(crate) fn new(limits: SseLimits) -> Self {
         Self {
             limits,
@@ -93,7 +92,6 @@ impl SseDecoder {
         self.step_from(read)
     }
 
-    /// Returns `None` when the input is used up.
     fn read_frame<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<SseFrame<'a>>, SseError> {
         let (lines, pending) = match &mut self.state {
             DecoderState::Reading { lines, pending } => (lines, pending),
@@ -165,12 +163,10 @@ impl SseDecoder {
         }
     }
 
-    /// Returns the last reconnection time that the stream requested.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Returns the heap memory of the decoder in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match &self.state {
@@ -180,8 +176,8 @@ impl SseDecoder {
     }
 }
 
-/// Takes the most common frame if `input` begins with it: one `data` line and the blank line, both ended by LF. The
-/// result equals that of [`PendingFrame`] in half the time; any other form, or one beyond a limit, is left to it.
+/// Takes the most common frame, one `data` line and the blank line, in half the time that [`PendingFrame`] needs. Other
+/// forms are left to it.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -197,7 +193,6 @@ fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseF
     Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event: None, id: None })
 }
 
-/// The fields of a frame before its blank line.
 #[derive(Debug, Default)]
 struct PendingFrame<'a> {
     /// The values of the `data` lines joined by LF; `None` before the first `data` line. (The standard's buffer holds
@@ -260,7 +255,6 @@ impl<'a> PendingFrame<'a> {
         })
     }
 
-    /// Copies what is borrowed from a push that has ended.
     fn into_owned(self) -> PendingFrame<'static> {
         let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
         PendingFrame { data: own(self.data), event: own(self.event), id: own(self.id) }
@@ -333,9 +327,7 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
 }
 
 /// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
-///
-/// Decoding a value after cutting it out yields the same text as decoding the stream first, because all separators are
-/// ASCII, and an ASCII byte is never part of a longer sequence.
+/// All separators are ASCII, so decoding after the cut yields the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on valid text than `from_utf8_lossy`.

@@ -6,12 +6,10 @@
 use std::fmt;
 use std::io::Write as _;
 
-/// The reason why an id or an event name cannot be written. Nothing was written.
+/// The reason why an id or an event name was not written: it contains LF, CR or NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidSseField {
-    /// The id contains LF, CR or NUL.
     Id,
-    /// The event name contains LF, CR or NUL.
     Event,
 }
 
@@ -26,19 +24,14 @@ impl fmt::Display for InvalidSseField {
 
 impl std::error::Error for InvalidSseField {}
 
-/// Writes one frame: `data: …` and a blank line.
-///
-/// LF, CR and CRLF in `data` each begin another `data` line, so the reader sees LF for all three.
+/// Writes one frame: `data: …` and a blank line. LF, CR and CRLF in `data` each begin another `data` line.
 pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     write_lines(out, b"data: ", data);
     out.push(b'\n');
 }
 
-/// Writes one frame with an id and an event name: `id: …`, `event: …`, `data: …`, a blank line.
-///
-/// # Errors
-/// Fails if the id or the name contains LF, CR or NUL. They are rejected rather than repaired, because the client
-/// echoes an id and it has to match.
+/// Writes one frame with an id and an event name. Rejects them if they contain LF, CR or NUL: the client echoes an id,
+/// which has to match.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -50,12 +43,8 @@ pub(crate) fn write_frame_with(
     Ok(())
 }
 
-/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows.
-///
-/// An empty id tells the client to clear its last one; an empty event name equals none.
-///
-/// # Errors
-/// Fails as [`write_frame_with`] does.
+/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows. An empty id tells the client to clear its
+/// last one.
 pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
@@ -73,16 +62,14 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the `id` line of the next frame: `id: <token>-<number>`. The caller makes the token, not a peer, so only
-/// debug builds check that it contains no line end and no NUL.
+/// Writes the line `id: <token>-<number>` of the next frame. The caller makes the token, so only debug builds check it.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
-/// Writes a comment, which keeps a connection alive without an event: `: …` and a blank line. A line end in `text`
-/// begins another comment line.
+/// Writes a comment, which keeps a connection alive. A line end in `text` begins another comment line.
 pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');
@@ -105,7 +92,6 @@ fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     out.push(b'\n');
 }
 
-/// Returns true if the value survives as one field.
 fn is_single_line(value: &str) -> bool {
     memchr::memchr3(b'\n', b'\r', 0, value.as_bytes()).is_none()
 }

@@ -43,8 +43,8 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// Takes the next line other than a comment from `input`, without its line end, or consumes all of `input` if no
-    /// such line ends in it. `limit` is the longest line in bytes.
+    /// Takes the next line other than a comment from `input`, without its line end, or consumes all of `input`. `limit`
+    /// is the longest line in bytes.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {
@@ -126,7 +126,6 @@ impl LineSplitter {
         }
     }
 
-    /// Returns the memory of an unfinished line in bytes.
     #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match self {
@@ -173,8 +172,7 @@ fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     }
 }
 
-/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, so that a stream's memory is bounded by the
-/// limit itself and not by twice the limit.
+/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, which bounds the stream's memory.
 pub(super) fn append_bounded(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let len = buffer.len() + bytes.len();
     if len > buffer.capacity() {

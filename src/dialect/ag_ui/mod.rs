@@ -1,7 +1,8 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
 /// AG-UI 1.0 as published on npm and PyPI in 1.0.0.
@@ -37,4 +38,16 @@ pub static AG_UI: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: None,
+    message_adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("an AG-UI agent", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] = &[
+    DialectSign::new(
+        EventPattern::HasMember("RUN_STARTED", "protocolVersion"),
+        "RUN_STARTED has a protocolVersion (AG-UI 1.0)",
+    ),
+    DialectSign::new(EventPattern::TypePrefix("SUBAGENT_"), "SUBAGENT_* exists since AG-UI 0.0.59"),
+    DialectSign::new(EventPattern::TypePrefix("REASONING_"), "REASONING_* exists since AG-UI 0.0.45"),
+];

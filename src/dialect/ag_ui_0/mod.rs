@@ -7,11 +7,21 @@
 //! all accept. Requests are stricter, since some agents refuse unknown members of a message: nothing is carried in
 //! them.
 
+mod downgrade;
+mod sequencer;
+mod span_wrapper;
+mod adapter;
+
+use adapter::AgUi0Adapter;
+use downgrade::NON_EMPTY_DELTA;
+use span_wrapper::THINKING_WITHOUT_IDS;
+
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::peer_version::PeerVersion;
-use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
 
@@ -74,56 +84,67 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["pin"],
-    adapter: None,
+    adapter: Some(AgUi0Adapter::boxed),
+    message_adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] =
+    &[DialectSign::new(EventPattern::TypePrefix("THINKING_"), "THINKING_* exists only before AG-UI 1.0")];
+
+static VERSIONED_OUTCOME: OwnShape = OwnShape::new("the outcome of a run, as far as the peer's version has it");
+
+static EMPTY_PIECE: OwnShape = OwnShape::new("may carry an empty text delta, which older peers refuse");
 
 static ROWS: &[EventRow] = &[
     // An echoed input requires members that are optional in 1.0.
     row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[Field::Input], None),
-    row("RUN_FINISHED", EventType::RunFinished, EventShape::VersionedOutcome, &[], None),
+    row("RUN_FINISHED", EventType::RunFinished, EventShape::Own(&VERSIONED_OUTCOME), &[], None),
     row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[], None),
     row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExplicitRole, &[], None),
     row(
         "TEXT_MESSAGE_CONTENT",
         EventType::TextMessageContent,
-        EventShape::NonEmptyDelta,
+        EventShape::Own(&NON_EMPTY_DELTA),
         &[],
         Some(PeerVersion::V0_0_53),
     ),
+    row("RAW", EventType::Raw, EventShape::Own(&EMPTY_PIECE), &[], None),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[], None),
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[], None),
     row(
         "THINKING_START",
         EventType::ReasoningStart,
-        EventShape::ThinkingWithoutIds,
+        EventShape::Own(&THINKING_WITHOUT_IDS),
         &[Field::MessageId],
         Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_TEXT_MESSAGE_START",
         EventType::ReasoningMessageStart,
-        EventShape::ThinkingWithoutIds,
+        EventShape::Own(&THINKING_WITHOUT_IDS),
         &[Field::MessageId, Field::Role],
         Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_TEXT_MESSAGE_CONTENT",
         EventType::ReasoningMessageContent,
-        EventShape::ThinkingWithoutIds,
+        EventShape::Own(&THINKING_WITHOUT_IDS),
         &[Field::MessageId],
         Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_TEXT_MESSAGE_END",
         EventType::ReasoningMessageEnd,
-        EventShape::ThinkingWithoutIds,
+        EventShape::Own(&THINKING_WITHOUT_IDS),
         &[Field::MessageId],
         Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_END",
         EventType::ReasoningEnd,
-        EventShape::ThinkingWithoutIds,
+        EventShape::Own(&THINKING_WITHOUT_IDS),
         &[Field::MessageId],
         Some(PeerVersion::V0_0_45),
     ),

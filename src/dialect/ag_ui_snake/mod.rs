@@ -11,7 +11,8 @@ use adapter::AgUiSnakeAdapter;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::table::{Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
@@ -45,7 +46,20 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
+    message_adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] = &[
+    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
+    DialectSign::new(EventPattern::HasMember("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
+    DialectSign::new(EventPattern::HasMember("TOOL_CALL_RESULT", "message_id"), "TOOL_CALL_RESULT has a message_id"),
+    DialectSign::new(
+        EventPattern::HasMember("THINKING_TEXT_MESSAGE_START", "messageId"),
+        "THINKING_TEXT_MESSAGE_START has a messageId",
+    ),
+];
 
 static SPANLESS_THINKING: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking without a span around its messages") };

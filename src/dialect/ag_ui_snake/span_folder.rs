@@ -11,7 +11,6 @@ pub(super) const SPAN_NOTE: &str = "$span";
 
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
-    /// no event is pending
     #[default]
     Idle,
     /// the start of a span waits for its message

@@ -2,6 +2,7 @@
 //!
 //! The seed claims full compatibility with AG-UI ("完全兼容 AG-UI 协议"): everything that it does not print is AG-UI's.
 
+mod nested_error;
 mod start_with_args;
 
 use start_with_args::CloudbaseAdapter;
@@ -9,7 +10,8 @@ use start_with_args::CloudbaseAdapter;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::table::{Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
@@ -53,18 +55,43 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     has_event_line: false,
     option_names: &[],
     adapter: Some(CloudbaseAdapter::boxed),
+    message_adapter: None,
+    signs: SIGNS,
+    demo_agent: DemoAgent::new("a CloudBase agent", include_str!("demo_agent.txt")),
 };
+
+static SIGNS: &[DialectSign] = &[
+    DialectSign::new(
+        EventPattern::HasMember("RUN_ERROR", "error"),
+        "RUN_ERROR has a nested error (cloudbase, 错误事件)",
+    ),
+    DialectSign::new(
+        EventPattern::HasMember("TOOL_CALL_START", "args"),
+        "TOOL_CALL_START has args (cloudbase, 用户输入)",
+    ),
+    DialectSign::new(EventPattern::LacksMember("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
+    DialectSign::new(
+        EventPattern::LacksMember("RUN_FINISHED", "threadId"),
+        "RUN_FINISHED has no threadId (cloudbase, 响应格式)",
+    ),
+    DialectSign::new(
+        EventPattern::FirstIsNot("RUN_STARTED"),
+        "the stream does not begin with RUN_STARTED (cloudbase, 响应格式)",
+    ),
+];
 
 static START_WITH_ARGS: OwnShape = OwnShape {
     text_member: Some(start_with_args::ARGS_MEMBER),
     ..OwnShape::new("the start of a call, with all arguments in it")
 };
 
+static NESTED_ERROR: OwnShape = OwnShape::new("an error in an `error` member");
+
 static ROWS: &[EventRow] = &[
     // 响应格式 begins without RUN_STARTED and ends with a bare {"type":"RUN_FINISHED"}; ids are optional in 请求参数说明 too.
     row("RUN_STARTED", EventType::RunStarted, EventShape::OptionalIds, "生命周期事件"),
     row("RUN_FINISHED", EventType::RunFinished, EventShape::OptionalIds, "响应格式"),
-    row("RUN_ERROR", EventType::RunError, EventShape::NestedError, "错误事件"),
+    row("RUN_ERROR", EventType::RunError, EventShape::Own(&NESTED_ERROR), "错误事件"),
     row("TOOL_CALL_START", EventType::ToolCallStart, EventShape::Own(&START_WITH_ARGS), "用户输入"),
     row(
         "TOOL_CALL_ARGS",

@@ -1,5 +1,7 @@
-//! The start of a call with all its arguments: a start and its arguments in canonical AG-UI.
+//! The adapter of `cloudbase`. The start of a call with all its arguments is a start and its arguments in canonical
+//! AG-UI.
 
+use super::nested_error;
 use crate::codec::json;
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
@@ -27,11 +29,16 @@ impl CloudbaseAdapter {
 impl DialectAdapter for CloudbaseAdapter {
     fn read(
         &mut self,
-        _: &'static EventRow,
-        parts: IncomingEvent<'_>,
+        row: &'static EventRow,
+        mut parts: IncomingEvent<'_>,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         let dialect = self.dialect.name;
+        if row.kind == EventType::RunError {
+            nested_error::read_nested(&mut parts, self.dialect);
+            sink.emit(parts.into_event(dialect));
+            return Ok(());
+        }
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         // A `null` is not an argument: it is carried.
         let has_args = find_member(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
@@ -46,16 +53,17 @@ impl DialectAdapter for CloudbaseAdapter {
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
-        let mut noted: Members<'_> = vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
+        let mut extensions_of_args: Members<'_> =
+            vec![(carry::extension_key(ARGS_IN_START), Json::from_trusted("true"))];
         let delta = match args.json_type() {
             JsonType::String => args,
             _ => {
-                carry::note_json(&mut noted, Field::Delta);
+                carry::note_json(&mut extensions_of_args, Field::Delta);
                 Json::string(args.as_str())
             }
         };
         more.set(Field::Delta, delta);
-        carry::pack(&mut more, dialect, noted);
+        carry::pack(&mut more, dialect, extensions_of_args);
         sink.emit(more);
         Ok(())
     }
@@ -100,7 +108,10 @@ impl DialectAdapter for CloudbaseAdapter {
         parts.into_canonical_event(kind, self.dialect.name)
     }
 
-    fn write(&mut self, _: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+    fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if row.kind == EventType::RunError {
+            return nested_error::write_nested(outgoing, self.dialect);
+        }
         remove_start_note(outgoing);
     }
 }

@@ -3,9 +3,29 @@
 //! HAI-only members (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travel in canonical
 //! `metadata.hai`; canonical-only members travel in HAI's `extra["ag-ui"]`. Guesses are marked.
 
+mod members;
+mod placeholder;
+mod blocks;
+mod own_shapes;
+mod collaboration;
+mod subagents;
+mod interrupts;
+mod block_activity;
+mod block_reader;
+mod block_writer;
+mod block_storage;
+mod state_delta;
+mod run_boundary;
+mod adapter;
+mod messages;
+
+use adapter::HaiAdapter;
+use messages::HaiMessages;
+
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::row::{CollaborationStep, EventRow, EventShape, FieldSet};
-use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::row::{EventRow, EventShape, FieldSet};
+use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -16,47 +36,6 @@ const fn row(
     seed: &'static str,
 ) -> EventRow {
     EventRow { wire, kind, shape, fields: FieldSet::Only(fields), field_aliases: &[], until: None, seed }
-}
-
-/// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
-/// business data content).
-pub mod block {
-    /// the block, in `delta`
-    pub(crate) const OUTPUT: &str = "output";
-    /// position on the screen, in `delta`
-    pub(crate) const LAYOUT: &str = "layout";
-    /// text of a text block; text of the thinking, in `data`
-    pub(crate) const CONTENT: &str = "content";
-    /// payload of every other block
-    pub(crate) const DATA: &str = "data";
-    /// seconds spent, in `data` of thinking
-    pub(crate) const ELAPSED: &str = "elapsed";
-    /// true while the agent thinks, in `data` of thinking; also the type of that block
-    pub(crate) const THINKING: &str = "thinking";
-    /// true if the client collapses the thinking
-    pub(crate) const COLLAPSE: &str = "collapse";
-    pub(crate) const TEXT: &str = "text";
-    /// id of the block in its message, next to `delta`
-    pub(crate) const BLOCK_ID: &str = "blockId";
-}
-
-/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and their names in the
-/// corresponding activity.
-pub mod collaboration {
-    /// requesting agent
-    pub(crate) const FROM: &str = "from";
-    /// requested agent
-    pub(crate) const TO: &str = "to";
-    /// the task, in `delta`; the builder requires an object with id and name, the sample backend uses a text
-    pub(crate) const TASK: &str = "task";
-    /// last part of the type of the activity; also the only block type that stays a block
-    pub(crate) const NAME: &str = "collaboration";
-    /// the tasks so far, in the content of the activity
-    pub(crate) const TASKS: &str = "tasks";
-    /// progress, in the content of the activity
-    pub(crate) const STATUS: &str = "status";
-    pub(crate) const RUNNING: &str = "running";
-    pub(crate) const DONE: &str = "done";
 }
 
 /// HAI as its document prints it.
@@ -82,22 +61,41 @@ pub static HAI: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
-    adapter: None,
+    adapter: Some(HaiAdapter::boxed),
+    message_adapter: Some(&HaiMessages),
+    signs: SIGNS,
+    // The framework of §4.2 adds the charset to every type of text.
+    demo_agent: DemoAgent {
+        media_type: "text/event-stream; charset=utf-8",
+        ..DemoAgent::new("a HAI agent", include_str!("demo_agent.txt"))
+    },
 };
+
+static SIGNS: &[DialectSign] = &[
+    DialectSign::new(EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* exists only in HAI"),
+    DialectSign::new(
+        EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"),
+        "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI",
+    ),
+    DialectSign::new(EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT exists only in HAI"),
+    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
+    DialectSign::new(EventPattern::HasMember("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
+    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
+];
 
 static ROWS: &[EventRow] = &[
     // The builders of §4.2 write messageId, role, timestamp and no thread or run ids; writing adds those.
     row(
         "RUN_STARTED",
         EventType::RunStarted,
-        EventShape::RunBoundary,
+        EventShape::Own(&own_shapes::RUN_BOUNDARY),
         &[Field::ThreadId, Field::RunId],
         "§4.2 build_run_started",
     ),
     row(
         "RUN_FINISHED",
         EventType::RunFinished,
-        EventShape::RunBoundary,
+        EventShape::Own(&own_shapes::RUN_BOUNDARY),
         &[Field::ThreadId, Field::RunId],
         "§4.2 build_run_finished",
     ),
@@ -108,43 +106,43 @@ static ROWS: &[EventRow] = &[
     row(
         "BUSINESS_DATA_START",
         EventType::TextMessageStart,
-        EventShape::DeferredStart,
+        EventShape::Own(&own_shapes::MESSAGE_START),
         &[Field::MessageId, Field::Role, Field::Name],
         "§3.3.1, §4.2 build_business_data_start",
     ),
     row(
         "BUSINESS_DATA_CONTENT",
         EventType::TextMessageContent,
-        EventShape::OutputBlock,
+        EventShape::Own(&own_shapes::MESSAGE_CONTENT),
         &[Field::MessageId, Field::Delta],
         "§3.3.1 (string), §4.2 build_business_data_content (block)",
     ),
     row(
         "BUSINESS_DATA_END",
         EventType::TextMessageEnd,
-        EventShape::EndWithRole,
+        EventShape::Own(&own_shapes::MESSAGE_END),
         &[Field::MessageId],
         "§3.3.1, §4.2 build_business_data_end",
     ),
-    // These events have no member of the canonical activity: the engine builds it from `from`, `to` and `delta.task`.
+    // These events have no member of the canonical activity: the adapter builds it from `from`, `to` and `delta.task`.
     row(
         "AGENT_COLLABORATIVE_MESSAGE_START",
         EventType::ActivitySnapshot,
-        EventShape::Collaboration(CollaborationStep::Start),
+        EventShape::Own(&own_shapes::COLLABORATION_START),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_start",
     ),
     row(
         "AGENT_COLLABORATIVE_MESSAGE_CONTENT",
         EventType::ActivityDelta,
-        EventShape::Collaboration(CollaborationStep::Content),
+        EventShape::Own(&own_shapes::COLLABORATION_CONTENT),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_content",
     ),
     row(
         "AGENT_COLLABORATIVE_MESSAGE_END",
         EventType::ActivityDelta,
-        EventShape::Collaboration(CollaborationStep::End),
+        EventShape::Own(&own_shapes::COLLABORATION_END),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_end",
     ),
@@ -180,7 +178,13 @@ static ROWS: &[EventRow] = &[
     ),
     row("STATE_SNAPSHOT", EventType::StateSnapshot, EventShape::Plain, &[Field::Snapshot], "§3.2.1"),
     // The builder writes `"from": ""` on every operation.
-    row("STATE_DELTA", EventType::StateDelta, EventShape::PatchWithFrom, &[Field::Delta], "§4.2 build_state_delta"),
+    row(
+        "STATE_DELTA",
+        EventType::StateDelta,
+        EventShape::Own(&own_shapes::STATE_DELTA),
+        &[Field::Delta],
+        "§4.2 build_state_delta",
+    ),
     row("MESSAGE_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[Field::Messages], "§3.3.3"),
     row("RAW", EventType::Raw, EventShape::Plain, &[Field::Event, Field::Source], "§3.2.1"),
     row("CUSTOM", EventType::Custom, EventShape::Plain, &[Field::Name, Field::Value], "§3.2.1"),

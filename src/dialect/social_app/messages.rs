@@ -256,8 +256,8 @@ impl BufferedMessage {
             }
         }
         text.push('"');
-        let says_end = events.last().is_some_and(|end| end.kind == EventType::TextMessageEnd);
-        let plain = says_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
+        let has_end = events.last().is_some_and(|end| end.kind == EventType::TextMessageEnd);
+        let plain = has_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
         let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
         let second_answer = events
             .iter()
@@ -315,8 +315,8 @@ pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
                 continue;
             }
             if carry::is_named(&key, text_end::TEXT) {
-                let said_beside = carry::take(&mut outgoing.extensions, text_end::TEXT);
-                outgoing.canonical.extend(said_beside.map(|answer| (carry::extension_key(SECOND_ANSWER), answer)));
+                let second_answer = carry::take(&mut outgoing.extensions, text_end::TEXT);
+                outgoing.canonical.extend(second_answer.map(|answer| (carry::extension_key(SECOND_ANSWER), answer)));
             }
             set(&mut outgoing.extensions, key, value);
         }

@@ -3,8 +3,9 @@
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
 use crate::guard::identity::Identity;
+use crate::guard::policy_error::PolicyError;
 use crate::net::digest;
-use crate::net::file_watcher::Watched;
+use crate::net::file_watcher::{ContentError, Watched};
 use crate::telemetry::internal_event::report_watched_files;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -18,7 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The longest accepted key, in bytes. Keys of `diglot token` have 47.
 const MAX_KEY_BYTES: usize = 512;
 
-/// All configured lists of API keys.
 #[derive(Debug)]
 pub(crate) struct ApiKeys {
     sources: Vec<ApiKeySource>,
@@ -33,7 +33,6 @@ struct ApiKeySource {
 
 #[derive(Debug)]
 enum ApiKeyList {
-    /// only from the configuration
     Fixed(ApiKeyIndex),
     /// from a file, together with those of the configuration
     Watched(Watched<ApiKeyIndex>),
@@ -41,33 +40,28 @@ enum ApiKeyList {
 
 impl ApiKeys {
     /// Reads the files now.
-    ///
-    /// # Errors
-    /// Names a file that cannot be used.
-    pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, String> {
+    pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, PolicyError> {
         let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
-            let (source, fixed) = (Arc::clone(&name), written.keys.clone());
+            let source = Arc::clone(&name);
+            let fixed = written.keys.clone();
             let keys = match written.file.clone() {
                 None => ApiKeyList::Fixed(ApiKeyIndex::new(&source, &fixed)?),
                 Some(path) => ApiKeyList::Watched(Watched::open(&path.clone(), move |content| {
                     let mut keys = parse_key_file(&path, content)?;
                     keys.extend_from_slice(&fixed);
-                    ApiKeyIndex::new(&source, &keys)
+                    Ok::<_, ContentError>(ApiKeyIndex::new(&source, &keys)?)
                 })?),
             };
             Ok(ApiKeySource { name, header: written.header.clone(), keys })
         };
-        Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, String>>()? })
+        Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, PolicyError>>()? })
     }
 
-    /// Returns the field for keys of a list.
-    #[must_use]
     pub(crate) fn header(&self, source: &str) -> Option<&HeaderName> {
         Some(&self.source(source)?.header)
     }
 
-    /// Looks a key up in one list.
     pub(crate) fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
         // Bounds the work for unauthenticated clients.
         if presented.len() > MAX_KEY_BYTES {
@@ -103,6 +97,14 @@ impl ApiKeys {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+enum ApiKeyClash {
+    #[error("the id `{0}` is given twice, in the file or in the configuration")]
+    Id(String),
+    #[error("one key has several ids: `{0}`")]
+    Key(String),
+}
+
 /// Keys sorted by their digests, for binary search.
 #[derive(Debug)]
 struct ApiKeyIndex(Vec<IndexedKey>);
@@ -116,15 +118,8 @@ struct IndexedKey {
 /// SHA-256 of a key. It does not authenticate, but allows offline guessing, so it is not shown.
 struct KeyDigest(digest::Sha256Digest);
 
-/// The part of a digest that is searched: too short to reveal a key, long enough to be almost unique.
-type DigestPrefix = [u8; 4];
-
-impl KeyDigest {
-    fn prefix(&self) -> DigestPrefix {
-        let [a, b, c, d, ..] = self.0;
-        [a, b, c, d]
-    }
-}
+/// Bytes of a digest that are searched: too few to reveal a key, enough to be almost unique.
+const PREFIX_BYTES: usize = 4;
 
 impl std::fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -133,10 +128,10 @@ impl std::fmt::Debug for KeyDigest {
 }
 
 impl ApiKeyIndex {
-    fn new(source: &Arc<str>, keys: &[ApiKeyConfig]) -> Result<ApiKeyIndex, String> {
+    fn new(source: &Arc<str>, keys: &[ApiKeyConfig]) -> Result<ApiKeyIndex, ApiKeyClash> {
         let mut ids = HashSet::new();
         if let Some(twice) = keys.iter().find(|key| !ids.insert(key.id.as_str())) {
-            return Err(format!("the id `{}` is given twice, in the file or in the configuration", twice.id));
+            return Err(ApiKeyClash::Id(twice.id.clone()));
         }
         let known =
             |key: &ApiKeyConfig| IndexedKey { digest: KeyDigest(key.sha256), identity: to_identity(source, key) };
@@ -145,19 +140,19 @@ impl ApiKeyIndex {
         // A key must have one identity.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
-            return Err(format!("one key has several ids: `{}`", ids.join("`, `")));
+            return Err(ApiKeyClash::Key(ids.join("`, `")));
         }
         Ok(ApiKeyIndex(known))
     }
 
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
-        let digested = KeyDigest(digest::sha256(presented));
-        let prefix = digested.prefix();
+        let digest = digest::sha256(presented);
+        let prefix = &digest[..PREFIX_BYTES];
         // The timing reveals at most the prefix of a digest, and a client cannot choose the digest of its guess. The rest is
         // compared in constant time.
-        let first = self.0.partition_point(|known| known.digest.prefix() < prefix);
-        let alike = self.0[first..].iter().take_while(|known| known.digest.prefix() == prefix);
-        let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digested.0).is_ok();
+        let first = self.0.partition_point(|known| known.digest.0[..PREFIX_BYTES] < *prefix);
+        let alike = self.0[first..].iter().take_while(|known| known.digest.0.starts_with(prefix));
+        let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digest).is_ok();
         Some(&alike.filter(same).last()?.identity)
     }
 }
@@ -177,7 +172,7 @@ fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
 }
 
 /// Parses a file of keys. The error names positions and quotes no line, since lines contain keys and digests.
-fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, String> {
+fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ContentError> {
     load::load_key_file(path, content).map_err(|problems| {
         let place = |problem: &ConfigProblem| {
             let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
@@ -185,7 +180,7 @@ fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, Stri
             format!("{line}{path}{}", problem.message)
         };
         let problems: Vec<String> = problems.as_slice().iter().map(place).collect();
-        problems.join("; ")
+        problems.join("; ").into()
     })
 }
 
@@ -278,7 +273,7 @@ mod tests {
 
     #[test]
     fn rejects_duplicate_keys_and_ids() {
-        let refused = |keys| ApiKeys::new(&[source("web", keys)]).expect_err("refused");
+        let refused = |keys| ApiKeys::new(&[source("web", keys)]).expect_err("refused").to_string();
         assert_eq!(
             refused(vec![entry("a", b"1"), entry("b", b"2"), entry("c", b"1")]),
             "one key has several ids: `a`, `c`"

@@ -8,6 +8,7 @@ use super::jwt::{self, UnverifiedToken};
 use super::protected_resource::ProtectedResource;
 use crate::config::Config;
 use crate::guard::identity::Identity;
+use crate::guard::policy_error::PolicyError;
 use crate::guard::route_match::RouteMatch;
 use crate::net::BackgroundTask;
 use crate::telemetry::Metrics;
@@ -18,7 +19,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[derive(Debug)]
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
     /// index in `issuers` by the `iss` of tokens
@@ -29,8 +29,6 @@ pub(crate) struct Authenticator {
     routes: Vec<(String, Vec<String>)>,
 }
 
-/// A line of the readiness report.
-#[derive(Debug)]
 pub(crate) struct ReadinessCheck {
     pub(crate) good: bool,
     pub(crate) text: String,
@@ -41,10 +39,11 @@ type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
     /// Reads files now and fetches nothing. Issuers from `before` whose settings did not change keep their keys.
-    ///
-    /// # Errors
-    /// Names a file that cannot be read or used.
-    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
+    pub(crate) fn new(
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        before: Option<&Authenticator>,
+    ) -> Result<Self, PolicyError> {
         let auth = &config.auth;
         let fetcher = DocumentFetcher::new();
         let issuers = auth.issuers.iter().map(|settings| {
@@ -54,7 +53,7 @@ impl Authenticator {
                 |known| Ok(Arc::clone(known)),
             )
         });
-        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, _>>()?;
+        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, PolicyError>>()?;
         let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
         let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
         Ok(Authenticator {
@@ -66,7 +65,6 @@ impl Authenticator {
         })
     }
 
-    /// Returns the tasks that keep keys up to date.
     pub(crate) fn background_tasks(&self) -> Vec<BackgroundTask> {
         let issuers = self
             .issuers
@@ -76,13 +74,11 @@ impl Authenticator {
     }
 
     /// Returns the protected resource metadata (RFC 9728) at a path.
-    #[must_use]
     pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
     /// Returns a line for each issuer. Old keys count as keys.
-    #[must_use]
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
@@ -97,7 +93,6 @@ impl Authenticator {
     }
 
     /// Returns the routes that have no usable key now, and refuse all callers.
-    #[must_use]
     pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
@@ -107,12 +102,10 @@ impl Authenticator {
         routes.map(|(route, _)| route.as_str()).collect()
     }
 
-    /// Returns the issuers that a route accepts.
     pub(super) fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
         self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
     }
 
-    /// Authenticates the caller of a route.
     pub(super) async fn authenticate(
         &self,
         matched: &RouteMatch,
@@ -143,8 +136,8 @@ impl Authenticator {
     ) -> Result<Identity, AuthReason> {
         let token = UnverifiedToken::parse(token)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
-        let believed = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
-        issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
+        let is_accepted = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
     /// Looks an API key up in the route's lists that accept it in this field.
@@ -161,7 +154,7 @@ impl Authenticator {
                 Ok(identity) => return Ok(identity),
                 // A list that has the key gives the better reason.
                 Err(AuthReason::UnknownApiKey) => {}
-                Err(telling) => reason = telling,
+                Err(specific) => reason = specific,
             }
         }
         Err((AuthMethod::ApiKey, reason))

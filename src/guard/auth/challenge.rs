@@ -21,13 +21,15 @@ impl Authenticator {
         };
         let mut rejection = Rejection::from(kind).with_cause(reason.label());
         rejection.detail = match reason {
-            AuthReason::Missing => Some(self.missing_detail(matched).into()),
-            reason => error_description(reason).map(Into::into),
+            AuthReason::Missing => {
+                let accepted = self.accepted_credentials(matched);
+                Some(format!("The request carries no credential; the route requires {accepted}.").into())
+            }
+            reason => error_description(method, reason).map(Into::into),
         };
+        rejection.hint = self.hint_for(matched, reason);
         // Their characters are all legal in a field value.
-        let challenges = self
-            .challenges(matched, oauth_error(method, reason), reason)
-            .filter_map(|value| HeaderValue::try_from(value).ok());
+        let challenges = self.challenges(matched, method, reason).filter_map(|value| HeaderValue::try_from(value).ok());
         challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
 
@@ -36,13 +38,13 @@ impl Authenticator {
     fn challenges<'a>(
         &'a self,
         matched: &'a RouteMatch,
-        error: Option<&str>,
+        method: AuthMethod,
         reason: AuthReason,
     ) -> impl Iterator<Item = String> + 'a {
         let bearer = self.accepts_bearer(matched).then(|| {
             let mut challenge = r#"Bearer realm="diglot""#.to_owned();
-            if let Some(error) = error {
-                let more = error_description(reason).unwrap_or("The credential is not accepted.");
+            if let Some(error) = oauth_error(method, reason) {
+                let more = error_description(method, reason).unwrap_or("The credential is not accepted.");
                 challenge.push_str(&format!(r#", error="{error}", error_description="{more}""#));
             }
             let metadata = self.resource.as_ref().and_then(|resource| resource.metadata_url(&matched.path));
@@ -57,16 +59,36 @@ impl Authenticator {
         bearer.into_iter().chain(keys.map(|field| format!(r#"ApiKey realm="diglot", header="{field}""#)))
     }
 
-    /// Lists the credentials that the route accepts.
-    fn missing_detail(&self, matched: &RouteMatch) -> String {
-        let bearer = self.accepts_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
-        let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
-        let ways: Vec<_> = bearer.into_iter().chain(keys.map(|field| format!("an API key in `{field}`"))).collect();
-        format!("The request carries no credential; the route requires {}.", ways.join(" or "))
+    fn accepted_credentials(&self, matched: &RouteMatch) -> String {
+        let fields = self.key_fields(matched);
+        let key_fields = fields.iter().filter(|field| **field != header::AUTHORIZATION);
+        let tokens = self.accepts_tokens(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
+        let bearer_keys =
+            fields.contains(&&header::AUTHORIZATION).then(|| "`Authorization: Bearer <API key>`".to_owned());
+        let keys = key_fields.map(|field| format!("an API key in `{field}`"));
+        tokens.into_iter().chain(bearer_keys).chain(keys).collect::<Vec<_>>().join(" or ")
+    }
+
+    /// Returns `None` if the hint of the table fits.
+    fn hint_for(&self, matched: &RouteMatch, reason: AuthReason) -> Option<String> {
+        let has_keys = !self.key_fields(matched).is_empty();
+        match (reason, self.accepts_tokens(matched)) {
+            (AuthReason::Missing | AuthReason::Expired, _) => None,
+            (AuthReason::Ambiguous | AuthReason::Malformed, _) => {
+                Some(format!("Send exactly one credential: {}.", self.accepted_credentials(matched)))
+            }
+            (_, true) if has_keys => None,
+            (_, true) => Some("Get a new token from an issuer that the route accepts.".to_owned()),
+            (_, false) => Some("Check the API key, or ask the operator of the gateway for a new one.".to_owned()),
+        }
+    }
+
+    fn accepts_tokens(&self, matched: &RouteMatch) -> bool {
+        self.issuers_for(matched).next().is_some()
     }
 
     fn accepts_bearer(&self, matched: &RouteMatch) -> bool {
-        self.issuers_for(matched).next().is_some() || self.key_fields(matched).contains(&&header::AUTHORIZATION)
+        self.accepts_tokens(matched) || self.key_fields(matched).contains(&&header::AUTHORIZATION)
     }
 
     /// Returns the distinct fields in which the route accepts API keys.
@@ -86,10 +108,9 @@ impl Authenticator {
     }
 }
 
-/// Returns the error code of RFC 6750, section 3.1: `invalid_request` is a request that "uses more than one method for including an
-/// access token, or is otherwise malformed", `invalid_token` a token that is "expired, revoked, malformed, or invalid for
-/// other reasons". The section answers the former with 400. Here it is 401 as well: a caller with two credentials, or
-/// one that is not a bearer token, is not authenticated, and the challenge of a 401 shows how to be.
+/// Returns the error code of RFC 6750, section 3.1: `invalid_request` for a request that "uses more than one method for
+/// including an access token, or is otherwise malformed", else `invalid_token`. The section answers the former with 400.
+/// Here it is 401 as well, since the challenge of a 401 shows how to authenticate.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
@@ -102,27 +123,26 @@ fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
 
 /// Describes the broken rule for `detail` and `error_description` (RFC 6750, section 3: no quotation marks, no backslash).
 /// Never quotes the credential.
-fn error_description(reason: AuthReason) -> Option<&'static str> {
+fn error_description(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     Some(match reason {
         AuthReason::Ambiguous => "The request carries more than one credential; send one.",
         AuthReason::Malformed => {
-            "The credential is not of a form that the route takes: one Authorization field with the scheme Bearer, or one API key, never in the URL."
+            "The credential is malformed or of a kind that the route does not accept; it never belongs in the URL."
         }
-        AuthReason::TooLarge => "The credential is too long: a token has at most 8 KiB, an API key 512 bytes.",
+        AuthReason::TooLarge if method == AuthMethod::ApiKey => "The API key is longer than 512 bytes.",
+        AuthReason::TooLarge => "The token is longer than 8 KiB.",
         AuthReason::Algorithm => "The token is not signed with an algorithm that its issuer uses.",
         AuthReason::Type => "The token is of another type (typ) than access tokens of its issuer.",
         AuthReason::Critical => {
             "The header of the token has a member that is not supported (crit, b64, zip, jku, jwk, x5u or x5c)."
         }
-        AuthReason::Issuer => "The token is of an issuer (iss) that the route does not believe.",
+        AuthReason::Issuer => "The token is of an issuer (iss) that the route does not accept.",
         AuthReason::UnknownKey => "The token is signed with a key that its issuer does not list.",
         AuthReason::Signature => "The signature of the token is wrong.",
         AuthReason::Expired => "The credential has expired.",
         AuthReason::NotYetValid => "The token is not valid yet (nbf or iat).",
-        AuthReason::Audience => {
-            "The token is meant for another audience (aud); ask its issuer for one for this gateway."
-        }
-        AuthReason::Claims => "A claim of the token is missing, there twice, or of a wrong type.",
+        AuthReason::Audience => "The token is for another audience (aud); get one for this gateway.",
+        AuthReason::Claims => "A claim of the token is missing, repeated or of a wrong type.",
         AuthReason::UnknownApiKey => "The API key is not known.",
         _ => return None,
     })
@@ -137,8 +157,11 @@ mod tests {
     #[test]
     fn describes_every_401_reason_in_legal_characters() {
         let allowed = |c: char| matches!(c, ' '..='!' | '#'..='[' | ']'..='~');
-        let said: Vec<_> = AuthReason::ALL.iter().filter_map(|reason| error_description(*reason)).collect();
-        assert_eq!(said.len(), 14);
-        assert!(said.iter().all(|text| text.chars().all(allowed) && text.ends_with('.')), "{said:?}");
+        for method in [AuthMethod::Jwt, AuthMethod::ApiKey] {
+            let texts: Vec<_> =
+                AuthReason::ALL.iter().filter_map(|reason| error_description(method, *reason)).collect();
+            assert_eq!(texts.len(), 14);
+            assert!(texts.iter().all(|text| text.chars().all(allowed) && text.ends_with('.')), "{texts:?}");
+        }
     }
 }

@@ -15,22 +15,21 @@ pub(super) enum Credential<'r> {
 
 impl<'r> Credential<'r> {
     /// Returns the credential of a request; API keys may be in `fields`.
-    ///
-    /// # Errors
-    /// There is more than one credential, or it is malformed.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
-        let (mut found, mut seen) = (Credential::None, 0);
+        let mut found = Credential::None;
+        let mut seen = 0;
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
             // Two lists of keys may share a field.
             if !fields[..index].contains(field) {
                 for value in head.headers.get_all(*field) {
-                    (found, seen) = (Credential::Key(field, value.as_bytes()), seen + 1);
+                    found = Credential::Key(field, value.as_bytes());
+                    seen += 1;
                 }
             }
         }
         let mut authorization = head.headers.get_all(header::AUTHORIZATION).iter();
-        let (first, more) = (authorization.next(), authorization.count());
-        seen += usize::from(first.is_some()) + more;
+        let first = authorization.next();
+        seen += usize::from(first.is_some()) + authorization.count();
         // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request." Section
         // 2.3 allows it in the query as well, and says why it should not be: URLs are logged.
         let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token_parameter));

@@ -40,8 +40,6 @@ impl DocumentUrl {
     }
 }
 
-/// A document, and how long its issuer allows it to be kept.
-#[derive(Debug)]
 pub(super) struct FetchedDocument {
     pub(super) body: Bytes,
     pub(super) max_age: Option<Duration>,
@@ -59,7 +57,7 @@ pub(super) enum FetchError {
     ContentCoding,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct DocumentFetcher(HttpClient);
 
 impl DocumentFetcher {

@@ -9,15 +9,15 @@
 //!
 //! A single task fetches the keys of an issuer, however many requests wait for them.
 
-use super::document::{DocumentFetcher, DocumentUrl};
+use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
 use super::jwt::UnverifiedToken;
-use super::key_set::KeySet;
+use super::key_set::{KeySet, KeySetError};
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::source::KeyMismatch;
 use crate::guard::identity::Identity;
-use crate::net::file_watcher::Watched;
-use crate::telemetry::label::AuthReason;
-use crate::telemetry::label::JwksRefresh;
+use crate::guard::policy_error::PolicyError;
+use crate::net::file_watcher::{WatchError, Watched};
+use crate::telemetry::label::{AuthReason, JwksRefresh};
 use crate::telemetry::metric::IssuerMetrics;
 use crate::telemetry::{Metrics, internal_event};
 use arc_swap::ArcSwapOption;
@@ -28,11 +28,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Bounds on the time between fetches. The lower one applies if the issuer sends no `max-age`, so that revoked keys are
-/// dropped soon.
+/// Bounds on the time between fetches. The lower one applies without `max-age`, so that revoked keys are dropped soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
-/// Shortest time between fetches that unknown keys cause.
+/// Shortest time between fetches for unknown keys.
 const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -41,22 +40,18 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Time that a request waits for a fetch.
 const FETCH_WAIT: Duration = Duration::from_millis(1200);
 
-#[derive(Debug)]
 pub(super) struct TokenIssuer {
     pub(crate) name: Arc<str>,
     pub(crate) settings: Settings,
     source: IssuerKeySource,
 }
 
-#[derive(Debug)]
 enum IssuerKeySource {
     Fixed(Arc<KeySet>),
     File(Watched<Arc<KeySet>>),
     Remote(Box<RemoteJwks>),
 }
 
-/// Keys that are fetched over HTTP.
-#[derive(Debug)]
 struct RemoteJwks {
     name: Arc<str>,
     settings: Settings,
@@ -68,16 +63,35 @@ struct RemoteJwks {
     metrics: IssuerMetrics,
 }
 
+#[derive(Debug, thiserror::Error)]
+enum JwksFetchError {
+    #[error(transparent)]
+    Url(#[from] DocumentUrlError),
+    #[error("JWKS: {0}")]
+    Jwks(FetchError),
+    #[error("JWKS: the document {0}")]
+    KeySet(#[from] KeySetError),
+    #[error("discovery: {0}")]
+    Discovery(FetchError),
+    #[error("discovery: no JSON")]
+    NotJson,
+    #[error("discovery: the document is about another issuer")]
+    OtherIssuer,
+    #[error("discovery: no `jwks_uri`")]
+    NoJwksUri,
+    #[error("discovery: `jwks_uri` {0}")]
+    JwksUri(DocumentUrlError),
+    #[error("discovery: `jwks_uri` leads to this machine")]
+    LocalJwksUri,
+}
+
 #[derive(Clone, Debug)]
 struct FetchState {
     fetching: bool,
-    /// number of finished fetches
     completed: u64,
     /// earliest time at which an unknown key causes a fetch
     refetch_after: Instant,
-    /// time of the next regular fetch
     next_fetch: Instant,
-    /// cause of the last failure
     failure: Option<String>,
 }
 
@@ -86,13 +100,13 @@ impl FetchState {
     fn request_fetch(&mut self, now: Instant) -> bool {
         let due = !self.fetching && now >= self.refetch_after;
         if due {
-            (self.fetching, self.refetch_after) = (true, now + REFETCH_INTERVAL);
+            self.fetching = true;
+            self.refetch_after = now + REFETCH_INTERVAL;
         }
         due
     }
 }
 
-/// Returns the time until the next fetch of keys with this `max-age`.
 fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
@@ -102,7 +116,6 @@ fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
 
-#[derive(Debug)]
 pub(super) struct IssuerHealth {
     pub(crate) keys: usize,
     pub(crate) failure: Option<String>,
@@ -110,37 +123,26 @@ pub(super) struct IssuerHealth {
 
 impl TokenIssuer {
     /// Reads files now and fetches nothing.
-    ///
-    /// # Errors
-    /// Names a file or URL that cannot be used.
     pub(crate) fn new(
         settings: &Settings,
         fetcher: &DocumentFetcher,
         metrics: &Metrics,
-    ) -> Result<TokenIssuer, String> {
+    ) -> Result<TokenIssuer, PolicyError> {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
+        if let Some(file) = KeyFile::from_settings(&settings.keys) {
+            let source = watch_key_file(file, settings, metrics)
+                .map_err(|why| format!("auth.issuers {name}: {} {why}\n  hint: {}", file.setting, file.hint))?;
+            return Ok(TokenIssuer { name, settings: settings.clone(), source });
+        }
         let source = match &settings.keys {
-            IssuerKeysConfig::JwksFile(path) => watch_key_file(path, settings, metrics, KeySet::from_jwks)
-                .map_err(|why| startup_error(&name, "jwks_file", &why, JWKS_HINT))?,
-            IssuerKeysConfig::PemFile(path) => watch_key_file(path, settings, metrics, KeySet::from_pem)
-                .map_err(|why| startup_error(&name, "public_key_file", &why, PEM_HINT))?,
-            // Trailing white space is ignored: editors and `echo` write a line end.
-            IssuerKeysConfig::SecretFile(path) => {
-                let read = |content: &[u8], all: &[_]| KeySet::from_secret(content.trim_ascii_end(), all);
-                let hint = "put a longer secret there, such as one of `openssl rand -base64 48`";
-                watch_key_file(path, settings, metrics, read)
-                    .map_err(|why| startup_error(&name, "secret_file", &why, hint))?
-            }
             IssuerKeysConfig::Secret(secret) => {
                 let keys = KeySet::from_secret(secret.expose().as_bytes(), &settings.algorithms);
                 let keys = keys.map_err(|why| format!("the secret of the issuer `{name}` {why}"))?;
                 record_refresh(&metrics, Some(&keys));
                 IssuerKeySource::Fixed(Arc::new(keys))
             }
-            IssuerKeysConfig::Discovery | IssuerKeysConfig::Url(_) => {
-                IssuerKeySource::Remote(Box::new(RemoteJwks::new(&name, settings, fetcher.clone(), metrics)?))
-            }
+            _ => IssuerKeySource::Remote(Box::new(RemoteJwks::new(&name, settings, fetcher.clone(), metrics)?)),
         };
         Ok(TokenIssuer { name, settings: settings.clone(), source })
     }
@@ -154,7 +156,6 @@ impl TokenIssuer {
         }
     }
 
-    /// Verifies a token of this issuer; returns the caller.
     pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.check_header(&self.settings)?;
         match (&self.source, self.check_signature(&token)) {
@@ -181,7 +182,6 @@ impl TokenIssuer {
         }
     }
 
-    /// Returns the number of keys and the last failure.
     pub(crate) fn health(&self) -> IssuerHealth {
         let failure = match &self.source {
             IssuerKeySource::Remote(remote) => remote.state.borrow().failure.clone(),
@@ -204,45 +204,68 @@ const JWKS_HINT: &str = "put a JWKS there, `{\"keys\": [...]}`, with a public ke
 const PEM_HINT: &str = "put public keys or certificates in PEM there, each for one of the issuer's `algorithms`; a JWKS goes \
                         into `jwks_file`";
 
+const SECRET_HINT: &str = "put a longer secret there, such as one of `openssl rand -base64 48`";
+
+#[derive(Clone, Copy)]
+struct KeyFile<'c> {
+    setting: &'static str,
+    path: &'c Path,
+    read: fn(&[u8], &[Algorithm]) -> Result<KeySet, KeySetError>,
+    hint: &'static str,
+}
+
+impl<'c> KeyFile<'c> {
+    fn from_settings(keys: &'c IssuerKeysConfig) -> Option<KeyFile<'c>> {
+        Some(match keys {
+            IssuerKeysConfig::JwksFile(path) => {
+                KeyFile { setting: "jwks_file", path, read: KeySet::from_jwks, hint: JWKS_HINT }
+            }
+            IssuerKeysConfig::PemFile(path) => {
+                KeyFile { setting: "public_key_file", path, read: KeySet::from_pem, hint: PEM_HINT }
+            }
+            // Trailing white space is ignored: editors and `echo` write a line end.
+            IssuerKeysConfig::SecretFile(path) => KeyFile {
+                setting: "secret_file",
+                path,
+                read: |content, allowed| KeySet::from_secret(content.trim_ascii_end(), allowed),
+                hint: SECRET_HINT,
+            },
+            IssuerKeysConfig::Discovery | IssuerKeysConfig::Url(_) | IssuerKeysConfig::Secret(_) => return None,
+        })
+    }
+}
+
 /// Checks that a file of public keys can be used, for `diglot check`.
 pub(crate) fn check_key_file(
     keys: &IssuerKeysConfig,
     content: &[u8],
     allowed: &[Algorithm],
 ) -> Result<(), KeyMismatch> {
-    let (read, hint) = match keys {
-        IssuerKeysConfig::JwksFile(_) => (KeySet::from_jwks(content, allowed), JWKS_HINT),
-        IssuerKeysConfig::PemFile(_) => (KeySet::from_pem(content, allowed), PEM_HINT),
-        IssuerKeysConfig::Discovery
-        | IssuerKeysConfig::Url(_)
-        | IssuerKeysConfig::SecretFile(_)
-        | IssuerKeysConfig::Secret(_) => return Ok(()),
-    };
-    read.map(drop).map_err(|why| KeyMismatch { reason: why, hint })
+    match KeyFile::from_settings(keys) {
+        Some(KeyFile { read, hint, .. }) if !matches!(keys, IssuerKeysConfig::SecretFile(_)) => {
+            read(content, allowed).map(drop).map_err(|error| KeyMismatch { reason: error.to_string(), hint })
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Formats a start-up error like other configuration problems: place, cause, hint.
-fn startup_error(issuer: &str, key: &str, why: &str, hint: &str) -> String {
-    format!("auth.issuers {issuer}: {key} {why}\n  hint: {hint}")
-}
-
-/// Watches a key file that `read` parses.
 fn watch_key_file(
-    path: &Path,
+    file: KeyFile<'_>,
     settings: &Settings,
     metrics: IssuerMetrics,
-    read: fn(&[u8], &[Algorithm]) -> Result<KeySet, String>,
-) -> Result<IssuerKeySource, String> {
-    let (name, algorithms) = (settings.name.clone(), settings.algorithms.clone());
+) -> Result<IssuerKeySource, WatchError> {
+    let name = settings.name.clone();
+    let algorithms = settings.algorithms.clone();
+    let read = file.read;
     let parse = move |content: &[u8]| {
-        let brought = read(content, &algorithms);
-        record_refresh(&metrics, brought.as_ref().ok());
-        if let Some(ignored) = brought.as_ref().ok().and_then(|keys| keys.ignored.as_deref()) {
+        let parsed = read(content, &algorithms);
+        record_refresh(&metrics, parsed.as_ref().ok());
+        if let Some(ignored) = parsed.as_ref().ok().and_then(|keys| keys.ignored.as_deref()) {
             internal_event::IssuerKeysIgnored { issuer: &name, ignored }.emit();
         }
-        brought.map(Arc::new)
+        parsed.map(Arc::new)
     };
-    Watched::open(path, parse).map(IssuerKeySource::File)
+    Watched::open(file.path, parse).map(IssuerKeySource::File)
 }
 
 /// Counts an attempt to fetch keys; `None` is a failure.
@@ -260,7 +283,7 @@ impl RemoteJwks {
         settings: &Settings,
         fetcher: DocumentFetcher,
         metrics: IssuerMetrics,
-    ) -> Result<RemoteJwks, String> {
+    ) -> Result<RemoteJwks, PolicyError> {
         let url = match &settings.keys {
             IssuerKeysConfig::Url(url) => url,
             _ => &settings.issuer,
@@ -281,17 +304,18 @@ impl RemoteJwks {
     }
 
     async fn refresh_loop(&self) {
-        let (mut failures, mut ignored) = (0, None);
+        let mut failures = 0;
+        let mut ignored = None;
         loop {
             self.state.send_modify(|state| state.fetching = true);
-            let brought = self.fetch().await;
-            let (wait, failure) = match brought {
+            let (wait, failure) = match self.fetch().await {
                 Ok((keys, fresh)) => {
                     self.store_keys(keys, failures, &mut ignored);
                     failures = 0;
                     (fresh, None)
                 }
-                Err(cause) => {
+                Err(error) => {
+                    let cause = error.to_string();
                     record_refresh(&self.metrics, None);
                     let stale = self.keys.load().is_some();
                     if failures == 0 {
@@ -333,33 +357,31 @@ impl RemoteJwks {
     }
 
     /// Fetches the keys; returns them with the time until the next fetch.
-    async fn fetch(&self) -> Result<(KeySet, Duration), String> {
+    async fn fetch(&self) -> Result<(KeySet, Duration), JwksFetchError> {
         let url = match &self.settings.keys {
-            IssuerKeysConfig::Url(url) => DocumentUrl::parse(url).map_err(|error| error.to_string())?,
+            IssuerKeysConfig::Url(url) => DocumentUrl::parse(url)?,
             _ => self.discover_jwks_url().await?,
         };
-        let document = self.fetcher.get(&url).await.map_err(|why| format!("JWKS: {why}"))?;
-        let keys = KeySet::from_jwks(&document.body, &self.settings.algorithms);
-        Ok((keys.map_err(|why| format!("JWKS: the document {why}"))?, fresh_for(document.max_age)))
+        let document = self.fetcher.get(&url).await.map_err(JwksFetchError::Jwks)?;
+        Ok((KeySet::from_jwks(&document.body, &self.settings.algorithms)?, fresh_for(document.max_age)))
     }
 
-    /// Finds the URL of the keys in the issuer's discovery document.
-    async fn discover_jwks_url(&self) -> Result<DocumentUrl, String> {
+    async fn discover_jwks_url(&self) -> Result<DocumentUrl, JwksFetchError> {
         let issuer = &self.settings.issuer;
         // OpenID Connect Discovery 1.0, section 4.1: "any terminating / MUST be removed before appending".
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let url = DocumentUrl::parse(&url).map_err(|error| error.to_string())?;
-        let document = self.fetcher.get(&url).await.map_err(|why| format!("discovery: {why}"))?;
-        let document: Value = serde_json::from_slice(&document.body).map_err(|_| "discovery: no JSON")?;
+        let url = DocumentUrl::parse(&url)?;
+        let document = self.fetcher.get(&url).await.map_err(JwksFetchError::Discovery)?;
+        let document: Value = serde_json::from_slice(&document.body).map_err(|_| JwksFetchError::NotJson)?;
         // Section 4.3: "The issuer value returned MUST be identical to the Issuer URL that was used as the prefix".
         if document.get("issuer").and_then(Value::as_str) != Some(issuer) {
-            return Err("discovery: the document is about another issuer".to_owned());
+            return Err(JwksFetchError::OtherIssuer);
         }
-        let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or("discovery: no `jwks_uri`")?;
-        let keys = DocumentUrl::parse(keys).map_err(|why| format!("discovery: `jwks_uri` {why}"))?;
+        let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or(JwksFetchError::NoJwksUri)?;
+        let keys = DocumentUrl::parse(keys).map_err(JwksFetchError::JwksUri)?;
         // A remote issuer must not make the gateway request services of this machine.
         if keys.is_loopback() && !url.is_loopback() {
-            return Err("discovery: `jwks_uri` leads to this machine".to_owned());
+            return Err(JwksFetchError::LocalJwksUri);
         }
         Ok(keys)
     }

@@ -27,7 +27,7 @@ const MAX_TOKEN_BYTES: usize = 8 << 10;
 /// The longest name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
-/// The end of the year 9999, in seconds since the epoch. Larger numbers are not meant as seconds.
+/// The end of the year 9999; larger numbers are not seconds since the epoch.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
 /// A parsed token. Its content must not be trusted before the signature is verified.
@@ -37,7 +37,7 @@ pub(super) struct UnverifiedToken<'t> {
     pub(crate) signature: Vec<u8>,
     /// as the header claims
     pub(crate) algorithm: Algorithm,
-    /// as the header claims; only compared, never opened or fetched
+    /// only compared, never fetched
     pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
@@ -49,9 +49,8 @@ pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Parses a token. Its header may name one of the issuer's keys (`kid`, `x5t`, `x5t#S256`). A header with a key or the
-    /// URL of one (`jwk`, `jku`, `x5c`, `x5u`) is refused even if the signature is right: access tokens never need that,
-    /// and attackers use it. Nothing is fetched.
+    /// Parses a token. Its header may name one of the issuer's keys. A header with a key or a URL of one (`jwk`, `jku`,
+    /// `x5c`, `x5u`) is refused even if the signature is valid: access tokens never need it, and attackers use it.
     pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
@@ -79,10 +78,14 @@ impl<'t> UnverifiedToken<'t> {
         // Compared exactly; `none` is in no list.
         let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
-        let (kind, key) = (text("typ")?, text("kid")?);
-        let claims = parse_object(claims)?;
-        let signature = decode_base64(signature).map_err(|_| AuthReason::Malformed)?;
-        Ok(UnverifiedToken { signing_input: signed, signature, algorithm, key_id: key, typ: kind, claims })
+        Ok(UnverifiedToken {
+            signing_input: signed,
+            algorithm,
+            key_id: text("kid")?,
+            typ: text("typ")?,
+            claims: parse_object(claims)?,
+            signature: decode_base64(signature)?,
+        })
     }
 
     /// Returns the unverified issuer, which selects the keys that verify the token.
@@ -90,7 +93,6 @@ impl<'t> UnverifiedToken<'t> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
     }
 
-    /// Checks that the algorithm and type are the issuer's, before any key is used.
     pub(crate) fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
@@ -136,7 +138,6 @@ impl<'t> UnverifiedToken<'t> {
     }
 }
 
-/// The claims of a verified token.
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
@@ -145,14 +146,14 @@ impl TokenClaims<'_> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
         let expires = self.numeric_date("exp")?.ok_or(AuthReason::Claims)?;
-        let (from, made) = (self.numeric_date("nbf")?, self.numeric_date("iat")?);
+        let begins = [self.numeric_date("nbf")?, self.numeric_date("iat")?];
         // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
         if now >= expires + leeway {
             return Err(AuthReason::Expired);
         }
         // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from
         // the future comes from a wrong clock or a forger.
-        if [from, made].into_iter().flatten().any(|begins| begins > now + leeway) {
+        if begins.into_iter().flatten().any(|begin| begin > now + leeway) {
             return Err(AuthReason::NotYetValid);
         }
         Ok(UNIX_EPOCH + Duration::from_secs_f64(expires + leeway))
@@ -206,7 +207,7 @@ fn as_strings(value: &Value) -> Option<Vec<&str>> {
 }
 
 /// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks, whitespace,
-/// or other additional characters". Bits that are left over have to be zero as well, or one token has several spellings.
+/// or other additional characters". Unused bits must be zero, so that a token has one spelling only.
 fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }

@@ -23,10 +23,10 @@ use std::fmt;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
-/// Most keys in a set. The largest providers publish about ten.
+/// Limit of keys in a set; the largest providers publish about ten.
 const MAX_KEYS: usize = 100;
 
-/// Most keys that are tried for a token without a key id.
+/// Limit of keys that are tried for a token without a key id.
 const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
@@ -35,8 +35,33 @@ const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 /// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Messages tried with a point; the test covers all points that they have to detect.
+/// Messages that [`check_order`] tries with a point.
 const ORDER_PROBES: u8 = 32;
+
+/// Completes a sentence whose subject is the file or the document.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeySetError {
+    #[error("is no JSON")]
+    NotJson,
+    #[error("is no JWKS: it has no list `keys`")]
+    NotJwks,
+    #[error("holds no key")]
+    NoKey,
+    #[error("holds no key that can be used: {0}")]
+    NoUsableKey(String),
+    #[error("holds a PEM block with a broken frame or that is no base64")]
+    BrokenPem,
+    #[error("holds a PEM block without an end")]
+    UnfinishedPem,
+    #[error("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
+    NoPem,
+    #[error("block {number} {reason}")]
+    Block { number: usize, reason: &'static str },
+    #[error("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs")]
+    ShortSecret,
+    #[error("{0}")]
+    Secret(&'static str),
+}
 
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
@@ -44,7 +69,6 @@ pub(super) struct KeySet {
     pub(crate) ignored: Option<String>,
 }
 
-/// A key and the algorithms that it may be used with.
 struct VerifyingKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
@@ -60,14 +84,12 @@ impl fmt::Debug for KeySet {
 
 impl KeySet {
     /// Reads the keys of a JWKS for signatures with one of `allowed`, and ignores the others.
-    ///
-    /// # Errors
-    /// No key can be used.
-    pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
-        let document: Value = serde_json::from_slice(text).map_err(|_| "is no JSON")?;
-        let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
-        let (mut keys, mut ignored) = (Vec::new(), Vec::new());
+        let document: Value = serde_json::from_slice(text).map_err(|_| KeySetError::NotJson)?;
+        let listed = document.get("keys").and_then(Value::as_array).ok_or(KeySetError::NotJwks)?;
+        let mut keys = Vec::new();
+        let mut ignored = Vec::new();
         for (index, entry) in listed.iter().enumerate().take(MAX_KEYS) {
             match VerifyingKey::from_jwk(entry, allowed) {
                 Ok(key) => keys.push(key),
@@ -78,38 +100,38 @@ impl KeySet {
             ignored.push(format!("more than {MAX_KEYS} keys"));
         }
         let ignored = (!ignored.is_empty()).then(|| ignored.join("; "));
-        match (keys.is_empty(), ignored) {
-            (false, ignored) => Ok(KeySet { keys, ignored }),
-            (true, Some(ignored)) => Err(format!("holds no key that can be used: {ignored}")),
-            (true, None) => Err("holds no key".to_owned()),
+        if keys.is_empty() {
+            return Err(ignored.map_or(KeySetError::NoKey, KeySetError::NoUsableKey));
         }
+        Ok(KeySet { keys, ignored })
     }
 
     /// Reads public keys and certificates in PEM (RFC 7468). All of them have to be usable, since an operator put them there.
-    pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
-        let blocks = pem::parse_many(text).map_err(|_| "holds a PEM block with a broken frame or that is no base64")?;
+    pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
+        let blocks = pem::parse_many(text).map_err(|_| KeySetError::BrokenPem)?;
         // The parser ignores a block without an end.
         if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
-            return Err("holds a PEM block without an end".to_owned());
+            return Err(KeySetError::UnfinishedPem);
         }
         if blocks.is_empty() {
-            return Err("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)".to_owned());
+            return Err(KeySetError::NoPem);
         }
         let key = |(index, block)| {
-            VerifyingKey::from_block(block, allowed).map_err(|why| format!("block {} {why}", index + 1))
+            let key = VerifyingKey::from_block(block, allowed);
+            key.map_err(|reason| KeySetError::Block { number: index + 1, reason })
         };
         let keys = blocks.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         Ok(KeySet { keys, ignored: None })
     }
 
     /// Uses a shared secret, unless it is too short.
-    pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         if secret.len() < MIN_SECRET_BYTES {
-            return Err(format!("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs"));
+            return Err(KeySetError::ShortSecret);
         }
         let algorithms = allowed.iter().copied().filter(|one| one.is_shared()).collect();
         let key = VerifyingKey { id: None, algorithms, key: DecodingKey::from_secret(secret) };
-        Ok(KeySet { keys: vec![key.require_algorithm().map_err(str::to_owned)?], ignored: None })
+        Ok(KeySet { keys: vec![key.require_algorithm().map_err(KeySetError::Secret)?], ignored: None })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -197,7 +219,6 @@ impl VerifyingKey {
         VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
     }
 
-    /// Reads a usable key and its algorithms.
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let key = DecodingKey::from_jwk(jwk);
@@ -233,7 +254,6 @@ impl VerifyingKey {
     }
 }
 
-/// Describes a key that the library does not support.
 fn unknown_reason(kind: Option<&Value>) -> &'static str {
     match kind.and_then(Value::as_str) {
         Some("RSA" | "EC" | "OKP" | "oct") => {
@@ -271,7 +291,7 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
 }
 
 /// Refuses points of small order, for which signatures can be forged: the neutral element with zero is valid for every
-/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice as a test.
+/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

@@ -31,7 +31,7 @@ use http::request::Parts;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AuthenticationGate(pub(crate) Arc<Authenticator>);
 
 impl Gate for AuthenticationGate {
@@ -43,8 +43,8 @@ impl Gate for AuthenticationGate {
         let auth = &self.0;
         match auth.authenticate(matched, head, SystemTime::now()).await {
             Ok(identity) => {
-                if let Some(who) = head.extensions.get::<CallerContext>() {
-                    who.set_identity(identity);
+                if let Some(context) = head.extensions.get::<CallerContext>() {
+                    context.set_identity(identity);
                 }
                 Ok(())
             }

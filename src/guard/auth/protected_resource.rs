@@ -4,11 +4,8 @@ use crate::config::RouteConfig;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// The well-known path of RFC 9728, section 3.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The gateway as a protected resource (RFC 9728).
-#[derive(Debug)]
 pub(super) struct ProtectedResource {
     /// `https://gateway.example`, of `https://gateway.example/base`
     origin: String,
@@ -27,20 +24,24 @@ impl ProtectedResource {
     ) -> ProtectedResource {
         let authority = url.find("://").map_or(0, |scheme| scheme + "://".len());
         let path = url[authority..].find('/').map_or(url.len(), |slash| authority + slash);
-        let (origin, base) = (url[..path].to_owned(), url[path..].trim_end_matches('/').to_owned());
-        let mut resource = ProtectedResource { origin, base, documents: HashMap::new() };
-        let (mut everybody, mut everything) = (Vec::new(), Vec::new());
+        let mut resource = ProtectedResource {
+            origin: url[..path].to_owned(),
+            base: url[path..].trim_end_matches('/').to_owned(),
+            documents: HashMap::new(),
+        };
+        let mut all_issuers = Vec::new();
+        let mut all_scopes = Vec::new();
         for route in routes {
             let issuers: Vec<_> = route.access.methods.iter().filter_map(|name| issuer(name)).collect();
             let scopes: Vec<_> = route.access.require.scopes.iter().map(String::as_str).collect();
             if !issuers.is_empty() {
                 resource.add_document(&route.path, &issuers, &scopes);
-                everybody.extend(issuers);
-                everything.extend(scopes);
+                all_issuers.extend(issuers);
+                all_scopes.extend(scopes);
             }
         }
-        if !everybody.is_empty() {
-            resource.add_document("", &everybody, &everything);
+        if !all_issuers.is_empty() {
+            resource.add_document("", &all_issuers, &all_scopes);
         }
         resource
     }

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The constant part of a limit's fields, formatted once.
-#[derive(Debug)]
 pub(crate) struct LimitDescriptor {
-    /// the configured name
     pub(crate) name: Arc<str>,
     /// `"name"`
     item: String,
@@ -49,8 +47,7 @@ fn quote_string(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// The state of one limit for a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
     /// requests that may still come at once; unknown if the limit could not be checked
@@ -60,9 +57,8 @@ pub(crate) struct LimitStatus {
 }
 
 /// The states of all limits checked so far; an extension of the request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RateLimitHeaders {
-    /// in the order of the checks
     pub(crate) statuses: Vec<LimitStatus>,
     /// true if `X-RateLimit-*` are configured
     pub(crate) x_ratelimit: bool,
@@ -70,12 +66,10 @@ pub(crate) struct RateLimitHeaders {
 
 impl RateLimitHeaders {
     /// Returns the fields for a request with these extensions; none if no limit was checked.
-    #[must_use]
     pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
 
-    /// Adds the fields to a rejection.
     pub(crate) fn add_to(&self, mut rejection: Rejection) -> Rejection {
         rejection.headers.extend(self.to_fields());
         rejection
@@ -91,10 +85,10 @@ impl RateLimitHeaders {
         let policies: Vec<&str> = self.statuses.iter().map(|one| &*one.descriptor.policy).collect();
         field(RATE_LIMIT_POLICY, policies.join(", "));
         let known = || self.statuses.iter().filter_map(|one| Some((one, one.remaining?)));
-        let standing = |(one, remaining): (&LimitStatus, u32)| {
+        let item = |(one, remaining): (&LimitStatus, u32)| {
             format!("{};r={remaining};t={}", one.descriptor.item, ceil_seconds(one.reset))
         };
-        field(RATE_LIMIT, known().map(standing).collect::<Vec<_>>().join(", "));
+        field(RATE_LIMIT, known().map(item).collect::<Vec<_>>().join(", "));
         // These fields have room for one limit: the one with the fewest requests remaining.
         let nearest = known().min_by_key(|(one, remaining)| (*remaining, std::cmp::Reverse(one.reset)));
         if let Some((one, remaining)) = nearest.filter(|_| self.x_ratelimit) {

@@ -5,130 +5,89 @@ use crate::config::access::RateLimitKey;
 use crate::guard::client_addr::ClientAddr;
 use crate::guard::identity::{CallerContext, Identity};
 use crate::guard::route_match::RouteMatch;
+use crate::net::digest;
 use crate::net::peer_addr::client_network;
-use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderName;
 use http::request::Parts;
 use serde_json::Value;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-/// Bytes of the digest in a Redis key.
 const REDIS_KEY_BYTES: usize = 16;
 
-/// The source of a request's key under one policy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LimitKeySource<'r> {
-    key: &'r RateLimitKey,
-    head: &'r Parts,
-    route: &'r RouteMatch,
+/// The key of a request under one limit: a list of parts, each behind its length, so that different lists have different
+/// keys.
+pub(crate) struct RequestQuotaKey {
+    bytes: Vec<u8>,
+    /// true if it is authenticated, so that a client cannot create any number of keys
+    vouched: bool,
 }
 
-/// Receives the parts of a key. Different lists of parts must give different keys.
-trait KeyPartSink {
-    fn add_part(&mut self, part: &[u8]);
-}
+impl RequestQuotaKey {
+    pub(crate) fn new(key: &RateLimitKey, head: &Parts, route: &RouteMatch) -> RequestQuotaKey {
+        match (key, CallerContext::identity_from(head)) {
+            (RateLimitKey::Route, _) => RequestQuotaKey::from_parts(true, &[b"route", route.name.as_bytes()]),
+            (RateLimitKey::Header(field), _) => RequestQuotaKey::from_header(field, head),
+            (RateLimitKey::Address, _) | (_, None) => RequestQuotaKey::from_address(head),
+            (RateLimitKey::Caller, Some(caller)) => RequestQuotaKey::from_caller(caller),
+            // Callers without the tenant or claim are counted one by one.
+            (RateLimitKey::Tenant, Some(caller)) => match &caller.tenant {
+                Some(tenant) => {
+                    RequestQuotaKey::from_parts(true, &[b"tenant", caller.source.as_bytes(), tenant.as_bytes()])
+                }
+                None => RequestQuotaKey::from_caller(caller),
+            },
+            (RateLimitKey::Claim(path), Some(caller)) => {
+                let value = match caller.claim(path) {
+                    Some(Value::String(text)) => text.clone(),
+                    Some(value) => value.to_string(),
+                    None => return RequestQuotaKey::from_caller(caller),
+                };
+                RequestQuotaKey::from_parts(true, &[b"claim", caller.source.as_bytes(), value.as_bytes()])
+            }
+        }
+    }
 
-impl<'r> LimitKeySource<'r> {
-    pub(crate) fn new(key: &'r RateLimitKey, head: &'r Parts, route: &'r RouteMatch) -> Self {
-        LimitKeySource { key, head, route }
+    fn from_parts(vouched: bool, parts: &[&[u8]]) -> RequestQuotaKey {
+        let mut bytes = Vec::with_capacity(parts.iter().map(|part| size_of::<u64>() + part.len()).sum());
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(part);
+        }
+        RequestQuotaKey { bytes, vouched }
+    }
+
+    fn from_header(field: &HeaderName, head: &Parts) -> RequestQuotaKey {
+        let lines: Vec<&[u8]> = head.headers.get_all(field).iter().map(|line| line.as_bytes()).collect();
+        // RFC 9110 §5.3: lines of one name can be combined into one, "separated by a comma and optional whitespace".
+        match lines.as_slice() {
+            [] => RequestQuotaKey::from_parts(false, &[b"header"]),
+            lines => RequestQuotaKey::from_parts(false, &[b"header", &lines.join(&b", "[..])]),
+        }
+    }
+
+    fn from_address(head: &Parts) -> RequestQuotaKey {
+        match head.extensions.get::<ClientAddr>().map(|ClientAddr(address)| client_network(*address)) {
+            Some(IpAddr::V4(address)) => RequestQuotaKey::from_parts(false, &[b"address", &address.octets()]),
+            Some(IpAddr::V6(address)) => RequestQuotaKey::from_parts(false, &[b"address", &address.octets()]),
+            None => RequestQuotaKey::from_parts(false, &[b"address"]),
+        }
+    }
+
+    /// A subject is unique within its source and tenant only. An empty tenant name differs from no tenant.
+    fn from_caller(caller: &Identity) -> RequestQuotaKey {
+        let tenant = caller.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
+        RequestQuotaKey::from_parts(true, &[b"caller", caller.source.as_bytes(), tenant, caller.subject.as_bytes()])
     }
 
     /// Returns the key in memory. The hash is seeded, so that clients cannot search for collisions.
-    pub(crate) fn local_key(&self, seed: &RandomState) -> QuotaKey {
-        let mut hasher = seed.build_hasher();
-        let known = self.write_parts(&mut HasherSink(&mut hasher));
-        if known { QuotaKey::Vouched(hasher.finish()) } else { QuotaKey::Unvouched(hasher.finish()) }
+    pub(crate) fn to_quota_key(&self, seed: &RandomState) -> QuotaKey {
+        let hash = seed.hash_one(&self.bytes);
+        if self.vouched { QuotaKey::Vouched(hash) } else { QuotaKey::Unvouched(hash) }
     }
 
     /// Returns the key in Redis: the same on all replicas, and without the caller's name.
-    pub(crate) fn redis_key(&self) -> String {
-        let mut digest = Context::new(&SHA256);
-        self.write_parts(&mut digest);
-        let digest = digest.finish();
-        hex::encode(&digest.as_ref()[..REDIS_KEY_BYTES])
-    }
-
-    /// Returns true if the key is authenticated, so that a client cannot create any number of keys.
-    fn write_parts(&self, name: &mut impl KeyPartSink) -> bool {
-        match (self.key, CallerContext::identity_from(self.head)) {
-            (RateLimitKey::Route, _) => {
-                name.add_part(b"route");
-                name.add_part(self.route.name.as_bytes());
-                return true;
-            }
-            (RateLimitKey::Header(field), _) => self.write_header(field, name),
-            (RateLimitKey::Address, _) | (_, None) => self.write_address(name),
-            (RateLimitKey::Caller, Some(who)) => return write_caller(who, name),
-            (RateLimitKey::Tenant, Some(who)) => match &who.tenant {
-                Some(tenant) => return write_vouched(b"tenant", who, tenant.as_bytes(), name),
-                // Callers without a tenant are counted one by one.
-                None => return write_caller(who, name),
-            },
-            (RateLimitKey::Claim(path), Some(who)) => match who.claim(path) {
-                Some(Value::String(text)) => return write_vouched(b"claim", who, text.as_bytes(), name),
-                Some(value) => return write_vouched(b"claim", who, value.to_string().as_bytes(), name),
-                None => return write_caller(who, name),
-            },
-        }
-        false
-    }
-
-    fn write_header(&self, field: &HeaderName, name: &mut impl KeyPartSink) {
-        name.add_part(b"header");
-        let mut lines = self.head.headers.get_all(field).iter();
-        let Some(first) = lines.next() else { return };
-        // RFC 9110 §5.3: lines of one name can be combined into one, "separated by a comma and optional whitespace".
-        let joined = lines.fold(first.as_bytes().to_vec(), |mut joined, line| {
-            joined.extend_from_slice(b", ");
-            joined.extend_from_slice(line.as_bytes());
-            joined
-        });
-        name.add_part(&joined);
-    }
-
-    fn write_address(&self, name: &mut impl KeyPartSink) {
-        name.add_part(b"address");
-        match self.head.extensions.get::<ClientAddr>().map(|ClientAddr(address)| client_network(*address)) {
-            Some(IpAddr::V4(address)) => name.add_part(&address.octets()),
-            Some(IpAddr::V6(address)) => name.add_part(&address.octets()),
-            None => {}
-        }
-    }
-}
-
-/// A subject is unique within its source and tenant only.
-fn write_caller(identity: &Identity, name: &mut impl KeyPartSink) -> bool {
-    name.add_part(b"caller");
-    name.add_part(identity.source.as_bytes());
-    // An empty tenant name differs from no tenant.
-    match &identity.tenant {
-        Some(tenant) => name.add_part(tenant.as_bytes()),
-        None => name.add_part(&[0xff]),
-    }
-    name.add_part(identity.subject.as_bytes());
-    true
-}
-
-fn write_vouched(kind: &[u8], identity: &Identity, value: &[u8], name: &mut impl KeyPartSink) -> bool {
-    name.add_part(kind);
-    name.add_part(identity.source.as_bytes());
-    name.add_part(value);
-    true
-}
-
-struct HasherSink<'h, H>(&'h mut H);
-
-impl<H: Hasher> KeyPartSink for HasherSink<'_, H> {
-    fn add_part(&mut self, part: &[u8]) {
-        // Includes the length.
-        part.hash(self.0);
-    }
-}
-
-impl KeyPartSink for Context {
-    fn add_part(&mut self, part: &[u8]) {
-        self.update(&(part.len() as u64).to_be_bytes());
-        self.update(part);
+    pub(crate) fn to_redis_key(&self) -> String {
+        hex::encode(&digest::sha256(&self.bytes)[..REDIS_KEY_BYTES])
     }
 }

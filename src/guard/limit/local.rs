@@ -7,7 +7,6 @@ use governor::middleware::StateInformationMiddleware;
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,6 @@ pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     start: C::Instant,
 }
 
-/// A counted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalCount<I> {
     /// requests that may still come at once
@@ -55,7 +53,6 @@ pub(crate) fn interval(quota: RateLimitQuota) -> Duration {
 }
 
 impl LocalLimiter {
-    /// Counts by the monotonic clock.
     pub(crate) fn new(quota: RateLimitQuota) -> LocalLimiter {
         LocalLimiter::with_clock(quota, DefaultClock::default())
     }
@@ -63,13 +60,14 @@ impl LocalLimiter {
 
 impl<C: Clock> LocalLimiter<C> {
     pub(crate) fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
-        let (interval, burst) = (interval(quota), quota.burst);
+        let interval = interval(quota);
+        let burst = quota.burst;
         // `with_period` only fails for zero, which `interval` never returns.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
-        let governors = governors.allow_burst(burst);
         let store = QuotaStore::default();
         let start = clock.now();
-        LocalLimiter { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval, burst, start }
+        let limiter = RateLimiter::new(governors.allow_burst(burst), store.clone(), clock);
+        LocalLimiter { limiter, store, interval, burst, start }
     }
 
     /// Counts a request if it is within the quota; otherwise returns the time to wait.
@@ -106,7 +104,6 @@ impl<C: Clock> LocalLimiter<C> {
         let _ = self.store.measure_and_replace(&key, later);
     }
 
-    /// Evicts keys with a full quota, and frees their memory.
     pub(crate) fn evict_idle(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
@@ -114,12 +111,6 @@ impl<C: Clock> LocalLimiter<C> {
 
     pub(crate) fn key_count(&self) -> usize {
         self.limiter.len()
-    }
-}
-
-impl<C: Clock> fmt::Debug for LocalLimiter<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local").field("interval", &self.interval).finish_non_exhaustive()
     }
 }
 
@@ -147,16 +138,16 @@ impl StateStore for QuotaStore {
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let QuotaMaps { vouched: known, unvouched: unknown, shared_buckets: buckets } = &*self.0;
+        let QuotaMaps { vouched, unvouched, shared_buckets } = &*self.0;
         let (own, most, hash) = match *key {
-            QuotaKey::Vouched(hash) => (known, MAX_VOUCHED_KEYS, hash),
-            QuotaKey::Unvouched(hash) => (unknown, MAX_UNVOUCHED_KEYS, hash),
+            QuotaKey::Vouched(hash) => (vouched, MAX_VOUCHED_KEYS, hash),
+            QuotaKey::Unvouched(hash) => (unvouched, MAX_UNVOUCHED_KEYS, hash),
         };
         // `len` last: it visits every shard of the map.
         if own.contains_key(&hash) || own.len() < most {
             own.measure_and_replace(&hash, f)
         } else {
-            buckets.measure_and_replace(&(hash % SHARED_BUCKETS), f)
+            shared_buckets.measure_and_replace(&(hash % SHARED_BUCKETS), f)
         }
     }
 }

@@ -13,10 +13,10 @@ mod remote;
 mod tests;
 
 pub(crate) use headers::{LimitDescriptor, LimitStatus, RateLimitHeaders};
+pub(crate) use key::RequestQuotaKey;
 pub(crate) use local::QuotaKey;
 
 use self::headers::ceil_seconds;
-use self::key::LimitKeySource;
 use self::local::{LocalCount, LocalLimiter};
 use self::remote::{QuotaVerdict, RemoteCheck, RemoteLimiter};
 use super::dry_run::GateReport;
@@ -38,9 +38,13 @@ use std::time::Duration;
 /// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-const DEPENDS_ON_COUNT: &str = "how much of it is used up";
+/// The time of a check. Limits by address, header and route without tiers need no identity.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum LimitStage {
+    BeforeAuth,
+    AfterAuth,
+}
 
-#[derive(Debug)]
 pub(crate) struct RequestLimiter {
     policies: Vec<Arc<LimitPolicy>>,
     remote: Option<RemoteLimiter>,
@@ -51,13 +55,11 @@ pub(crate) struct RequestLimiter {
 }
 
 /// One rate limit and its quotas.
-#[derive(Debug)]
 struct LimitPolicy {
     settings: access::RateLimitPolicy,
     name: Arc<str>,
     key: RateLimitKey,
-    /// true if it is checked before authentication
-    before_auth: bool,
+    stage: LimitStage,
     shared: bool,
     metrics: LimitMetrics,
     default_tier: PolicyTier,
@@ -65,7 +67,6 @@ struct LimitPolicy {
 }
 
 /// A quota and its counts.
-#[derive(Debug)]
 struct PolicyTier {
     /// empty for the default
     name: String,
@@ -80,7 +81,7 @@ struct QuotaCheck<'l> {
     tier: &'l PolicyTier,
     key: QuotaKey,
     /// the Redis key without prefix; empty if the limit is not shared
-    name: String,
+    redis_name: String,
 }
 
 /// The decision of one limit.
@@ -93,7 +94,6 @@ struct QuotaDecision<'l> {
 
 impl RequestLimiter {
     /// Keeps the counts of policies from `before` whose settings did not change. Does not connect to Redis.
-    #[must_use]
     pub(crate) fn new(
         limits: &RateLimitsConfig,
         metrics: &Arc<Metrics>,
@@ -127,64 +127,60 @@ impl RequestLimiter {
         }
     }
 
-    /// Returns the limits of a request that apply before authentication (`early`) or after it.
-    fn policies_for<'l>(&'l self, route: &'l RouteMatch, early: bool) -> impl Iterator<Item = &'l LimitPolicy> {
+    fn policies_for<'l>(&'l self, route: &'l RouteMatch, stage: LimitStage) -> impl Iterator<Item = &'l LimitPolicy> {
         // Reading a run is free: its start was counted.
         let counts = route.request_kind != RequestKind::Read;
         let named = route.access.rate_limits.iter().filter(move |_| counts);
         let policies = named.filter_map(move |index| self.policies.get(*index).map(|policy| &**policy));
-        policies.filter(move |policy| policy.before_auth == early)
-    }
-
-    fn describe(&self, head: &Parts, early: bool) -> Vec<String> {
-        let Some(route) = head.extensions.get::<Arc<RouteMatch>>() else { return Vec::new() };
-        self.policies_for(route, early).map(|policy| policy.settings.to_string()).collect()
+        policies.filter(move |policy| policy.stage == stage)
     }
 
     /// Updates the gauge of counted callers.
     pub(crate) fn update_gauges(&self) {
-        self.metrics.process().limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
+        self.metrics.process.limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
 
     fn tiers(&self) -> impl Iterator<Item = &PolicyTier> {
         self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.default_tier]))
     }
 
-    async fn pass(&self, head: &mut Parts, early: bool) -> Result<(), Rejection> {
+    async fn pass(&self, head: &mut Parts, stage: LimitStage) -> Result<(), Rejection> {
         let Some(route) = head.extensions.get::<Arc<RouteMatch>>().cloned() else { return Ok(()) };
-        let asked: Vec<_> =
-            self.policies_for(&route, early).map(|policy| policy.check_for(head, &route, &self.seed)).collect();
-        if asked.is_empty() {
+        let checks: Vec<_> =
+            self.policies_for(&route, stage).map(|policy| policy.check_for(head, &route, &self.seed)).collect();
+        if checks.is_empty() {
             return Ok(());
         }
-        let said = self.check_quotas(asked).await;
-        let mut standings = head.extensions.remove::<RateLimitHeaders>().unwrap_or_default();
-        standings.x_ratelimit = self.x_ratelimit;
-        let settled = settle_decisions(said, &mut standings);
-        head.extensions.insert(standings);
+        let decisions = self.check_quotas(checks).await;
+        let mut headers = head.extensions.remove::<RateLimitHeaders>().unwrap_or_default();
+        headers.x_ratelimit = self.x_ratelimit;
+        let settled = settle_decisions(decisions, &mut headers);
+        head.extensions.insert(headers);
         settled
     }
 
     async fn check_quotas<'l>(&self, checks: Vec<QuotaCheck<'l>>) -> Vec<QuotaDecision<'l>> {
-        let (shared, local): (Vec<_>, Vec<_>) = checks.into_iter().partition(|asked| asked.policy.shared);
-        let mut said: Vec<_> = local.into_iter().map(|asked| asked.count_locally(LimitDecision::Allowed)).collect();
-        let Some(redis) = self.remote.as_ref().filter(|_| !shared.is_empty()) else { return said };
-        if said.iter().any(|one| one.verdict.is_err()) {
-            return said;
+        let (shared, local): (Vec<_>, Vec<_>) = checks.into_iter().partition(|check| check.policy.shared);
+        let mut decisions: Vec<_> =
+            local.into_iter().map(|check| check.count_locally(LimitDecision::Allowed)).collect();
+        let Some(remote) = self.remote.as_ref().filter(|_| !shared.is_empty()) else { return decisions };
+        if decisions.iter().any(|one| one.verdict.is_err()) {
+            return decisions;
         }
-        let question = |asked: &QuotaCheck<'_>| RemoteCheck { name: asked.name.clone(), quota: asked.tier.quota };
-        let questions: Vec<_> = shared.iter().map(question).collect();
-        match redis.take(&questions).await {
+        let remote_check =
+            |check: &QuotaCheck<'_>| RemoteCheck { name: check.redis_name.clone(), quota: check.tier.quota };
+        let remote_checks: Vec<_> = shared.iter().map(remote_check).collect();
+        match remote.take(&remote_checks).await {
             Ok(verdicts) => {
                 let verdicts = shared.into_iter().zip(verdicts);
-                said.extend(verdicts.map(|(asked, verdict)| asked.apply_remote(verdict)));
+                decisions.extend(verdicts.map(|(check, verdict)| check.apply_remote(verdict)));
             }
             Err(RedisQueryFailed) => {
-                self.metrics.process().limit_backend_errors.inc();
-                said.extend(shared.into_iter().map(|asked| asked.apply_on_error(self.on_error)));
+                self.metrics.process.limit_backend_errors.inc();
+                decisions.extend(shared.into_iter().map(|check| check.apply_on_error(self.on_error)));
             }
         }
-        said
+        decisions
     }
 }
 
@@ -201,7 +197,7 @@ impl LimitPolicy {
         LimitPolicy {
             settings: policy.clone(),
             key: policy.key.clone(),
-            before_auth: anonymous && policy.tiers.is_empty(),
+            stage: if anonymous && policy.tiers.is_empty() { LimitStage::BeforeAuth } else { LimitStage::AfterAuth },
             shared: policy.shared,
             metrics: metrics.limit(&policy.name),
             default_tier: tier("", policy.quota),
@@ -211,27 +207,27 @@ impl LimitPolicy {
     }
 
     fn check_for<'l>(&'l self, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaCheck<'l> {
-        let whose = LimitKeySource::new(&self.key, head, route);
-        let own = |who: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == who.tier.as_ref());
+        let key = RequestQuotaKey::new(&self.key, head, route);
+        let own = |caller: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == caller.tier.as_ref());
         let tier = CallerContext::identity_from(head).and_then(own).unwrap_or(&self.default_tier);
-        let name = if self.shared {
-            format!("limit:{}:{}:{}", self.name, tier.name, whose.redis_key())
+        let redis_name = if self.shared {
+            format!("limit:{}:{}:{}", self.name, tier.name, key.to_redis_key())
         } else {
             String::new()
         };
-        QuotaCheck { policy: self, tier, key: whose.local_key(seed), name }
+        QuotaCheck { policy: self, tier, key: key.to_quota_key(seed), redis_name }
     }
 }
 
 impl<'l> QuotaCheck<'l> {
+    fn decide(self, decision: LimitDecision, verdict: QuotaVerdict) -> QuotaDecision<'l> {
+        QuotaDecision { check: self, verdict, decision, local_count: None }
+    }
+
     fn count_locally(self, decision: LimitDecision) -> QuotaDecision<'l> {
         match self.tier.local.take(self.key) {
-            Ok(taken) => {
-                QuotaDecision { check: self, verdict: Ok(taken.remaining), decision, local_count: Some(taken) }
-            }
-            Err(wait) => {
-                QuotaDecision { check: self, verdict: Err(wait), decision: LimitDecision::Refused, local_count: None }
-            }
+            Ok(taken) => QuotaDecision { local_count: Some(taken), ..self.decide(decision, Ok(taken.remaining)) },
+            Err(wait) => self.decide(LimitDecision::Refused, Err(wait)),
         }
     }
 
@@ -240,22 +236,15 @@ impl<'l> QuotaCheck<'l> {
     fn apply_remote(self, verdict: QuotaVerdict) -> QuotaDecision<'l> {
         self.tier.local.sync_remaining(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { LimitDecision::Allowed } else { LimitDecision::Refused };
-        QuotaDecision { check: self, verdict, decision, local_count: None }
+        self.decide(decision, verdict)
     }
 
     /// Decides without Redis.
     fn apply_on_error(self, on_error: OnError) -> QuotaDecision<'l> {
         match on_error {
             OnError::Local => self.count_locally(LimitDecision::Local),
-            OnError::Allow => {
-                QuotaDecision { check: self, verdict: Ok(0), decision: LimitDecision::Unchecked, local_count: None }
-            }
-            OnError::Deny => QuotaDecision {
-                check: self,
-                verdict: Err(Duration::ZERO),
-                decision: LimitDecision::Unavailable,
-                local_count: None,
-            },
+            OnError::Allow => self.decide(LimitDecision::Unchecked, Ok(0)),
+            OnError::Deny => self.decide(LimitDecision::Unavailable, Err(Duration::ZERO)),
         }
     }
 }
@@ -279,11 +268,6 @@ impl QuotaDecision<'_> {
         };
         LimitStatus { descriptor: Arc::clone(&tier.descriptor), remaining, reset }
     }
-}
-
-/// Returns the local key of a request.
-pub(crate) fn local_key(key: &RateLimitKey, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaKey {
-    LimitKeySource::new(key, head, route).local_key(seed)
 }
 
 /// Settles the decisions: refunds, metrics, headers, and the rejection if a limit refused.
@@ -320,30 +304,26 @@ impl QuotaDecision<'_> {
     }
 }
 
-/// Checks the limits that need no identity: by address, header and route, without tiers.
-#[derive(Clone, Debug)]
-pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestLimiter>);
-
-impl Gate for PreAuthLimitGate {
-    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.pass(head, true).await
-    }
-
-    fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of anybody", self.0.describe(head, true), DEPENDS_ON_COUNT)
-    }
+/// Checks the limits of one stage.
+#[derive(Clone)]
+pub(crate) struct LimitGate {
+    pub(crate) limiter: Arc<RequestLimiter>,
+    pub(crate) stage: LimitStage,
 }
 
-/// Checks all other limits.
-#[derive(Clone, Debug)]
-pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestLimiter>);
-
-impl Gate for PostAuthLimitGate {
+impl Gate for LimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.pass(head, false).await
+        self.limiter.pass(head, self.stage).await
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of callers", self.0.describe(head, false), DEPENDS_ON_COUNT)
+        let name = match self.stage {
+            LimitStage::BeforeAuth => "limits of anybody",
+            LimitStage::AfterAuth => "limits of callers",
+        };
+        let route = head.extensions.get::<Arc<RouteMatch>>();
+        let policies = route.into_iter().flat_map(|route| self.limiter.policies_for(route, self.stage));
+        let wants = policies.map(|policy| policy.settings.to_string()).collect();
+        GateReport::depends_on(name, wants, "how much of it is used up")
     }
 }

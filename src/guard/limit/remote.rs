@@ -3,7 +3,6 @@
 use crate::config::access::RateLimitQuota;
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
 use redis::Script;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,6 @@ pub(crate) struct RemoteLimiter {
     script: Script,
 }
 
-/// A quota that a request is counted against.
-#[derive(Debug)]
 pub(crate) struct RemoteCheck {
     /// the key without the common prefix
     pub(crate) name: String,
@@ -29,28 +26,19 @@ impl RemoteLimiter {
     }
 
     /// Counts a request against all of these quotas, or against none if one refuses it: atomically, in one round trip.
-    ///
-    /// # Errors
-    /// No response came in time; the request may have been counted nevertheless.
     pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {
             let interval = quota.per.as_secs_f64() * 1e6 / f64::from(quota.requests.get());
-            call.key(format!("{}{name}", self.redis.prefix())).arg(interval).arg(quota.burst.get());
+            call.key(format!("{}{name}", self.redis.settings.prefix)).arg(interval).arg(quota.burst.get());
         }
-        let ask = |mut connection| async move { call.invoke_async::<Vec<i64>>(&mut connection).await };
-        let answer = self.redis.query(ask).await?;
+        let invoke = |mut connection| async move { call.invoke_async::<Vec<i64>>(&mut connection).await };
+        let answer = self.redis.query(invoke).await?;
         let verdict = |pair: &[i64]| match *pair {
             [remaining, 0] => Ok(u32::try_from(remaining).unwrap_or(u32::MAX)),
             [_, wait] => Err(Duration::from_micros(wait.unsigned_abs())),
             _ => Ok(0),
         };
         Ok(answer.chunks(2).map(verdict).collect())
-    }
-}
-
-impl fmt::Debug for RemoteLimiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.redis.fmt(f)
     }
 }

@@ -181,8 +181,8 @@ fn matched_route(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Rout
 /// The names that a request has under a key, in memory and in Redis.
 fn limit_names(key: &RateLimitKey, head: &Parts, seed: &RandomState) -> (QuotaKey, String) {
     let route = matched_route("run", Vec::new(), &Metrics::new().expect("unique names"));
-    let whose = LimitKeySource::new(key, head, &route);
-    (whose.local_key(seed), whose.redis_key())
+    let whose = RequestQuotaKey::new(key, head, &route);
+    (whose.to_quota_key(seed), whose.to_redis_key())
 }
 
 #[test]
@@ -310,8 +310,8 @@ async fn refunds_the_other_limits_when_one_refuses() {
     let ask = async |indices: Vec<usize>| {
         let mut head = request("192.0.2.1", &[], Some(identity("ada", Some("acme"))));
         head.extensions.insert(Arc::new(matched_route("run", indices, &metrics)));
-        limits.pass(&mut head, true).await.expect("neither is asked before authentication");
-        (limits.pass(&mut head, false).await, RateLimitHeaders::fields_from(&head.extensions))
+        limits.pass(&mut head, LimitStage::BeforeAuth).await.expect("neither is asked before authentication");
+        (limits.pass(&mut head, LimitStage::AfterAuth).await, RateLimitHeaders::fields_from(&head.extensions))
     };
     let (passed, fields) = ask(vec![0, 1]).await;
     passed.expect("both are fresh");

@@ -11,7 +11,7 @@
 //! fires at least once per shorter timeout, so that it is never late for a phase that began meanwhile.
 
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -59,7 +59,7 @@ impl ConnectionActivity {
 
     /// Counts a request until the returned value is dropped.
     pub(super) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
-        let mut phase = self.phase();
+        let mut phase = self.phase.lock();
         match &mut *phase {
             ConnectionPhase::Busy { requests, .. } => *requests += 1,
             ConnectionPhase::Idle { .. } | ConnectionPhase::ReadingHead { .. } => {
@@ -71,7 +71,7 @@ impl ConnectionActivity {
     }
 
     pub(super) fn on_read(&self) {
-        let mut phase = self.phase();
+        let mut phase = self.phase.lock();
         if let ConnectionPhase::Idle { .. } = *phase {
             *phase = ConnectionPhase::ReadingHead { since: Instant::now() };
         }
@@ -79,20 +79,20 @@ impl ConnectionActivity {
 
     /// Restarts the idle timeout: the end of a response may leave after its request is over.
     pub(super) fn on_write(&self) {
-        if let ConnectionPhase::Idle { since } = &mut *self.phase() {
+        if let ConnectionPhase::Idle { since } = &mut *self.phase.lock() {
             *since = Instant::now();
         }
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        matches!(*self.phase(), ConnectionPhase::Busy { .. })
+        matches!(*self.phase.lock(), ConnectionPhase::Busy { .. })
     }
 
     /// Waits until the connection has exceeded the timeout of its phase. Cancel safe.
     pub(super) async fn wait_overdue(&self, timeouts: ConnectionTimeouts) {
         let shorter = timeouts.head.min(timeouts.idle);
         loop {
-            let until = match &mut *self.phase() {
+            let until = match &mut *self.phase.lock() {
                 ConnectionPhase::Idle { since } => Some(*since + timeouts.idle),
                 ConnectionPhase::ReadingHead { since } => Some(*since + timeouts.head),
                 ConnectionPhase::Busy { has_waiter, .. } => {
@@ -108,10 +108,6 @@ impl ConnectionActivity {
             }
         }
     }
-
-    fn phase(&self) -> MutexGuard<'_, ConnectionPhase> {
-        self.phase.lock()
-    }
 }
 
 #[derive(Debug)]
@@ -119,14 +115,16 @@ pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut phase = self.0.phase();
+        let mut phase = self.0.phase.lock();
         match &mut *phase {
             ConnectionPhase::Busy { requests, .. } if *requests > 1 => *requests -= 1,
-            ConnectionPhase::Busy { has_waiter: true, .. } => {
+            ConnectionPhase::Busy { has_waiter, .. } => {
+                if *has_waiter {
+                    self.0.idle.notify_one();
+                }
                 *phase = ConnectionPhase::Idle { since: Instant::now() };
-                self.0.idle.notify_one();
             }
-            _ => *phase = ConnectionPhase::Idle { since: Instant::now() },
+            ConnectionPhase::Idle { .. } | ConnectionPhase::ReadingHead { .. } => {}
         }
     }
 }
@@ -134,14 +132,8 @@ impl Drop for ActiveRequest {
 /// Keeps its request active until it is dropped.
 #[derive(Debug)]
 pub(super) struct TrackedBody<B> {
-    body: B,
-    _guard: ActiveRequest,
-}
-
-impl<B> TrackedBody<B> {
-    pub(super) fn new(body: B, busy: ActiveRequest) -> Self {
-        TrackedBody { body, _guard: busy }
-    }
+    pub(super) body: B,
+    pub(super) _request: ActiveRequest,
 }
 
 impl<B: Body + Unpin> Body for TrackedBody<B> {

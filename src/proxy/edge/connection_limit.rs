@@ -28,14 +28,12 @@ struct ConnectionLimitState {
 
 impl ConnectionLimit {
     /// Applies the configured limits, reduced to what the process can open.
-    #[must_use]
     pub(crate) fn for_clients(config: &Config) -> Self {
         let per_address = config.limits.connections_per_address;
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
     /// Applies no limit: kubelet and Prometheus must get through when clients do not.
-    #[must_use]
     pub(crate) fn unlimited() -> Self {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
@@ -54,7 +52,6 @@ impl ConnectionLimit {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,

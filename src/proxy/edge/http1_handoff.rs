@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pingora_core::server::ShutdownWatch;
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -42,9 +42,6 @@ const READ_SIZE: usize = 2 << 10;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Serves HTTP/1 on `io` until the connection is closed; shutdown closes it gracefully.
-///
-/// # Errors
-/// The peer does not speak HTTP; hyper has answered it.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: ReadAheadStream<I>,
@@ -91,9 +88,9 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let handoff = HandoffCell::default();
-    let io = TokioIo::new(HeadTap { handoff: handoff.clone(), io });
-    let service = CapturingService { handoff: handoff.clone(), inner: service };
+    let handoff = Arc::new(Mutex::new(HandoffState::Idle));
+    let io = TokioIo::new(HeadTap { handoff: Arc::clone(&handoff), io });
+    let service = CapturingService { handoff: Arc::clone(&handoff), inner: service };
     // Boxed, to be freed while a stream lasts.
     let mut connection = Box::new(builder.serve_connection(io, service));
     let mut is_closing = false;
@@ -102,7 +99,7 @@ where
             // Every other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
-            Poll::Pending => handoff.take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
+            Poll::Pending => handoff.lock().take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
         });
         tokio::select! {
             written = served => match written? {
@@ -158,7 +155,7 @@ impl BodyFraming {
 }
 
 /// Shared by the service and the socket of a connection, past hyper between them.
-struct HandoffCell<B>(Arc<Mutex<HandoffState<B>>>);
+type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
     /// everything hyper wrote has left
@@ -170,28 +167,12 @@ enum HandoffState<B> {
     Captured { body: B, written: Vec<u8> },
 }
 
-impl<B> Default for HandoffCell<B> {
-    fn default() -> Self {
-        HandoffCell(Arc::new(Mutex::new(HandoffState::Idle)))
-    }
-}
-
-impl<B> Clone for HandoffCell<B> {
-    fn clone(&self) -> Self {
-        HandoffCell(Arc::clone(&self.0))
-    }
-}
-
-impl<B> HandoffCell<B> {
-    fn state(&self) -> MutexGuard<'_, HandoffState<B>> {
-        self.0.lock()
-    }
-
+impl<B> HandoffState<B> {
     /// Takes the body of a stream, if the state allows.
-    fn capture(&self, body: B) -> HyperBody<B> {
-        match &mut *self.state() {
-            state @ HandoffState::Idle => {
-                *state = HandoffState::Captured { body, written: Vec::new() };
+    fn capture(&mut self, body: B) -> HyperBody<B> {
+        match self {
+            HandoffState::Idle => {
+                *self = HandoffState::Captured { body, written: Vec::new() };
                 HyperBody::Captured
             }
             HandoffState::Flushing | HandoffState::Captured { .. } => HyperBody::Inline(body),
@@ -199,11 +180,10 @@ impl<B> HandoffCell<B> {
     }
 
     /// Returns the body of a stream whose head has left.
-    fn take_body(&self) -> Option<(B, BodyFraming)> {
-        let mut state = self.state();
-        let HandoffState::Captured { written, .. } = &*state else { return None };
+    fn take_body(&mut self) -> Option<(B, BodyFraming)> {
+        let HandoffState::Captured { written, .. } = self else { return None };
         let framing = BodyFraming::parse(written)?;
-        match std::mem::replace(&mut *state, HandoffState::Idle) {
+        match std::mem::replace(self, HandoffState::Idle) {
             HandoffState::Captured { body, .. } => Some((body, framing)),
             HandoffState::Idle | HandoffState::Flushing => None,
         }
@@ -228,7 +208,7 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // HEAD has no body, whatever its head says [RFC 9110 §9.3.2].
-        let handoff = (*request.method() != Method::HEAD).then(|| self.handoff.clone());
+        let handoff = (*request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
         CapturingFuture { handoff, inner: self.inner.call(request) }
     }
 }
@@ -250,7 +230,7 @@ where
         let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
         let body = match self.handoff.take().filter(|_| is_stream) {
             None => HyperBody::Inline(body),
-            Some(handoff) => handoff.capture(body),
+            Some(handoff) => handoff.lock().capture(body),
         };
         Poll::Ready(Ok(Response::from_parts(parts, body)))
     }
@@ -302,7 +282,7 @@ impl<I: AsyncRead + Unpin, B> AsyncRead for HeadTap<I, B> {
 impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
-        match (&mut *self.handoff.state(), &wrote) {
+        match (&mut *self.handoff.lock(), &wrote) {
             (HandoffState::Captured { written, .. }, Poll::Ready(Ok(count))) => {
                 written.extend_from_slice(&bytes[..*count]);
             }
@@ -314,7 +294,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
 
     /// hyper flushes after it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let state @ HandoffState::Flushing = &mut *self.handoff.state() {
+        if let state @ HandoffState::Flushing = &mut *self.handoff.lock() {
             *state = HandoffState::Idle;
         }
         Pin::new(&mut self.io).poll_flush(cx)

@@ -20,9 +20,6 @@ pub(super) enum DetectedVersion {
 }
 
 /// Reads until the version is known.
-///
-/// # Errors
-/// Those of the stream; `UnexpectedEof` if it ends before the first byte.
 pub(super) async fn read_version<S: AsyncRead + Unpin>(
     mut stream: S,
 ) -> io::Result<(DetectedVersion, RewindStream<S>)> {

@@ -27,78 +27,52 @@ pub(crate) struct Listener {
 
 #[derive(Debug)]
 pub(crate) enum BindError {
-    /// the address is in use or not permitted
     Socket(io::Error),
     /// the certificate is unusable
     Tls(String),
 }
 
+impl From<io::Error> for BindError {
+    fn from(error: io::Error) -> Self {
+        BindError::Socket(error)
+    }
+}
+
 impl Listener {
-    /// Binds as `listen` says. Port 0 selects a free port; a stale socket file is replaced.
-    ///
-    /// # Errors
-    /// Those of the operating system, or of the certificate.
-    pub(crate) fn bind(listen: &ListenerConfig) -> Result<Self, BindError> {
+    /// Binds as `listen` says, or takes over the socket that another process bound so. Port 0 selects a free port; a stale
+    /// socket file is replaced.
+    pub(crate) fn bind(listen: &ListenerConfig, inherited: Option<OwnedFd>) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
-        let (socket, file) = match &listen.address {
-            ListenAddress::Tcp(address) => (bind_tcp(*address).map_err(BindError::Socket)?, None),
-            ListenAddress::Unix { path, mode } => {
-                let (socket, file) = bind_unix(path, *mode).map_err(BindError::Socket)?;
-                (socket, Some(Arc::new(file)))
-            }
+        let (socket, file) = match inherited {
+            Some(socket) => adopt_socket(listen, socket.into())?,
+            None => match &listen.address {
+                ListenAddress::Tcp(address) => (bind_tcp(*address)?, None),
+                ListenAddress::Unix { path, mode } => bind_unix(path, *mode)?,
+            },
         };
-        Ok(Listener { socket, listen: listen.clone(), tls, file })
+        Ok(Listener { socket, listen: listen.clone(), tls, file: file.map(Arc::new) })
     }
 
-    /// Takes over a socket that another process bound as `listen` says.
-    ///
-    /// # Errors
-    /// Those of the operating system, or of the certificate.
-    pub(crate) fn inherit(listen: &ListenerConfig, socket: OwnedFd) -> Result<Self, BindError> {
-        let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
-        let file = match &listen.address {
-            ListenAddress::Tcp(_) => None,
-            ListenAddress::Unix { path, .. } => {
-                let file = SocketFile::new(path).map_err(BindError::Socket)?;
-                // The file belongs to the other process until the handover is complete: a failure before that must not
-                // remove it.
-                file.release();
-                Some(Arc::new(file))
-            }
-        };
-        let socket = Socket::from(socket);
-        socket.set_nonblocking(true).map_err(BindError::Socket)?;
-        Ok(Listener { socket, listen: listen.clone(), tls, file })
-    }
-
-    /// Returns the configured address: it identifies the listener in its plane, in each process with this
-    /// configuration.
-    #[must_use]
+    /// Returns the configured address, which identifies the listener in each process with this configuration.
     pub(crate) fn key(&self) -> String {
         self.listen.address.to_string()
     }
 
     /// Duplicates the socket; both share one accept queue.
-    ///
-    /// # Errors
-    /// Those of the operating system.
     pub(crate) fn clone_fd(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    #[must_use]
     pub(crate) fn listen_config(&self) -> &ListenerConfig {
         &self.listen
     }
 
     /// Returns the file of a Unix socket, so that it can stay when another process takes over.
-    #[must_use]
     pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
         self.file.clone()
     }
 
     /// Returns the bound network address, with the real port.
-    #[must_use]
     pub(crate) fn bound_address(&self) -> Option<SocketAddr> {
         self.listen.tcp_address().map(|configured| {
             let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
@@ -107,12 +81,11 @@ impl Listener {
     }
 
     /// Returns the bound address for display.
-    #[must_use]
     pub(crate) fn display_address(&self) -> String {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
-    /// Makes the socket ready to accept. Must be called within a runtime.
+    /// Makes the socket ready to accept, within a runtime.
     pub(super) fn into_listening(self) -> io::Result<(ListeningSocket, ListenerConfig, Option<ListenerTls>)> {
         let Listener { socket, listen, tls, file } = self;
         let opened = match file {
@@ -205,7 +178,17 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
+/// Prepares the socket of another process. Its file belongs to that process until the handover is complete: a failure before
+/// that must not remove it.
+fn adopt_socket(listen: &ListenerConfig, socket: Socket) -> io::Result<(Socket, Option<SocketFile>)> {
+    socket.set_nonblocking(true)?;
+    let ListenAddress::Unix { path, .. } = &listen.address else { return Ok((socket, None)) };
+    let file = SocketFile::new(path)?;
+    file.release();
+    Ok((socket, Some(file)))
+}
+
+fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, Option<SocketFile>)> {
     remove_stale_socket(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -214,7 +197,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     // Clients cannot connect before the socket listens, so none connects with other permissions.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
-    Ok((socket, file))
+    Ok((socket, Some(file)))
 }
 
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
@@ -229,12 +212,9 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     probe.set_nonblocking(true)?;
     match probe.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
         // It accepts connections, or its queue is full.
-        Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it")),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it"))
-        }
-        Err(error) => Err(error),
+        _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it")),
     }
 }
 
@@ -253,8 +233,8 @@ mod tests {
     #[tokio::test]
     async fn handed_over_socket_keeps_accepting_and_keeps_its_file() {
         let (path, listen) = unix_listener("handed-over");
-        let old = Listener::bind(&listen).expect("a socket");
-        let new = Listener::inherit(&listen, old.clone_fd().expect("a copy")).expect("the same socket");
+        let old = Listener::bind(&listen, None).expect("a socket");
+        let new = Listener::bind(&listen, old.clone_fd().ok()).expect("the same socket");
         assert_eq!(old.key(), new.key());
         old.file().expect("a file").release();
         new.file().expect("the same file").take_ownership();
@@ -268,8 +248,8 @@ mod tests {
 
         let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
         let listen = ListenerConfig { address, tls: None, proxy_protocol: false };
-        let old = Listener::bind(&listen).expect("a socket");
-        let new = Listener::inherit(&listen, old.clone_fd().expect("a copy")).expect("the same socket");
+        let old = Listener::bind(&listen, None).expect("a socket");
+        let new = Listener::bind(&listen, old.clone_fd().ok()).expect("the same socket");
         let address = old.bound_address().expect("an address");
         assert_eq!((new.bound_address(), new.key().as_str()), (Some(address), "127.0.0.1:0"));
         drop(old);
@@ -283,9 +263,9 @@ mod tests {
     #[tokio::test]
     async fn leaves_the_file_of_another_socket_alone() {
         let (path, listen) = unix_listener("another");
-        let first = Listener::bind(&listen).expect("a socket");
+        let first = Listener::bind(&listen, None).expect("a socket");
         fs::remove_file(&path).expect("a socket");
-        let second = Listener::bind(&listen).expect("a socket");
+        let second = Listener::bind(&listen, None).expect("a socket");
         drop(first);
         assert!(path.exists());
         drop(second);

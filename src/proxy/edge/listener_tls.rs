@@ -36,9 +36,6 @@ struct ListenerTlsMaterial {
 
 impl ListenerTls {
     /// Reads the files for the first time. An expired certificate is accepted here: there is no better one.
-    ///
-    /// # Errors
-    /// A file cannot be read or used.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
         let mut paths = vec![files.cert.clone(), files.key.clone()];
@@ -53,7 +50,7 @@ impl ListenerTls {
             }
             Ok(material)
         });
-        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert))? })
+        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert).to_string())? })
     }
 
     /// Reports the first certificate.
@@ -72,13 +69,11 @@ impl ListenerTls {
         self.material
             .watch(|_, result| match result {
                 Ok(()) => CertificateReloaded { listener, not_after: self.material.get().not_after }.emit(metrics),
-                Err(cause) => CertificateReloadFailed { listener, cause: &cause }.emit(metrics),
+                Err(cause) => CertificateReloadFailed { listener, cause: &cause.to_string() }.emit(metrics),
             })
             .await;
     }
 
-    /// # Errors
-    /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(
         &self,
         stream: WriteTimeoutStream<RawStream>,

@@ -107,9 +107,6 @@ impl<S> EdgeServer<S> {
 
 impl<S: HttpService> EdgeServer<S> {
     /// Serves HTTP on `stream` until it closes; shutdown closes it gracefully.
-    ///
-    /// # Errors
-    /// The version could not be detected, or the peer does not speak HTTP/1.
     pub(super) async fn serve_connection<T>(
         &self,
         stream: T,
@@ -135,12 +132,40 @@ impl<S: HttpService> EdgeServer<S> {
             }
             // Boxed: rare, and larger than every HTTP/1 connection should pay for.
             DetectedVersion::Http2 => {
-                let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-                let watchdog = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
-                Box::pin(watchdog.serve(connection, |connection| connection.graceful_shutdown())).await;
+                Box::pin(self.serve_http2(stream, service, &activity, shutdown)).await;
             }
         }
         Ok(())
+    }
+
+    /// Serves HTTP/2 until the connection closes, which starts after the idle timeout or at shutdown.
+    async fn serve_http2<T>(
+        &self,
+        stream: T,
+        service: ConnectionInfoService<S>,
+        activity: &ConnectionActivity,
+        mut shutdown: ShutdownWatch,
+    ) where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut connection = std::pin::pin!(self.http2.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            // A request that has arrived is answered: an idle connection closes at once.
+            biased;
+            // A connection that breaks needs no report; its runs notice by themselves.
+            _ = &mut connection => return,
+            _ = shutdown.wait_for(|ending| *ending) => {}
+            () = activity.wait_overdue(self.timeouts) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        // After GOAWAY the peer has limited time to close.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = async {
+                tokio::time::sleep(self.timeouts.head).await;
+                activity.wait_overdue(self.timeouts).await;
+            } => {}
+        }
     }
 
     /// Detects the version. Returns `None` if the peer disconnects first or the process ends.
@@ -187,38 +212,7 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionIn
         }
         let active = self.activity.begin_request();
         let response = self.inner.clone().oneshot(request);
-        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody::new(body, active))) })
-    }
-}
-
-/// Ends a connection that its peer leaves open.
-struct ConnectionWatchdog<'a> {
-    activity: &'a ConnectionActivity,
-    timeouts: ConnectionTimeouts,
-    shutdown: ShutdownWatch,
-}
-
-impl ConnectionWatchdog<'_> {
-    /// Serves one HTTP/2 connection until it closes; `close` starts that after the idle timeout or at shutdown.
-    async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
-        let mut connection = std::pin::pin!(connection);
-        tokio::select! {
-            // A request that has arrived is answered: an idle connection closes at once.
-            biased;
-            // A connection that breaks needs no report; its runs notice by themselves.
-            _ = &mut connection => return,
-            _ = self.shutdown.wait_for(|ending| *ending) => {}
-            () = self.activity.wait_overdue(self.timeouts) => {}
-        }
-        close(connection.as_mut());
-        // After GOAWAY the peer has limited time to close.
-        tokio::select! {
-            _ = &mut connection => {}
-            () = async {
-                tokio::time::sleep(self.timeouts.head).await;
-                self.activity.wait_overdue(self.timeouts).await;
-            } => {}
-        }
+        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody { body, _request: active })) })
     }
 }
 

@@ -4,7 +4,7 @@ use super::balancer::WeightedBalancer;
 use super::dialer::{AgentDialer, Connector, DialedConnection};
 use super::health_check::UpstreamHealthCheck;
 use super::in_flight::InFlightGuard;
-use super::session::{EndpointRef, ExchangeError, Session, UpstreamRequest};
+use super::session::{AgentOperation, EndpointRef, ExchangeError, Session, UpstreamRequest};
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::{UpstreamDiscovery, UpstreamSet};
 use super::upstream_tls::ClusterTls;
@@ -34,7 +34,7 @@ const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
 pub(crate) struct Cluster {
-    settings: ClusterSettings,
+    pub(in crate::proxy) settings: ClusterSettings,
     upstream_set: Arc<UpstreamSet>,
     /// the endpoints, with their health
     backends: Backends,
@@ -47,14 +47,15 @@ pub(crate) struct Cluster {
 
 /// The configuration that a cluster is built from: equal settings reuse the cluster.
 #[derive(Debug, PartialEq)]
-struct ClusterSettings {
+pub(in crate::proxy) struct ClusterSettings {
     route: String,
-    upstreams: Vec<UpstreamConfig>,
+    pub(in crate::proxy) upstreams: Vec<UpstreamConfig>,
     tls: Option<UpstreamTlsConfig>,
     health: Option<HealthCheckConfig>,
     ejection: EjectionConfig,
-    events: Option<PathTemplate>,
-    timeouts: TimeoutsConfig,
+    /// the path of the events of a two-step agent
+    pub(in crate::proxy) events: Option<PathTemplate>,
+    pub(in crate::proxy) timeouts: TimeoutsConfig,
 }
 
 impl ClusterSettings {
@@ -79,9 +80,6 @@ impl std::fmt::Debug for Cluster {
 
 impl Cluster {
     /// Creates the cluster, unresolved. Health checks use `connector`.
-    ///
-    /// # Errors
-    /// A file of `upstream_tls` cannot be used.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
         let upstream_set = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
@@ -112,7 +110,6 @@ impl Cluster {
 
     /// Returns whether a cluster of `route` would equal this one, which then stays in use with its health and
     /// connections.
-    #[must_use]
     pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
@@ -152,32 +149,8 @@ impl Cluster {
     }
 
     /// Returns for each upstream whether it receives runs, and its state as text.
-    #[must_use]
     pub(crate) fn report(&self) -> Vec<(bool, String)> {
         self.upstream_set.report()
-    }
-
-    pub(in crate::proxy) fn upstreams(&self) -> &[UpstreamConfig] {
-        &self.settings.upstreams
-    }
-
-    /// Returns the path of the events of a two-step agent.
-    pub(in crate::proxy) fn events_template(&self) -> Option<&PathTemplate> {
-        self.settings.events.as_ref()
-    }
-
-    pub(in crate::proxy) fn idle_timeout(&self) -> Duration {
-        self.settings.timeouts.idle
-    }
-
-    /// Covers connecting and the wait for the response's head.
-    pub(in crate::proxy) fn first_byte_timeout(&self) -> Duration {
-        self.settings.timeouts.first_byte
-    }
-
-    /// Counts from the client's request.
-    pub(in crate::proxy) fn first_event_timeout(&self) -> Option<Duration> {
-        self.settings.timeouts.first_event
     }
 
     /// Sends a run to an endpoint, and to the next while it cannot have begun, and reads the head of the response.
@@ -194,8 +167,8 @@ impl Cluster {
         {
             match self.exchange(connector, &target, request, since).await {
                 Ok(session) => return Ok(session),
-                Err(ExchangeError::MaybeProcessed(rejection)) => return Err(rejection),
-                Err(ExchangeError::Unprocessed(rejection)) => last = Some(rejection),
+                Err(error) if error.is_unprocessed => last = Some(error.rejection),
+                Err(error) => return Err(error.rejection),
             }
             tried.push(target);
         }
@@ -211,7 +184,7 @@ impl Cluster {
         endpoint: &EndpointRef,
         request: &UpstreamRequest<'_>,
     ) -> Result<Box<Session>, Rejection> {
-        self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
+        self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(|error| error.rejection)
     }
 
     /// Sends a request to one endpoint, again while stale pooled connections are the cause and a retry is safe.
@@ -240,12 +213,12 @@ impl Cluster {
                 Err(rejection) => {
                     span.record_failure(&rejection);
                     in_flight.on_failure(&rejection, false);
-                    return Err(ExchangeError::Unprocessed(rejection));
+                    return Err(ExchangeError { rejection, is_unprocessed: true });
                 }
             };
             // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
             let mut session = Box::new(Session { connection, in_flight, span });
-            let Err(why) = session.send(&member.upstream, request).await else {
+            let Err(error) = session.send(&member.upstream, request).await else {
                 let status = session.response_head().map(|head| head.status);
                 if let Some(status) = status {
                     session.span.record_status(status.as_u16());
@@ -253,16 +226,14 @@ impl Cluster {
                 session.in_flight.on_response(status);
                 return Ok(session);
             };
-            let rejection = why.rejection();
-            session.span.record_failure(rejection);
-            let is_stale = is_reused && rejection.kind == RejectionKind::UpstreamReset;
-            let retry = match why {
-                ExchangeError::Unprocessed(_) => is_reused,
-                ExchangeError::MaybeProcessed(_) => is_stale && request.operation.is_repeatable(),
-            };
-            session.in_flight.on_failure(rejection, is_reused && (is_stale || retry));
+            session.span.record_failure(&error.rejection);
+            let is_stale = is_reused && error.rejection.kind == RejectionKind::UpstreamReset;
+            // Reading may be repeated, starting a run may not.
+            let is_read = matches!(request.operation, AgentOperation::Events { .. });
+            let retry = if error.is_unprocessed { is_reused } else { is_stale && is_read };
+            session.in_flight.on_failure(&error.rejection, is_reused && (is_stale || retry));
             if !retry || left == 0 {
-                return Err(why);
+                return Err(error);
             }
         }
     }

@@ -68,7 +68,7 @@ pub(super) struct AgentDialer {
 /// A connection, or a stream of one, and what is needed to return it.
 pub(super) struct PooledConnection {
     /// `Custom` once it was returned
-    session: HttpSession,
+    pub(super) session: HttpSession,
     /// the TLS material it was made with
     material_id: u64,
     /// returns an HTTP/2 stream to its connection
@@ -93,7 +93,7 @@ impl AgentDialer {
         member: &UpstreamEntry,
         target: &UpstreamEndpoint,
     ) -> Result<DialedConnection, Rejection> {
-        let material = self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default();
+        let material = self.material();
         let peer = self.http_peer(member, target, &material);
         let mut left = MAX_STALE;
         let (session, is_reused) = loop {
@@ -110,7 +110,7 @@ impl AgentDialer {
                     break (session, false);
                 }
                 Ok(reused) => break reused,
-                Err(error) => return Err(pingora_errors::connect_rejection(&error)),
+                Err(error) => return Err(pingora_errors::connect_rejection(&error, &target.address)),
             }
         };
         let is_h2 = matches!(session, HttpSession::H2(_));
@@ -119,17 +119,14 @@ impl AgentDialer {
             return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(detail));
         }
         let h2_release = is_h2.then(|| Box::new(H2Release { connector: Arc::clone(&connector.0), peer }));
-        Ok(DialedConnection {
-            connection: PooledConnection { session, material_id: material.id, h2_release },
-            is_reused,
-        })
+        let connection = PooledConnection { session, material_id: material.id, h2_release };
+        Ok(DialedConnection { connection, is_reused })
     }
 
     async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
         // pingora's own timeout excludes the wait for a free HTTP/2 stream.
         let opened = timeout(self.timeouts.connect, connector.0.get_http_session(peer)).await;
-        opened
-            .unwrap_or_else(|_| Err(pingora_core::Error::explain(ErrorType::ConnectTimedout, "no connection in time")))
+        opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 
     /// Returns a connection to the pool after a clean end; dropping it closes it.
@@ -140,7 +137,7 @@ impl AgentDialer {
         target: &UpstreamEndpoint,
         mut connection: PooledConnection,
     ) {
-        let material = self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default();
+        let material = self.material();
         // A connection made with other TLS material must not be reused. HTTP/2 streams return by themselves.
         if material.id == connection.material_id && connection.h2_release.is_none() {
             let session = std::mem::replace(&mut connection.session, HttpSession::Custom(()));
@@ -148,6 +145,10 @@ impl AgentDialer {
             let peer = self.http_peer(member, target, &material);
             connector.0.release_http_session(session, &peer, Some(POOL_IDLE)).await;
         }
+    }
+
+    fn material(&self) -> Arc<ClusterTlsMaterial> {
+        self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default()
     }
 
     fn http_peer(&self, member: &UpstreamEntry, target: &UpstreamEndpoint, material: &ClusterTlsMaterial) -> HttpPeer {
@@ -195,16 +196,6 @@ fn is_closed(session: &HttpSession) -> bool {
             closed
         }
         HttpSession::Custom(()) => false,
-    }
-}
-
-impl PooledConnection {
-    pub(super) fn session(&self) -> &HttpSession {
-        &self.session
-    }
-
-    pub(super) fn session_mut(&mut self) -> &mut HttpSession {
-        &mut self.session
     }
 }
 

@@ -2,6 +2,7 @@
 //! own, because pingora's has one host and one certificate for all endpoints.
 
 use super::dialer::{AgentDialer, Connector};
+use super::pingora_errors;
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::{UpstreamEntry, UpstreamSet};
 use crate::config::HealthCheckConfig;
@@ -14,7 +15,6 @@ use pingora_core::{BError, Error, ErrorType};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -33,31 +33,16 @@ pub(super) struct UpstreamHealthCheck {
     pub(crate) cause: Mutex<String>,
 }
 
-/// The failure of one check.
+#[derive(Debug, thiserror::Error)]
 enum ProbeError {
+    #[error("{}", pingora_errors::cause_text(.0))]
     Connect(Rejection),
-    Exchange(BError),
+    #[error("{}", .0.to_string().trim())]
+    Exchange(#[from] BError),
+    #[error("it answered {status} to GET {path}")]
     Status { status: u16, path: String },
+    #[error("no answer within {0:?}")]
     Timeout(Duration),
-}
-
-impl From<BError> for ProbeError {
-    fn from(error: BError) -> Self {
-        ProbeError::Exchange(error)
-    }
-}
-
-impl fmt::Display for ProbeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProbeError::Connect(rejection) => {
-                f.write_str(rejection.cause.as_deref().unwrap_or_else(|| rejection.message()))
-            }
-            ProbeError::Exchange(error) => f.write_str(error.to_string().trim()),
-            ProbeError::Status { status, path } => write!(f, "it answered {status} to GET {path}"),
-            ProbeError::Timeout(limit) => write!(f, "no answer within {limit:?}"),
-        }
-    }
 }
 
 impl UpstreamHealthCheck {
@@ -65,7 +50,7 @@ impl UpstreamHealthCheck {
         let opened = self.dialer.connect(&self.connector, member, target).await;
         let mut connection = opened.map_err(ProbeError::Connect)?.connection;
         let Some(path) = &self.config.path else { return Ok(()) };
-        let session = connection.session_mut();
+        let session = &mut connection.session;
         let head = probe_head(member, path)?;
         session.write_request_header(Box::new(head)).await?;
         session.finish_request_body().await?;

@@ -64,8 +64,7 @@ impl InFlightGuard {
             self.state = InFlightState::Reported;
             return;
         }
-        let cause = rejection.cause.as_deref().unwrap_or_else(|| rejection.message());
-        self.report(outcome, Some(cause));
+        self.report(outcome, Some(pingora_errors::cause_text(rejection)));
     }
 
     fn report(&mut self, outcome: UpstreamOutcome, failed: Option<&str>) {

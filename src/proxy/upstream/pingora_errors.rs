@@ -2,11 +2,13 @@
 
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::UpstreamOutcome;
+use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
-pub(super) fn connect_rejection(error: &BError) -> Rejection {
+/// Maps a failure to connect to `address`.
+pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
         ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => {
@@ -15,7 +17,13 @@ pub(super) fn connect_rejection(error: &BError) -> Rejection {
         _ if is_tls(error) => RejectionKind::UpstreamTls,
         _ => RejectionKind::UpstreamUnreachable,
     };
-    Rejection::from(kind).with_cause(error.to_string().trim())
+    let cause = match error.etype() {
+        ErrorType::ConnectRefused => "connection refused".to_owned(),
+        ErrorType::ConnectNoRoute => "no route to this address".to_owned(),
+        ErrorType::ConnectTimedout => "no connection within `timeouts.connect`".to_owned(),
+        _ => error.root_cause().to_string().trim().to_owned(),
+    };
+    Rejection::from(kind).with_cause(format_args!("{address}: {cause}"))
 }
 
 pub(super) fn read_rejection(error: &BError) -> Rejection {
@@ -47,6 +55,11 @@ pub(super) fn head_rejection(error: &BError) -> Rejection {
 pub(super) fn is_unprocessed(error: &BError) -> bool {
     // pingora also marks protocol errors of the agent's HTTP/2, which say nothing about processing.
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
+}
+
+/// Returns the cause for the log.
+pub(super) fn cause_text(rejection: &Rejection) -> &str {
+    rejection.cause.as_deref().unwrap_or_else(|| rejection.message())
 }
 
 /// Returns the counted outcome of a failure before the response.

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 /// `first_byte` ends it as well; this limit is for operators who set that very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an HTTP/2 agent that stopped reading a request may take to respond with the reason.
+/// Longest time for an HTTP/2 agent that stopped reading a request to respond with the reason.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -65,13 +65,6 @@ impl UpstreamRequest<'_> {
     }
 }
 
-impl AgentOperation<'_> {
-    /// Returns whether the request may be sent twice: reading may, starting a run may not.
-    pub(super) fn is_repeatable(&self) -> bool {
-        matches!(self, AgentOperation::Events { .. })
-    }
-}
-
 /// The endpoint that started a run and has its events.
 #[derive(Clone, Debug)]
 pub(in crate::proxy) struct EndpointRef(pub(super) Arc<UpstreamEndpoint>);
@@ -83,24 +76,16 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
 }
 
-/// Why there is no response, and whether the agent may have processed the request.
-pub(super) enum ExchangeError {
+/// The cause for a missing response.
+pub(super) struct ExchangeError {
+    pub(super) rejection: Rejection,
     /// no run can have begun: the request is incomplete, or the agent reported that it did not process it
-    Unprocessed(Rejection),
-    MaybeProcessed(Rejection),
+    pub(super) is_unprocessed: bool,
 }
 
 impl ExchangeError {
-    pub(super) fn rejection(&self) -> &Rejection {
-        match self {
-            ExchangeError::Unprocessed(rejection) | ExchangeError::MaybeProcessed(rejection) => rejection,
-        }
-    }
-
-    pub(super) fn into_rejection(self) -> Rejection {
-        match self {
-            ExchangeError::Unprocessed(rejection) | ExchangeError::MaybeProcessed(rejection) => rejection,
-        }
+    fn from_write(error: &BError, is_unprocessed: bool) -> ExchangeError {
+        ExchangeError { rejection: Rejection::from(RejectionKind::UpstreamReset).with_cause(error), is_unprocessed }
     }
 }
 
@@ -127,87 +112,68 @@ impl Session {
         upstream: &UpstreamConfig,
         request: &UpstreamRequest<'_>,
     ) -> Result<(), ExchangeError> {
-        let head = request_head(upstream, request, &self.span).map_err(|error| {
-            ExchangeError::MaybeProcessed(Rejection::from(RejectionKind::Internal).with_cause(error))
+        let head = request_head(upstream, request, &self.span).map_err(|error| ExchangeError {
+            rejection: Rejection::from(RejectionKind::Internal).with_cause(error),
+            is_unprocessed: false,
         })?;
-        let inner = self.connection.session_mut();
+        let inner = &mut self.connection.session;
         inner.set_write_timeout(Some(WRITE_TIMEOUT));
-        let broken = |error: &BError| Rejection::from(RejectionKind::UpstreamReset).with_cause(error);
         // Without the head the agent has no request: no byte was sent that could begin a run.
         let sent = inner.write_request_header(Box::new(head)).await;
-        sent.map_err(|error| ExchangeError::Unprocessed(broken(&error)))?;
+        sent.map_err(|error| ExchangeError::from_write(&error, true))?;
         let sent = async {
             if let AgentOperation::Run(body) | AgentOperation::Start(body) = &request.operation {
                 inner.write_request_body(body.clone(), true).await?;
             }
             inner.finish_request_body().await
         };
-        if let Err(error) = sent.await {
-            return Err(self
-                .write_failure(&error)
-                .await
-                .unwrap_or_else(|| ExchangeError::MaybeProcessed(broken(&error))));
+        match sent.await {
+            Ok(()) => self.read_response_head().await,
+            Err(error) => Err(self.write_failure(&error).await),
         }
-        self.read_response_head().await
     }
 
-    /// Explains why an agent stopped reading a request, if it sent a reason.
-    async fn write_failure(&mut self, error: &BError) -> Option<ExchangeError> {
-        let rejection = Rejection::from(RejectionKind::UpstreamReset).with_cause(error);
-        if pingora_errors::is_unprocessed(error) {
-            return Some(ExchangeError::Unprocessed(rejection));
+    /// Explains a failed write, by the agent's own response if it sent one over HTTP/2.
+    async fn write_failure(&mut self, error: &BError) -> ExchangeError {
+        let is_unprocessed = pingora_errors::is_unprocessed(error);
+        if !is_unprocessed
+            && let HttpSession::H2(_) = self.connection.session
+            && let Ok(Err(reason)) = timeout(EARLY_RESPONSE_TIMEOUT, self.read_response_head()).await
+        {
+            return reason;
         }
-        let HttpSession::H2(_) = self.connection.session() else { return None };
-        timeout(EARLY_RESPONSE_TIMEOUT, self.read_response_head()).await.ok()?.err()
+        ExchangeError::from_write(error, is_unprocessed)
     }
 
     /// Reads the head of the response after any 1xx.
     async fn read_response_head(&mut self) -> Result<(), ExchangeError> {
-        let inner = self.connection.session_mut();
+        let inner = &mut self.connection.session;
         loop {
-            inner.read_response_header().await.map_err(|error| {
-                let rejection = pingora_errors::head_rejection(&error);
-                if pingora_errors::is_unprocessed(&error) {
-                    ExchangeError::Unprocessed(rejection)
-                } else {
-                    ExchangeError::MaybeProcessed(rejection)
-                }
+            inner.read_response_header().await.map_err(|error| ExchangeError {
+                rejection: pingora_errors::head_rejection(&error),
+                is_unprocessed: pingora_errors::is_unprocessed(&error),
             })?;
+            let status = inner.response_header().map(|head| head.status);
+            let is_interim = status
+                .is_some_and(|status| status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS);
             // With HTTP/2, earlier heads are not visible and the last is read once.
-            let is_h1 = matches!(inner, HttpSession::H1(_));
-            match inner.response_header().map(|head| head.status) {
-                Some(status)
-                    if is_h1 && status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS => {}
-                _ => return Ok(()),
+            if !is_interim || !matches!(inner, HttpSession::H1(_)) {
+                return Ok(());
             }
         }
     }
 
     pub(in crate::proxy) fn response_head(&self) -> Option<&ResponseHeader> {
-        self.connection.session().response_header()
+        self.connection.session.response_header()
     }
 
     /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe.
     ///
     /// The rejection is boxed, so that waiting runs reserve little memory for it.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
-        let read = match self.connection.session_mut() {
-            HttpSession::H1(session) => match session.read_body_ref().await {
-                Ok(Some(piece)) => {
-                    take(piece);
-                    Ok(true)
-                }
-                Ok(None) => Ok(false),
-                Err(error) => Err(error),
-            },
-            session => match session.read_response_body().await {
-                Ok(Some(piece)) => {
-                    take(&piece);
-                    Ok(true)
-                }
-                Ok(None) => Ok(false),
-                Err(error) => Err(error),
-            },
+        let read = match &mut self.connection.session {
+            HttpSession::H1(session) => session.read_body_ref().await.map(|piece| piece.map(take).is_some()),
+            session => session.read_response_body().await.map(|piece| piece.map(|piece| take(&piece)).is_some()),
         };
         read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
     }

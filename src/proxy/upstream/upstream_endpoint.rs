@@ -11,7 +11,7 @@
 //! Active health checks are separate, with pingora's thresholds: an endpoint receives runs if both allow it.
 
 use crate::config::EjectionConfig;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -78,17 +78,17 @@ impl UpstreamEndpoint {
     }
 
     pub(super) fn can_take_run(&self, now: Instant) -> bool {
-        let rested = match *self.outlier_state() {
+        let rested = match *self.outlier_state.lock() {
             OutlierState::Available { .. } => true,
             OutlierState::Ejected { until, .. } => until <= now,
             OutlierState::Trial { .. } => false,
         };
-        rested && self.healthy.load(Ordering::Relaxed)
+        rested && self.is_healthy()
     }
 
     /// Returns whether it is expected to respond: an ejected endpoint must prove it first.
     pub(super) fn is_available(&self) -> bool {
-        matches!(*self.outlier_state(), OutlierState::Available { .. }) && self.is_healthy()
+        matches!(*self.outlier_state.lock(), OutlierState::Available { .. }) && self.is_healthy()
     }
 
     pub(super) fn is_healthy(&self) -> bool {
@@ -101,11 +101,11 @@ impl UpstreamEndpoint {
 
     pub(super) fn begin_run(&self, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut standing = self.outlier_state();
-        if let OutlierState::Ejected { until, times } = *standing
+        let mut state = self.outlier_state.lock();
+        if let OutlierState::Ejected { until, times } = *state
             && until <= now
         {
-            *standing = OutlierState::Trial { times };
+            *state = OutlierState::Trial { times };
         }
     }
 
@@ -114,21 +114,18 @@ impl UpstreamEndpoint {
     }
 
     pub(super) fn on_success(&self) -> OutlierChange {
-        let mut standing = self.outlier_state();
-        let change = if matches!(*standing, OutlierState::Available { .. }) {
-            OutlierChange::None
-        } else {
-            OutlierChange::Returned
-        };
-        *standing = OutlierState::Available { failures: 0 };
-        change
+        let mut state = self.outlier_state.lock();
+        match std::mem::replace(&mut *state, OutlierState::Available { failures: 0 }) {
+            OutlierState::Available { .. } => OutlierChange::None,
+            OutlierState::Ejected { .. } | OutlierState::Trial { .. } => OutlierChange::Returned,
+        }
     }
 
     pub(super) fn on_failure(&self, rule: &EjectionConfig, now: Instant) -> OutlierChange {
-        let mut standing = self.outlier_state();
-        let times = match *standing {
+        let mut state = self.outlier_state.lock();
+        let times = match *state {
             OutlierState::Available { failures } if failures + 1 < rule.failures.get() => {
-                *standing = OutlierState::Available { failures: failures + 1 };
+                *state = OutlierState::Available { failures: failures + 1 };
                 return OutlierChange::None;
             }
             OutlierState::Available { .. } => 0,
@@ -137,20 +134,16 @@ impl UpstreamEndpoint {
             OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
         };
         let duration = rule.duration.saturating_mul(1 << times.min(16)).min(MAX_EJECTION.max(rule.duration));
-        *standing = OutlierState::Ejected { until: now + duration, times };
+        *state = OutlierState::Ejected { until: now + duration, times };
         OutlierChange::Ejected(duration)
     }
 
     /// Ends a trial without a result; another run may probe.
     pub(super) fn on_unknown(&self, now: Instant) {
-        let mut standing = self.outlier_state();
-        if let OutlierState::Trial { times } = *standing {
-            *standing = OutlierState::Ejected { until: now, times };
+        let mut state = self.outlier_state.lock();
+        if let OutlierState::Trial { times } = *state {
+            *state = OutlierState::Ejected { until: now, times };
         }
-    }
-
-    fn outlier_state(&self) -> MutexGuard<'_, OutlierState> {
-        self.outlier_state.lock()
     }
 }
 

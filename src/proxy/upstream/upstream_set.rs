@@ -5,12 +5,11 @@ use crate::config::{UpstreamAddress, UpstreamConfig};
 use crate::telemetry::{Metrics, UpstreamMetrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::io;
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::sync::Arc;
@@ -55,18 +54,18 @@ impl UpstreamSet {
 
     /// Returns whether every upstream has an endpoint.
     pub(super) fn is_resolved(&self) -> bool {
-        self.endpoints().iter().all(|targets| !targets.is_empty())
+        self.endpoints.lock().iter().all(|targets| !targets.is_empty())
     }
 
     pub(super) fn update_metrics(&self) {
-        for (member, targets) in self.entries.iter().zip(self.endpoints().iter()) {
+        for (member, targets) in self.entries.iter().zip(self.endpoints.lock().iter()) {
             member.metrics.on_route.up.set(targets.iter().any(|target| target.is_available()).into());
         }
     }
 
     /// Returns for each upstream whether it receives runs, and its state as text.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
-        let endpoints = self.endpoints();
+        let endpoints = self.endpoints.lock();
         let reports = self.entries.iter().zip(endpoints.iter()).map(|(member, targets)| {
             let fit = targets.iter().filter(|target| target.is_available()).count();
             let unhealthy = targets.iter().filter(|target| !target.is_healthy()).count();
@@ -86,7 +85,7 @@ impl UpstreamSet {
     /// Resolves all names. A name that fails keeps its endpoints and does not affect the others.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
-        let mut known = self.endpoints();
+        let mut known = self.endpoints.lock();
         for (index, (member, found)) in self.entries.iter().zip(found).enumerate() {
             let found = match found {
                 Ok(found) => found,
@@ -111,32 +110,16 @@ impl UpstreamSet {
         drop(known);
         self.update_metrics();
     }
-
-    fn endpoints(&self) -> MutexGuard<'_, Vec<Vec<Arc<UpstreamEndpoint>>>> {
-        self.endpoints.lock()
-    }
 }
 
+#[derive(Debug, thiserror::Error)]
 enum ResolveError {
+    #[error("no answer within {} s", RESOLVE_TIMEOUT.as_secs())]
     Timeout,
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the name has no address")]
     NoAddress,
-}
-
-impl From<io::Error> for ResolveError {
-    fn from(error: io::Error) -> Self {
-        ResolveError::Io(error)
-    }
-}
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ResolveError::Timeout => write!(f, "no answer within {} s", RESOLVE_TIMEOUT.as_secs()),
-            ResolveError::Io(error) => error.fmt(f),
-            ResolveError::NoAddress => f.write_str("the name has no address"),
-        }
-    }
 }
 
 /// Returns the addresses of an upstream, at least one.
@@ -156,7 +139,7 @@ impl ServiceDiscovery for UpstreamDiscovery {
     async fn discover(&self) -> pingora_core::Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
         self.0.resolve_all().await;
         let mut backends = BTreeSet::new();
-        for target in self.0.endpoints().iter().flatten() {
+        for target in self.0.endpoints.lock().iter().flatten() {
             // pingora distinguishes backends by address and weight, and two upstreams may have one address (hosts of
             // one ingress). Our balancer ignores this weight, so it carries the upstream's index.
             let mut backend =

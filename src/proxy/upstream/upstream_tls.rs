@@ -58,7 +58,7 @@ impl ClusterTls {
         self.material
             .watch(|_, result| match result {
                 Ok(()) => internal_event::UpstreamTlsReloaded { route }.emit(),
-                Err(cause) => internal_event::UpstreamTlsReloadFailed { route, cause: &cause }.emit(),
+                Err(cause) => internal_event::UpstreamTlsReloadFailed { route, cause: &cause.to_string() }.emit(),
             })
             .await;
     }

@@ -39,17 +39,15 @@ pub(crate) enum MirrorSummary {
 
 impl LogMirror {
     /// Creates a mirror that begins with the oldest retained frame.
-    #[must_use]
     pub(crate) fn new(log: &Arc<RunLog>) -> LogMirror {
         LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
     /// Summarises the trimmed frames. The mirror's next frames follow the summary or overlap with it.
-    #[must_use]
     pub(crate) fn summarize(&self) -> MirrorSummary {
-        let base = self.log.base();
+        let base = self.log.base.lock();
         let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };
-        let state = self.log.state();
+        let state = self.log.state.lock();
         if state.last_number == 0 {
             return MirrorSummary::Empty;
         }
@@ -63,11 +61,11 @@ impl LogMirror {
         drop(state);
         drop(base);
         recap.push(&frames);
-        let mut prelude = Vec::new();
+        let mut summary = Vec::new();
         // The reading replica folds these frames again, so the time 0 is not visible to clients.
-        recap.prelude(0, None, &mut prelude);
+        recap.write(0, None, &mut summary);
         // The recap of a run that failed before it began is empty.
-        MirrorSummary::Through(through, if prelude.is_empty() { frames } else { prelude })
+        MirrorSummary::Through(through, if summary.is_empty() { frames } else { summary })
     }
 
     /// Waits for the next event. Cancel safe.
@@ -85,7 +83,7 @@ impl LogMirror {
 }
 
 fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
-    let state = log.state();
+    let state = log.state.lock();
     if state.phase == LogPhase::Cut {
         return Some(MirrorEvent::Cut);
     }

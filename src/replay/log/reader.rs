@@ -9,25 +9,25 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Limit of the unread preludes of one run, as a multiple of its `max_bytes`.
-const MAX_PRELUDES: usize = 2;
+/// Limit of the unread recaps of one run, as a multiple of its `max_bytes`.
+const MAX_UNREAD_RECAPS: usize = 2;
 
-/// The start position of a reader. Times are those of the prelude, in ms since the epoch.
+/// The start position of a reader; a time is that of the recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
-    /// at the first event while it is retained; else with a prelude
+    /// at the first event while it is retained; else with a recap
     Start(i64),
     /// after the last event that it received
     Cursor(Cursor),
-    /// with a prelude that summarises the run so far
-    Prelude(i64),
+    /// with a recap
+    Recap(i64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinError {
     /// the cursor belongs to another run, to a trimmed event or to one that does not exist yet
     Cursor,
-    /// the run has the most readers allowed, or too many unread preludes
+    /// the run has the most readers allowed, or too many unread recaps
     Full,
     /// the run was too large to retain
     Discarded,
@@ -46,53 +46,49 @@ pub(crate) struct ReaderCutOff;
 
 impl RunLog {
     /// Returns whether the log ever had a reader.
-    #[must_use]
     pub(crate) fn had_readers(&self) -> bool {
-        self.state().readers_total > 0
+        self.state.lock().readers_total > 0
     }
 
     /// Joins the log. `watched` readers are removed by the log when they stall; `resource` is dropped when the reader leaves.
     ///
-    /// Making a prelude takes some milliseconds per retained MiB.
-    ///
-    /// # Errors
-    /// See [`JoinError`].
+    /// Writing a recap takes some milliseconds per retained MiB.
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,
         watched: bool,
         resource: impl ReaderResource + 'static,
     ) -> Result<LogReader, JoinError> {
-        let base = self.base();
+        let base = self.base.lock();
         let LogBase::Recap(recap) = &*base else { return Err(JoinError::Discarded) };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.readers.len() >= MAX_READERS {
             return Err(JoinError::Full);
         }
         let at = match from {
             ReadFrom::Cursor(cursor) if cursor.token != self.token => return Err(JoinError::Cursor),
             ReadFrom::Cursor(cursor) => Some(state.offset_after(cursor.number).ok_or(JoinError::Cursor)?),
-            ReadFrom::Start(_) | ReadFrom::Prelude(_) if state.last_number == 0 => Some(0),
+            ReadFrom::Start(_) | ReadFrom::Recap(_) if state.last_number == 0 => Some(0),
             ReadFrom::Start(_) => state.offset_after(0),
-            ReadFrom::Prelude(_) => None,
+            ReadFrom::Recap(_) => None,
         };
-        // Unread preludes take memory.
-        let waiting: usize = state.readers.iter().map(|slot| slot.prelude.len()).sum();
-        if at.is_none() && waiting > MAX_PRELUDES * self.limits.max_bytes {
+        // Unread recaps take memory.
+        let waiting: usize = state.readers.iter().map(|slot| slot.recap.len()).sum();
+        if at.is_none() && waiting > MAX_UNREAD_RECAPS * self.limits.max_bytes {
             return Err(JoinError::Full);
         }
-        let prelude_source = at.is_none().then(|| PreludeSource::new(recap, &state));
-        let now = if let ReadFrom::Start(now) | ReadFrom::Prelude(now) = from { now } else { 0 };
+        let recap_source = at.is_none().then(|| RecapSource::new(recap, &state));
+        let now = if let ReadFrom::Start(now) | ReadFrom::Recap(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
         let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
         drop(base);
         let reader = LogReader { log: Arc::clone(self), number };
-        if let Some(source) = prelude_source {
+        if let Some(source) = recap_source {
             // Folded outside the locks: the run continues, and the reader's position is after the folded frames.
-            let prelude = source.into_prelude(self.token, now);
-            if let Some(slot) = self.state().reader(number) {
-                slot.prelude = prelude.into();
+            let frames = source.into_frames(self.token, now);
+            if let Some(slot) = self.state.lock().reader(number) {
+                slot.recap = frames.into();
             }
         }
         if ended && watched {
@@ -102,26 +98,26 @@ impl RunLog {
     }
 }
 
-/// The input of a prelude: the recap and the frames after it.
-struct PreludeSource {
+/// A recap, and the frames after it.
+struct RecapSource {
     recap: Box<Recap>,
     frames: Vec<u8>,
     last: u64,
 }
 
-impl PreludeSource {
-    fn new(recap: &Recap, state: &LogState) -> PreludeSource {
-        PreludeSource {
+impl RecapSource {
+    fn new(recap: &Recap, state: &LogState) -> RecapSource {
+        RecapSource {
             recap: Box::new(recap.clone()),
             frames: state.copy(state.start_offset(), usize::MAX),
             last: state.last_number,
         }
     }
 
-    fn into_prelude(mut self, token: RunToken, now: i64) -> Vec<u8> {
+    fn into_frames(mut self, token: RunToken, now: i64) -> Vec<u8> {
         self.recap.push(&self.frames);
         let mut out = Vec::new();
-        self.recap.prelude(now, Some(&Cursor { token, number: self.last }.to_string()), &mut out);
+        self.recap.write(now, Some(&Cursor { token, number: self.last }.to_string()), &mut out);
         // The recap of a run that has not begun, or failed before it did, is empty.
         if out.is_empty() { self.frames } else { out }
     }
@@ -136,7 +132,7 @@ impl LogState {
         self.readers.push(ReaderSlot {
             number: self.readers_total,
             offset: at.unwrap_or(self.end_offset),
-            prelude: Bytes::new(),
+            recap: Bytes::new(),
             comment_due: false,
             stall_watch: if watched { StallWatch::Log } else { StallWatch::Connection },
             waker: None,
@@ -149,7 +145,7 @@ impl LogState {
 impl LogReader {
     /// Returns the next bytes; `None` at the end.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         let end = state.phase;
         if end == LogPhase::Cut || state.reader(self.number).is_none() {
             return Poll::Ready(Some(Err(ReaderCutOff)));
@@ -181,7 +177,7 @@ impl LogReader {
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         let removed = state.remove_readers(|slot| slot.number == self.number);
         // The fastest reader may have left, or the last one.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];

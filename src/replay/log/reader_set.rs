@@ -26,10 +26,10 @@ impl LogState {
     /// Takes the next bytes for a reader; `None` if there are none.
     pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
         let index = self.readers.iter().position(|slot| slot.number == number)?;
-        let ReaderSlot { offset: at, stall_watch: watch, ref mut prelude, .. } = self.readers[index];
+        let ReaderSlot { offset: at, stall_watch: watch, ref mut recap, .. } = self.readers[index];
         let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
-        let piece = if !prelude.is_empty() {
-            prelude.split_to(prelude.len().min(most))
+        let piece = if !recap.is_empty() {
+            recap.split_to(recap.len().min(most))
         } else if at < self.end_offset {
             let piece = self.copy(at, most);
             self.readers[index].offset += piece.len() as u64;
@@ -54,7 +54,7 @@ impl LogState {
         for slot in self.readers.iter_mut().filter(|slot| slot.stall_watch != StallWatch::Connection) {
             let until = match slot.stall_watch {
                 StallWatch::Waiting(since) => since + stall_timeout,
-                _ if ended || slot.offset < self.end_offset || !slot.prelude.is_empty() => {
+                _ if ended || slot.offset < self.end_offset || !slot.recap.is_empty() => {
                     slot.stall_watch = StallWatch::Waiting(now);
                     now + stall_timeout
                 }

@@ -17,7 +17,7 @@ pub(super) struct ReaderSlot {
     /// the next byte to read
     pub(crate) offset: u64,
     /// delivered before the frames
-    pub(crate) prelude: Bytes,
+    pub(crate) recap: Bytes,
     /// true if a keep-alive comment is due
     pub(crate) comment_due: bool,
     pub(crate) stall_watch: StallWatch,
@@ -39,6 +39,6 @@ pub(super) enum StallWatch {
 
 impl ReaderSlot {
     pub(super) fn backlog(&self, head: u64) -> usize {
-        usize::try_from(head - self.offset).unwrap_or(usize::MAX).saturating_add(self.prelude.len())
+        usize::try_from(head - self.offset).unwrap_or(usize::MAX).saturating_add(self.recap.len())
     }
 }

@@ -139,7 +139,7 @@ async fn continues_an_oversized_run_but_refuses_joins() {
         received += read_available(&reader).len();
     }
     assert_eq!(received, 60 * 1000);
-    assert_eq!(writer.log().join(ReadFrom::Prelude(0), false, ()).map(drop), Err(JoinError::Discarded));
+    assert_eq!(writer.log().join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Discarded));
     assert_eq!(writer.log().join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
     // No unreachable frames are retained.
     assert!(writer.log().retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log().retained_bytes());
@@ -161,14 +161,14 @@ async fn limits_the_number_of_unread_preludes() {
     writer.push(&mut frame(2, 10_000), 2);
     let mut readers = Vec::new();
     let refused = loop {
-        match writer.log().join(ReadFrom::Prelude(0), false, ()) {
+        match writer.log().join(ReadFrom::Recap(0), false, ()) {
             Ok(reader) => readers.push(reader),
             Err(why) => break why,
         }
     };
     assert_eq!((refused, readers.len()), (JoinError::Full, 4));
     read_available(&readers[0]);
-    assert!(writer.log().join(ReadFrom::Prelude(0), false, ()).is_ok());
+    assert!(writer.log().join(ReadFrom::Recap(0), false, ()).is_ok());
     // A join with a cursor needs no prelude.
     assert!(writer.log().join(cursor_at(2), false, ()).is_ok());
 }
@@ -213,7 +213,7 @@ async fn stops_a_waiting_run_and_delivers_its_last_event() {
     // A finished log stays finished.
     log.stop();
     assert!(!log.is_open());
-    let late = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
+    let late = log.join(ReadFrom::Recap(0), false, ()).expect("kept");
     assert_eq!(read_available(&late), frame(1, 100));
     assert_eq!(next_chunk(&late).await, None);
 }
@@ -369,7 +369,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
             let mut first = true;
             // Some stay, some reconnect.
             while log.is_open() || first {
-                let reader = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
+                let reader = log.join(ReadFrom::Recap(0), false, ()).expect("kept");
                 let mut all = Vec::new();
                 while let Some(Ok(piece)) = next_chunk(&reader).await {
                     all.extend_from_slice(&piece);
@@ -402,7 +402,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
     ];
     writer.push(&mut ends.concat(), EVENTS + 1);
     writer.finish();
-    let late = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
+    let late = log.join(ReadFrom::Recap(0), false, ()).expect("kept");
     let mut streams = vec![read_available(&late)];
     for reader in readers {
         // A reader that was cut off got less; it would reconnect.

@@ -3,7 +3,6 @@
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
 use crate::telemetry::label::EvictionReason;
-use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +19,7 @@ pub(crate) enum LogStopReason {
 }
 
 /// A log's entry in the store that retains it.
-pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
+pub(in crate::replay) trait LogRetention: Send + Sync {
     /// Records the log's retained bytes. Returns `false` if they do not fit even after all evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
@@ -35,7 +34,6 @@ pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
 }
 
 /// The only writer of a log; cuts the log when dropped before `finish`.
-#[derive(Debug)]
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
     slot: Option<Box<dyn LogRetention>>,
@@ -46,21 +44,17 @@ impl LogWriter {
         LogWriter { log, slot }
     }
 
-    #[must_use]
     pub(crate) fn log(&self) -> &Arc<RunLog> {
         &self.log
     }
 
     /// Appends `frames`, the last of which has number `last`, and empties it. Waits while every reader is far behind.
-    ///
-    /// # Errors
-    /// The run was abandoned or stopped; `frames` is unchanged.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
 
     fn poll_write(&self, frames: &mut Vec<u8>, last: u64, cx: &mut Context<'_>) -> Poll<Result<(), LogStopReason>> {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         if let Some(reason) = state.stop_reason(&self.log) {
             return Poll::Ready(Err(reason));
         }
@@ -78,7 +72,7 @@ impl LogWriter {
 
     /// Appends `frames`, the last events of a run, without waiting for readers, and empties it.
     pub(crate) fn push(&self, frames: &mut Vec<u8>, last: u64) {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
             frames.clear();
             return;
@@ -102,8 +96,8 @@ impl LogWriter {
 
     /// Folds the oldest frames, down to three quarters of the limit so that the next event does not trim again.
     fn trim(&self) {
-        let mut base = self.log.base();
-        let mut state = self.log.state();
+        let mut base = self.log.base.lock();
+        let mut state = self.log.state.lock();
         let bound = self.log.limits.max_bytes / 4 * 3;
         let trimmed = state.trim(bound, matches!(*base, LogBase::Discarded));
         let start = state.start_offset();
@@ -120,7 +114,7 @@ impl LogWriter {
                 self.record_discarded(EvictionReason::RunBytes);
             }
         }
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         state.base_bytes = base_bytes;
         let retained = state.retained_bytes();
         drop(state);
@@ -133,13 +127,13 @@ impl LogWriter {
         if self.slot.as_ref().is_none_or(|slot| slot.record_bytes(bytes)) {
             return;
         }
-        let mut base = self.log.base();
+        let mut base = self.log.base.lock();
         if matches!(*base, LogBase::Discarded) {
             return;
         }
         *base = LogBase::Discarded;
         self.record_discarded(EvictionReason::Bytes);
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         state.base_bytes = 0;
         drop(state.trim(self.log.limits.max_bytes, true));
         let retained = state.retained_bytes();
@@ -160,7 +154,7 @@ impl LogWriter {
     pub(crate) async fn wait_for_stop(&self) -> LogStopReason {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         std::future::poll_fn(|cx| {
-            let mut state = self.log.state();
+            let mut state = self.log.state.lock();
             if let Some(reason) = state.stop_reason(&self.log) {
                 return Poll::Ready(reason);
             }
@@ -183,10 +177,10 @@ impl LogWriter {
 
     /// Sends a keep-alive comment to readers that have nothing to read. The log does not retain it.
     pub(crate) fn send_comment(&self) {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         let head = state.end_offset;
         let mut wakers = Vec::new();
-        for slot in state.readers.iter_mut().filter(|slot| slot.offset == head && slot.prelude.is_empty()) {
+        for slot in state.readers.iter_mut().filter(|slot| slot.offset == head && slot.recap.is_empty()) {
             slot.comment_due = true;
             wakers.push(slot.waker.take());
         }
@@ -201,7 +195,7 @@ impl LogWriter {
     /// Removes stalled readers in time; never returns.
     pub(crate) async fn remove_stalled_loop(&self) {
         loop {
-            let next_stall = self.log.state().next_stall(self.log.limits.stall_timeout);
+            let next_stall = self.log.state.lock().next_stall(self.log.limits.stall_timeout);
             let until = next_stall.unwrap_or_else(|| Instant::now() + self.log.limits.stall_timeout);
             // Boxed, because of many runs few wait for a reader.
             Box::pin(sleep_until(until)).await;
@@ -231,7 +225,7 @@ impl LogWriter {
     }
 
     fn close(&mut self, end: LogPhase) {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         if matches!(state.phase, LogPhase::Open | LogPhase::Stopping) {
             state.phase = end;
         }
@@ -271,7 +265,7 @@ impl LogState {
 
 impl RunLog {
     fn remove_stalled(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let _ = state.next_stall(self.limits.stall_timeout);
         let now = Instant::now();
         let stalled = state.remove_readers(
@@ -291,7 +285,7 @@ impl RunLog {
         let log = Arc::clone(self);
         runtime.spawn(async move {
             loop {
-                let Some(until) = log.state().next_stall(log.limits.stall_timeout) else { return };
+                let Some(until) = log.state.lock().next_stall(log.limits.stall_timeout) else { return };
                 sleep_until(until).await;
                 log.remove_stalled();
             }

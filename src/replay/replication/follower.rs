@@ -10,7 +10,7 @@
 //! reader.
 
 use super::super::log::{self, LogStopReason, LogWriter};
-use super::super::store::{InsertOutcome, NewRun};
+use super::super::store::{InsertOutcome, NewRun, RunDescriptor, RunKeys};
 use super::redis_protocol::{self, ReplicaMessage};
 use super::{
     HEARTBEAT_INTERVAL, OWNER_LOST_AFTER, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunLookupError,
@@ -21,7 +21,7 @@ use crate::codec::sse::SseLimits;
 use crate::dialect::{self, PeerDialect, TextFormat};
 use crate::error::RejectionKind;
 use crate::event::Json;
-use crate::replay::{Cursor, ReplayKey, RunToken, StoredRun};
+use crate::replay::{Cursor, StoredRun};
 use crate::telemetry::internal_event;
 use crate::translate::recap::Recap;
 use crate::translate::{RunIds, Stream};
@@ -48,12 +48,8 @@ const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "
 
 /// A run as Redis has it.
 struct RemoteRun {
-    token: RunToken,
-    body: ReplayKey,
-    thread: ReplayKey,
+    descriptor: RunDescriptor,
     owner: String,
-    side: PeerDialect,
-    ids: RunIds,
     messages: Option<Box<str>>,
     /// the last frame in `base`
     through: u64,
@@ -63,7 +59,8 @@ struct RemoteRun {
 }
 
 impl RemoteRun {
-    fn from_fields(mut fields: Vec<Option<Vec<u8>>>, side: PeerDialect) -> Option<RemoteRun> {
+    fn from_fields(mut fields: Vec<Option<Vec<u8>>>, wanted: &RunQuery) -> Option<RemoteRun> {
+        let side = wanted.side;
         let mut texts = Vec::new();
         for (name, field) in RUN_FIELDS.iter().zip(&mut fields) {
             texts.push(if *name == "base" { None } else { String::from_utf8(field.take().unwrap_or_default()).ok() });
@@ -80,13 +77,16 @@ impl RemoteRun {
         let detected = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
         let content = if content == "1" { TextFormat::Blocks } else { side.text_format };
         let side = detected.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
-        Some(RemoteRun {
-            token: Cursor::parse(&format!("{token}-0"))?.token,
-            body: redis_protocol::parse_key(&body)?,
+        let keys = RunKeys {
+            run: wanted.run,
             thread: redis_protocol::parse_key(&thread)?,
+            body: redis_protocol::parse_key(&body)?,
+        };
+        let token = Cursor::parse(&format!("{token}-0"))?.token;
+        let ids = RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) };
+        Some(RemoteRun {
+            descriptor: RunDescriptor { keys, token, side, ids },
             owner,
-            side,
-            ids: RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) },
             messages: (!messages.is_empty()).then(|| messages.into()),
             through: through.parse().ok()?,
             base,
@@ -112,14 +112,11 @@ impl ReplicatedRuns {
             sleep(RETRY_DELAY).await;
             return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
-        let mut recap = Recap::new(found.side, &found.ids, found.messages.clone());
+        let descriptor = found.descriptor;
+        let mut recap = Recap::new(descriptor.side, &descriptor.ids, found.messages);
         recap.push(&found.base);
         let fresh = NewRun {
-            run: wanted.run,
-            thread: found.thread,
-            body: found.body,
-            ids: found.ids.clone(),
-            token: found.token,
+            descriptor: descriptor.clone(),
             recap,
             abandon_after: ABANDON_AFTER,
             remote_through: Some(found.through),
@@ -131,15 +128,12 @@ impl ReplicatedRuns {
         };
         let stored = self.store.find(&wanted.run);
         let wake = Arc::new(Notify::new());
-        self.followed_runs().insert(wanted.run, Arc::clone(&wake));
+        self.followed_runs.lock().insert(wanted.run, Arc::clone(&wake));
         let (ready, is_ready) = oneshot::channel();
         let follower = RunFollower {
             shared: Arc::clone(self),
-            run: wanted.run,
-            token: found.token,
+            descriptor,
             owner: found.owner,
-            side: found.side,
-            ids: found.ids,
             writer,
             last_read: found.through,
             pending: Vec::new(),
@@ -154,16 +148,13 @@ impl ReplicatedRuns {
     }
 
     async fn fetch_remote(&self, wanted: &RunQuery) -> Result<Option<RemoteRun>, ReplicationUnavailable> {
-        let name = self.keys.run(&wanted.run);
-        let lease = self.keys.process(self.process_id());
-        let query = self.redis.query(async |mut connection| {
-            let mut both = redis::pipe();
-            both.cmd("HMGET").arg(name).arg(RUN_FIELDS).cmd("EXISTS").arg(lease);
-            both.query_async::<(Vec<Option<Vec<u8>>>, bool)>(&mut connection).await
-        });
-        let reply = tokio::time::timeout(self.deadline, query).await.ok().and_then(Result::ok);
-        let (fields, leased) = reply.ok_or_else(|| self.count_unavailable())?;
-        let found = RemoteRun::from_fields(fields, wanted.side);
+        let mut both = redis::pipe();
+        both.cmd("HMGET").arg(self.keys.run(&wanted.run)).arg(RUN_FIELDS);
+        both.cmd("EXISTS").arg(self.keys.process(self.process_id()));
+        let query = self.redis.query(async |mut connection| both.query_async(&mut connection).await);
+        let query = async { query.await.map_err(|_| self.count_unavailable()) };
+        let (fields, leased): (Vec<Option<Vec<u8>>>, bool) = self.in_time(query).await?;
+        let found = RemoteRun::from_fields(fields, wanted);
         // If Redis lacks this process's lease it lost its data, and the run may exist.
         if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.count_unavailable()) }
     }
@@ -172,11 +163,8 @@ impl ReplicatedRuns {
 /// Fills a log from Redis.
 struct RunFollower {
     shared: Arc<ReplicatedRuns>,
-    run: ReplayKey,
-    token: RunToken,
+    descriptor: RunDescriptor,
     owner: String,
-    side: PeerDialect,
-    ids: RunIds,
     writer: LogWriter,
     last_read: u64,
     /// frames that readers have no room for yet
@@ -226,14 +214,14 @@ impl RunFollower {
         cut: BoxFuture<'static, ()>,
     ) {
         self.shared.metrics.followed.inc();
-        let token = self.token.as_str();
-        internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: &self.owner, recap_until: self.last_read }
-            .emit();
+        let RunDescriptor { ids, token, .. } = &self.descriptor;
+        let token = token.as_str();
+        internal_event::RemoteRunFollowed { ids, token, owner: &self.owner, recap_until: self.last_read }.emit();
         let end = tokio::select! {
             end = self.follow_loop(ready) => end,
             () = cut => FollowEnd::Cut,
         };
-        let RunFollower { shared, run, mut writer, wake, .. } = self;
+        let RunFollower { shared, descriptor, mut writer, wake, .. } = self;
         match end {
             FollowEnd::Complete => {
                 writer.forget();
@@ -241,9 +229,9 @@ impl RunFollower {
             }
             FollowEnd::Cut => writer.cut(),
         }
-        let mut followed = shared.followed_runs();
-        if followed.get(&run).is_some_and(|other| Arc::ptr_eq(other, &wake)) {
-            followed.remove(&run);
+        let mut followed = shared.followed_runs.lock();
+        if followed.get(&descriptor.keys.run).is_some_and(|other| Arc::ptr_eq(other, &wake)) {
+            followed.remove(&descriptor.keys.run);
         }
         drop(followed);
         shared.metrics.followed.dec();
@@ -325,11 +313,9 @@ impl RunFollower {
                 }
                 self.writer.push(&mut self.pending, self.pending_last);
             }
-            let mut call = redis_protocol::READ.prepare_invoke();
-            let shared = &self.shared;
-            call.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
-            call.arg(self.token.as_str()).arg(self.last_read).arg(MAX_ENTRIES);
-            let (state, last, entries): (String, u64, Vec<StreamEntry>) = shared.invoke(&call).await?;
+            let mut call = self.shared.prepare_run_call(&redis_protocol::READ, &self.descriptor);
+            call.arg(self.last_read).arg(MAX_ENTRIES);
+            let (state, last, entries): (String, u64, Vec<StreamEntry>) = self.shared.invoke(&call).await?;
             if entries.is_empty() {
                 return Ok(match state.as_str() {
                     "" | "cut" => ReadStatus::Unknown,
@@ -362,13 +348,15 @@ impl RunFollower {
     /// Sends the owner a requested stop, and that the run has readers here. Returns whether the owner has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
         let shared = &self.shared;
-        if self.stop == StopState::Requested && shared.stop(&self.run).await.is_ok() {
+        if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {
             self.stop = StopState::Sent;
         }
         let log = self.writer.log();
         // Before the first reader joins, the request that started the following is about to.
         if log.has_readers() || !log.had_readers() {
-            shared.publish(&self.owner, &ReplicaMessage::Following(self.run, shared.process_id())).await?;
+            shared
+                .publish(&self.owner, &ReplicaMessage::Following(self.descriptor.keys.run, shared.process_id()))
+                .await?;
         }
         shared.is_alive(&self.owner).await
     }
@@ -377,12 +365,11 @@ impl RunFollower {
     async fn end_orphaned(&mut self) {
         let (last, frames) = self.run_lost_frames();
         let shared = &self.shared;
-        let mut call = redis_protocol::END_ORPHANED.prepare_invoke();
-        call.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
-        call.arg(self.token.as_str()).arg(&self.owner).arg(self.last_read).arg(last).arg(frames);
-        call.arg(millis(shared.settings.age));
+        let RunDescriptor { ids, token, .. } = &self.descriptor;
+        let mut call = shared.prepare_run_call(&redis_protocol::END_ORPHANED, &self.descriptor);
+        call.arg(&self.owner).arg(self.last_read).arg(last).arg(frames).arg(millis(shared.settings.age));
         if shared.invoke::<bool>(&call).await == Ok(true) {
-            internal_event::RemoteRunLost { ids: &self.ids, token: self.token.as_str(), owner: &self.owner }.emit();
+            internal_event::RemoteRunLost { ids, token: token.as_str(), owner: &self.owner }.emit();
         }
         // The error is read from Redis like every frame; read it at once.
         self.wake.notify_one();
@@ -393,7 +380,8 @@ impl RunFollower {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let mut written = Vec::new();
-        let mut stream = Stream::new(self.side, self.side, Some(self.ids.clone()), SseLimits::default());
+        let RunDescriptor { token, side, ids, .. } = &self.descriptor;
+        let mut stream = Stream::new(*side, *side, Some(ids.clone()), SseLimits::default());
         stream.fail(RejectionKind::RunLost.code(), RejectionKind::RunLost.text(), now, &mut written);
         let ends: Vec<usize> = log::frame_ends(&written).collect();
         let skipped = if self.last_read == 0 { 0 } else { ends.len().saturating_sub(1) };
@@ -402,7 +390,7 @@ impl RunFollower {
         for (index, end) in ends.iter().enumerate().skip(skipped) {
             number += 1;
             let from = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
-            let id = Cursor { token: self.token, number }.to_string();
+            let id = Cursor { token: *token, number }.to_string();
             // A cursor contains no line break.
             let _ = sse::write_fields(&mut frames, Some(&id), None);
             frames.extend_from_slice(written.get(from..*end).unwrap_or_default());

@@ -29,17 +29,25 @@ impl ReplicatedRuns {
         claimed: ClaimResult,
         resource: impl ReaderResource + 'static,
     ) {
-        let owned = Arc::new(OwnedRun::new(Arc::clone(log)));
-        self.owned_runs().insert(descriptor.run, Arc::clone(&owned));
-        let task = RunPublisher::new(Arc::clone(self), descriptor, owned);
+        let owned_run = Arc::new(OwnedRun::new(Arc::clone(log)));
+        self.owned_runs.lock().insert(descriptor.keys.run, Arc::clone(&owned_run));
+        let publisher = RunPublisher {
+            mirror: LogMirror::new(log),
+            shared: Arc::clone(self),
+            descriptor,
+            owned_run,
+            sent_through: 0,
+            has_base: claimed == ClaimResult::Acquired,
+            summed_through: 0,
+        };
         tokio::spawn(async move {
-            task.publish_to_end(claimed == ClaimResult::Acquired).await;
+            publisher.publish_to_end().await;
             drop(resource);
         });
     }
 }
 
-pub(super) struct RunPublisher {
+struct RunPublisher {
     shared: Arc<ReplicatedRuns>,
     descriptor: RunDescriptor,
     owned_run: Arc<OwnedRun>,
@@ -70,28 +78,18 @@ enum PublishOutcome {
 }
 
 impl RunPublisher {
-    pub(crate) fn new(
-        shared: Arc<ReplicatedRuns>,
-        descriptor: RunDescriptor,
-        owned_run: Arc<OwnedRun>,
-    ) -> RunPublisher {
-        let mirror = LogMirror::new(&owned_run.log);
-        RunPublisher { shared, descriptor, owned_run, mirror, sent_through: 0, has_base: false, summed_through: 0 }
-    }
-
     /// Copies until the run ends, or another run has its key.
-    pub(crate) async fn publish_to_end(mut self, claimed: bool) {
-        self.has_base = claimed;
-        self.copy_log(claimed).await;
-        let mut owned_runs = self.shared.owned_runs();
-        if owned_runs.get(&self.descriptor.run).is_some_and(|owned| Arc::ptr_eq(owned, &self.owned_run)) {
-            owned_runs.remove(&self.descriptor.run);
+    async fn publish_to_end(mut self) {
+        self.copy_log().await;
+        let mut owned_runs = self.shared.owned_runs.lock();
+        if owned_runs.get(&self.descriptor.keys.run).is_some_and(|owned| Arc::ptr_eq(owned, &self.owned_run)) {
+            owned_runs.remove(&self.descriptor.keys.run);
         }
     }
 
-    async fn copy_log(&mut self, claimed: bool) {
+    async fn copy_log(&mut self) {
         let mut losses = self.shared.data_losses.subscribe();
-        let mut step = (!claimed).then_some(PublishStep::Restart);
+        let mut step = (!self.has_base).then_some(PublishStep::Restart);
         let mut ended: Option<Instant> = None;
         loop {
             let Some(current) = &step else {
@@ -146,7 +144,7 @@ impl RunPublisher {
             MirrorEvent::Trimmed { through } if *through <= self.sent_through => Ok(PublishOutcome::Written),
             MirrorEvent::Trimmed { .. } => self.write_summary(true).await,
             MirrorEvent::Finished => {
-                let stored = self.shared.store.find(&self.descriptor.run);
+                let stored = self.shared.store.find(&self.descriptor.keys.run);
                 let is_stored = stored.is_some_and(|stored| Arc::ptr_eq(&stored.log, &self.owned_run.log));
                 self.record_end(if is_stored { "ended" } else { "gone" }).await
             }
@@ -171,11 +169,9 @@ impl RunPublisher {
             return Ok(PublishOutcome::Written);
         }
         let shared = &self.shared;
-        let descriptor = &self.descriptor;
-        let mut call = redis_protocol::APPEND.prepare_invoke();
-        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
-        call.arg(descriptor.token.as_str()).arg(first.max(self.sent_through + 1)).arg(last).arg(frames);
-        call.arg(millis(shared.run_ttl())).arg(ReplicaMessage::Updated(descriptor.run).to_string());
+        let mut call = shared.prepare_run_call(&redis_protocol::APPEND, &self.descriptor);
+        call.arg(first.max(self.sent_through + 1)).arg(last).arg(frames).arg(millis(shared.run_ttl()));
+        call.arg(ReplicaMessage::Updated(self.descriptor.keys.run).to_string());
         for process in self.owned_run.followers() {
             call.arg(shared.keys.process(&process));
         }
@@ -197,10 +193,8 @@ impl RunPublisher {
             MirrorSummary::Through(through, frames) => (through, frames),
         };
         let shared = &self.shared;
-        let descriptor = &self.descriptor;
-        let mut call = redis_protocol::SUM.prepare_invoke();
-        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
-        call.arg(descriptor.token.as_str()).arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.run_ttl()));
+        let mut call = shared.prepare_run_call(&redis_protocol::SUM, &self.descriptor);
+        call.arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.run_ttl()));
         let outcome = self.outcome(shared.invoke(&call).await?);
         if outcome == PublishOutcome::Written {
             self.has_base = true;
@@ -226,10 +220,8 @@ impl RunPublisher {
 
     async fn verify(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
         let shared = &self.shared;
-        let descriptor = &self.descriptor;
-        let mut call = redis_protocol::TOUCH.prepare_invoke();
-        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
-        call.arg(descriptor.token.as_str()).arg(millis(shared.run_ttl())).arg(self.sent_through);
+        let mut call = shared.prepare_run_call(&redis_protocol::TOUCH, &self.descriptor);
+        call.arg(millis(shared.run_ttl())).arg(self.sent_through);
         Ok(self.outcome(shared.invoke(&call).await?))
     }
 

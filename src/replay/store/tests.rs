@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::replay::ReplayStoreKind;
-use crate::dialect::{AG_UI, PeerDialect};
+use crate::dialect::AG_UI;
 use crate::replay::{Cursor, ReadFrom};
 use crate::telemetry::Metrics;
 use std::num::NonZeroUsize;
@@ -14,28 +14,22 @@ fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<RunStore>, Metrics
     let metrics = Metrics::new().expect("unique names");
     let runs = NonZeroUsize::new(runs).expect("some");
     let bounds = ReplayConfig { runs, bytes, run_bytes, age: AGE, store: ReplayStoreKind::Memory };
-    (RunStore::new(bounds, 1 << 10, Duration::from_secs(60), metrics.replay()), metrics)
+    (RunStore::new(bounds, 1 << 10, Duration::from_secs(60), metrics.replay.clone()), metrics)
 }
 
 fn fresh_run(run: u8, body: u8) -> NewRun {
-    let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), None);
-    let alone = Duration::from_secs(60);
-    NewRun {
-        run: [run; 32],
-        thread: [9; 32],
-        body: [body; 32],
-        ids: RunIds::new("t", "r"),
-        token: RunToken::new(run.into()),
-        recap,
-        abandon_after: alone,
-        remote_through: None,
-    }
+    let side = PeerDialect::new(&AG_UI);
+    let ids = RunIds::new("t", "r");
+    let recap = Recap::new(side, &ids, None);
+    let keys = RunKeys { run: [run; 32], thread: [9; 32], body: [body; 32] };
+    let descriptor = RunDescriptor { keys, token: RunToken::new(run.into()), side, ids };
+    NewRun { descriptor, recap, abandon_after: Duration::from_secs(60), remote_through: None }
 }
 
 fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
     match store.insert(fresh_run(run, 0)) {
         InsertOutcome::New(writer) => writer,
-        other => panic!("{other:?}"),
+        _ => panic!("the run is not new"),
     }
 }
 
@@ -44,7 +38,8 @@ fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
 async fn stores_ids_shortened_as_in_the_log() {
     let (store, _metrics) = store(1, 1 << 20, 1 << 20);
     let long = "\u{e9}".repeat(100_000);
-    let named = NewRun { ids: RunIds::new(&long, "r"), ..fresh_run(1, 0) };
+    let mut named = fresh_run(1, 0);
+    named.descriptor.ids = RunIds::new(&long, "r");
     let InsertOutcome::New(_writer) = store.insert(named) else { panic!("it is the first") };
     let kept = store.find(&[1; 32]).expect("it was entered");
     assert_eq!(kept.ids, RunIds::new(&"\u{e9}".repeat(MAX_TEXT_CHARS), "r"));
@@ -126,7 +121,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     let other = enter(&store, 3);
     push_event(&other, 25_000);
     assert!(store.used.load(Ordering::Relaxed) <= 40_000);
-    assert!(other.log().join(ReadFrom::Prelude(0), false, ()).is_err());
+    assert!(other.log().join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
     assert!(live.log().join(ReadFrom::Cursor(cursor), false, ()).is_ok());
     live.finish();

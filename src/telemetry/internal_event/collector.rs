@@ -6,13 +6,6 @@ log_events! {
     /// The collector does not accept spans: they are dropped and counted. Logged once, until it accepts some again.
     warn CollectorUnavailable { cause: String }
         (cause = sanitize(&cause)) "the trace collector does not accept spans; they are dropped";
-}
 
-/// The collector accepts spans again.
-pub(crate) struct CollectorRecovered;
-
-impl CollectorRecovered {
-    pub(crate) fn emit(self) {
-        tracing::info!("the trace collector accepts spans again");
-    }
+    info CollectorRecovered {} () "the trace collector accepts spans again";
 }

@@ -1,16 +1,17 @@
 //! Events of what requests are checked with: secret files, the Redis of the replicas, keys of issuers.
 
 use super::sanitize;
+use crate::net::file_watcher::WatchError;
 use crate::net::redis_client::RedisLinkChange;
 use std::path::{Path, PathBuf};
 
 /// Logs that files of keys or secrets (at least one) were read again, or why their last good content stays in use.
-pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), String>) {
+pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchError>) {
     match result {
         Ok(()) => paths.iter().for_each(|path| tracing::info!(path = %path.display(), "file read again")),
         Err(cause) => {
             let path = paths.first().map_or(Path::new(""), PathBuf::as_path);
-            let cause = sanitize(&cause);
+            let cause = sanitize(&cause.to_string());
             tracing::error!(path = %path.display(), cause, "file cannot be used; the last good content stays");
         }
     }
@@ -28,15 +29,12 @@ pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
 log_events! {
     /// Keys of an issuer were fetched: the first ones, or those after a failure.
     info IssuerKeysFetched<'a> {
-        /// name in the configuration
         issuer: &'a str,
-        /// number of keys
         keys: usize,
     } (issuer, keys) "keys of the issuer fetched";
 
     /// Keys of an issuer cannot be fetched. Logged once, until a fetch succeeds.
     warn IssuerKeysFetchFailed<'a> {
-        /// name in the configuration
         issuer: &'a str,
         cause: &'a str,
         /// earlier keys are still in use
@@ -45,9 +43,7 @@ log_events! {
 
     /// Some keys of an issuer cannot be used. Logged once for each such set of keys.
     warn IssuerKeysIgnored<'a> {
-        /// name in the configuration
         issuer: &'a str,
-        /// the keys, with the reason
         ignored: &'a str,
     } (issuer, ignored = sanitize(ignored)) "keys of the issuer ignored";
 }

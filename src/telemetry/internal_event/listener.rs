@@ -4,11 +4,8 @@ use super::sanitize;
 use crate::telemetry::ListenerMetrics;
 use crate::telemetry::label::{CertificateReload, ConnectionRejectReason};
 
-/// A listener is open.
 pub(crate) struct ListenerStarted {
-    /// data or status
     pub(crate) plane: &'static str,
-    /// the bound address
     pub(crate) address: String,
     pub(crate) tls: bool,
 }
@@ -22,7 +19,6 @@ impl ListenerStarted {
 log_events! {
     /// Changed certificate files of a listener are in use for new connections.
     info CertificateReloaded<'a> {
-        /// address as configured
         listener: &'a str,
         /// expiry of the certificate, in seconds since the epoch
         not_after: i64,
@@ -35,7 +31,6 @@ log_events! {
 
     /// Changed certificate files of a listener cannot be used; the previous content stays in use. Logged once for each change.
     error CertificateReloadFailed<'a> {
-        /// address as configured
         listener: &'a str,
         /// without the files' content
         cause: &'a str,
@@ -47,35 +42,28 @@ log_events! {
 
     /// A listener starts with an expired certificate. Clients that verify it will not connect.
     warn CertificateExpired<'a> {
-        /// address as configured
         listener: &'a str,
         /// in seconds since the epoch
         not_after: i64,
     } (listener, not_after) "the certificate has expired";
 
-    /// A connection was closed before a request was read from it. Logged at debug only: strangers can cause any number of these.
+    /// A connection was closed before a request was read from it. Logged at debug, since strangers can cause any number of
+    /// these.
     debug ConnectionRejected<'a> {
-        /// address as configured
         listener: &'a str,
         reason: ConnectionRejectReason,
-        /// error of the library
         cause: Option<&'a str>,
     } counts(metrics: &ListenerMetrics) { metrics.connections.rejected.get(reason).inc(); }
         (listener, reason = reason.label(), cause = cause.map(sanitize)) "connection rejected";
 
-    /// Connections are accepted again.
     info AcceptRecovered<'a> {
-        /// address as configured
         listener: &'a str,
     } (listener) "connections are accepted again";
 
     /// The process may open fewer files than its connections could need, so it accepts fewer connections.
     warn ConnectionLimitReduced {
-        /// files that the process may open
         limit: u64,
-        /// configured connections
         connections: usize,
-        /// accepted connections
         allowed: usize,
     } (limit, connections, room = allowed)
         "fewer connections than limits.connections are accepted: each needs two files; raise the limit (ulimit -n, LimitNOFILE)";
@@ -83,7 +71,6 @@ log_events! {
 
 /// No connection can be accepted. Logged once, until one can be accepted again; each attempt is counted.
 pub(crate) struct AcceptFailed<'a> {
-    /// address as configured
     pub(crate) listener: &'a str,
     pub(crate) error: &'a std::io::Error,
     pub(crate) already_logged: bool,

@@ -7,7 +7,7 @@
 macro_rules! log_events {
     ($($(#[$doc:meta])* $level:ident $name:ident $(<$lifetime:lifetime>)? {
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
-    } $(counts($metrics:ident: &$metrics_type:ty) $count:block)? ($($log:tt)*) $message:literal;)+) => {$(
+    } $(counts($metrics:ident: &$metrics_type:ty) $count:block)? ($($($log:tt)+)?) $message:literal;)+) => {$(
         $(#[$doc])*
         pub(crate) struct $name $(<$lifetime>)? { $($(#[$field_doc])* pub(crate) $field: $type),* }
 
@@ -15,7 +15,7 @@ macro_rules! log_events {
             pub(crate) fn emit(self $(, $metrics: &$metrics_type)?) {
                 let $name { $($field),* } = self;
                 $($count)?
-                tracing::$level!($($log)*, $message);
+                tracing::$level!($($($log)+,)? $message);
             }
         }
     )+};
@@ -28,26 +28,12 @@ mod process;
 mod run;
 mod upstream;
 
-pub(crate) use collector::{CollectorRecovered, CollectorUnavailable};
-pub(crate) use guard::{
-    IssuerKeysFetchFailed, IssuerKeysFetched, IssuerKeysIgnored, report_redis_link, report_watched_files,
-};
-pub(crate) use listener::{
-    AcceptFailed, AcceptRecovered, CertificateExpired, CertificateReloadFailed, CertificateReloaded,
-    ConnectionLimitReduced, ConnectionRejected, ListenerStarted,
-};
-pub(crate) use process::{
-    ConfigApplied, ConfigLintFound, ConfigRejected, DrainStarted, NoPreviousProcess, PanicCaught, ReloadUnsupported,
-    RestartRequired, ShutdownStarted, TakeoverCompleted,
-};
-pub(crate) use run::{
-    AgentStreamResumed, DialectDetected, PendingRunExpired, PreflightAnswered, ReaderJoined, RemoteRunFollowed,
-    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested,
-};
-pub(crate) use upstream::{
-    AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamResolveFailed,
-    UpstreamTlsReloadFailed, UpstreamTlsReloaded,
-};
+pub(crate) use collector::*;
+pub(crate) use guard::*;
+pub(crate) use listener::*;
+pub(crate) use process::*;
+pub(crate) use run::*;
+pub(crate) use upstream::*;
 
 use super::label::AuthMethod;
 use std::net::IpAddr;

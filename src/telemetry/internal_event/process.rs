@@ -16,14 +16,12 @@ log_events! {
         grace: Duration,
         /// another process has its sockets
         successor: bool,
-    } counts(metrics: &Metrics) { metrics.process().draining.set(1); }
+    } counts(metrics: &Metrics) { metrics.process.draining.set(1); }
         (grace_ms = millis(grace), successor) "shutdown started";
 
     /// The gateway accepts no more connections and no more runs.
     info DrainStarted {
-        /// time for which open runs may continue
         timeout: Duration,
-        /// number of open runs
         runs: usize,
     } (timeout_ms = millis(timeout), runs) "draining";
 
@@ -36,15 +34,13 @@ log_events! {
         hint: Option<&'a str>,
     } (line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
 
-    /// There is no process to take over from.
     info NoPreviousProcess<'a> { run_dir: &'a Path }
         (run_dir = %run_dir.display()) "no gateway to take over from; starting as usual";
 
     /// A configuration cannot be used; the last good one stays in use.
     error ConfigRejected<'a> {
-        /// every problem found
         problems: &'a str,
-    } counts(metrics: &Metrics) { metrics.process().last_reload_ok.set(0); }
+    } counts(metrics: &Metrics) { metrics.process.last_reload_ok.set(0); }
         (problems = problems.chars().take(MAX_PROBLEM_CHARS).collect::<String>())
         "configuration refused; the last good one stays in use";
 
@@ -56,13 +52,14 @@ log_events! {
 
     /// The gateway has a bug. The task that hit it ends, and everything else continues.
     error PanicCaught<'a> {
-        /// in the sources
         location: &'a dyn fmt::Display,
         cause: &'a str,
     } (place = %location, cause = sanitize(cause)) "the gateway failed; report this line";
+
+    /// A reload was requested of a configuration that did not come from a regular file.
+    warn ReloadUnsupported {} () "the configuration did not come from a file that can be read again";
 }
 
-/// The process serves on the sockets of the previous one.
 pub(crate) struct TakeoverCompleted {
     /// why the previous process could not be notified; it may still accept connections
     pub(crate) failure: Option<String>,
@@ -92,14 +89,5 @@ impl ConfigApplied<'_> {
         if let Some(changes) = self.changes {
             tracing::info!(hash = self.hash, %changes, "configuration reloaded");
         }
-    }
-}
-
-/// A reload was requested of a configuration that did not come from a regular file.
-pub(crate) struct ReloadUnsupported;
-
-impl ReloadUnsupported {
-    pub(crate) fn emit(self) {
-        tracing::warn!("the configuration did not come from a file that can be read again");
     }
 }

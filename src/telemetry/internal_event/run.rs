@@ -4,7 +4,7 @@ use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
-use crate::telemetry::trace::{RequestSpan, TraceId};
+use crate::telemetry::trace_context::TraceId;
 use crate::translate::RunIds;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl<'a> RunInfo<'a> {
     }
 }
 
-/// A request was refused before its stream began.
+/// A request was refused, or failed at the agent, before its stream began.
 pub(crate) struct RequestRejected<'a> {
     /// empty where no route matched
     pub(crate) route: &'a str,
@@ -46,47 +46,49 @@ pub(crate) struct RequestRejected<'a> {
 }
 
 impl RequestRejected<'_> {
-    /// Logs and counts it, and ends its span. `trace` is `None` where the agent refused the run, which has the span.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
-        if let Some(trace) = trace {
-            trace.finish_rejected(&self);
-        }
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.rejections.get(rejection.kind).inc();
-        tracing::info!(
-            route,
-            method = method.label(),
-            request_id,
-            trace_id = trace_id.map(tracing::field::display),
-            status = rejection.status(),
-            code = rejection.kind.code(),
-            policy = rejection.policy.as_deref().map(sanitize),
-            client = caller.address.map(tracing::field::display),
-            auth = caller.method.label(),
-            source = caller.source.map(sanitize),
-            subject = caller.subject.map(sanitize),
-            tenant = caller.tenant.map(sanitize),
-            key_id = caller.key_id.map(sanitize),
-            detail = sanitize(rejection.message()),
-            cause = rejection.cause.as_deref().map(sanitize),
-            "request refused"
-        );
+        macro_rules! line {
+            ($message:literal) => {
+                tracing::info!(
+                    route,
+                    method = method.label(),
+                    request_id,
+                    trace_id = trace_id.map(tracing::field::display),
+                    status = rejection.status(),
+                    code = rejection.kind.code(),
+                    policy = rejection.policy.as_deref().map(sanitize),
+                    client = caller.address.map(tracing::field::display),
+                    auth = caller.method.label(),
+                    source = caller.source.map(sanitize),
+                    subject = caller.subject.map(sanitize),
+                    tenant = caller.tenant.map(sanitize),
+                    key_id = caller.key_id.map(sanitize),
+                    detail = sanitize(rejection.message()),
+                    cause = rejection.cause.as_deref().map(sanitize),
+                    $message
+                )
+            };
+        }
+        // The gateway did not refuse a request that failed at the agent.
+        if rejection.kind.proxy_status().is_some() {
+            line!("request failed at the agent")
+        } else {
+            line!("request refused")
+        }
     }
 }
 
-/// A preflight request of a browser was answered.
+/// A preflight request of a browser was answered. Logged at debug: browsers may send one before every request of a page.
 pub(crate) struct PreflightAnswered<'a> {
     pub(crate) route: &'a str,
     pub(crate) response_status: u16,
 }
 
 impl PreflightAnswered<'_> {
-    /// Logs and counts it, and ends its span. Logged at debug: browsers may send one before every request of a page.
-    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+    pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let PreflightAnswered { route, response_status } = self;
-        if let Some(trace) = trace {
-            trace.finish_response(response_status);
-        }
         metrics.inc_response(RequestMethod::Options, response_status);
         tracing::debug!(route, status = response_status, "preflight answered");
     }
@@ -95,9 +97,11 @@ impl PreflightAnswered<'_> {
 /// A run ended: the line of the access log.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
+    pub(crate) trace_id: TraceId,
     pub(crate) caller: CallerInfo<'a>,
-    /// of client and agent, as configured or detected
-    pub(crate) dialects: (&'static str, &'static str),
+    /// as configured or detected
+    pub(crate) client_dialect: &'static str,
+    pub(crate) agent_dialect: &'static str,
     /// the one that answered, as in metrics
     pub(crate) upstream: Option<&'a str>,
     /// of the response to the client
@@ -107,10 +111,9 @@ pub(crate) struct RunEnded<'a> {
     pub(crate) rejection: Option<&'a Rejection>,
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
-    /// from the request to the end
     pub(crate) duration: Duration,
-    /// read from the agent, and written to the client
-    pub(crate) bytes: (u64, u64),
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
     pub(crate) totals: RunTotals,
     /// number of times its agent's stream broke and was resumed
     pub(crate) resumed: u32,
@@ -119,11 +122,8 @@ pub(crate) struct RunEnded<'a> {
 }
 
 impl RunEnded<'_> {
-    /// Logs and counts it, and ends its span.
-    pub(crate) fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
+    pub(crate) fn emit(self, metrics: &RouteMetrics) {
         metrics.record_end(self.outcome, self.duration);
-        let trace_id = trace.id();
-        trace.finish_run(&self);
         let run = self.run;
         if self.totals.foreign > 0 {
             tracing::warn!(
@@ -140,7 +140,7 @@ impl RunEnded<'_> {
                 tracing::$level!(
                     route = run.route,
                     request_id = run.request_id,
-                    trace_id = tracing::field::display(trace_id),
+                    trace_id = tracing::field::display(self.trace_id),
                     thread_id = run.thread_id(),
                     run_id = run.run_id(),
                     client = self.caller.address.map(tracing::field::display),
@@ -149,8 +149,8 @@ impl RunEnded<'_> {
                     subject = self.caller.subject.map(sanitize),
                     tenant = self.caller.tenant.map(sanitize),
                     key_id = self.caller.key_id.map(sanitize),
-                    client_dialect = self.dialects.0,
-                    agent_dialect = self.dialects.1,
+                    client_dialect = self.client_dialect,
+                    agent_dialect = self.agent_dialect,
                     upstream = self.upstream,
                     status = self.status,
                     outcome = self.outcome.label(),
@@ -160,8 +160,8 @@ impl RunEnded<'_> {
                     duration_ms = millis(self.duration),
                     events_in = self.totals.events_in,
                     events_out = self.totals.events_out,
-                    bytes_in = self.bytes.0,
-                    bytes_out = self.bytes.1,
+                    bytes_in = self.bytes_read,
+                    bytes_out = self.bytes_written,
                     repairs = self.totals.repairs,
                     losses = self.totals.losses,
                     resumed = self.resumed,
@@ -206,10 +206,8 @@ macro_rules! run_events {
 run_events! {
     /// The dialect of a peer was detected, on a route that leaves it open.
     info DialectDetected {
-        /// client or agent
         side: &'static str,
         dialect: &'static str,
-        /// the rule that matched
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
@@ -227,9 +225,8 @@ run_events! {
         after_number: Option<u64>,
     } (token, behind = after_number) "run joined";
 
-    /// The caller of a run stops it. `run` has the id of the request that stops it.
+    /// The caller of a run stops it. `run` has the id of that request.
     info RunStopRequested {
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (token) "run stopped";
 
@@ -241,9 +238,7 @@ log_events! {
     /// A run of another replica is read here from now on.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that runs it
         owner: &'a str,
         /// number of the last event that the recap covers
         recap_until: u64,
@@ -258,9 +253,7 @@ log_events! {
     /// The process that ran a run is gone; the run's readers get RUN_ERROR.
     warn RemoteRunLost<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
-        /// the process that ran it
         owner: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),
@@ -270,10 +263,9 @@ log_events! {
         code = RejectionKind::RunLost.code()
     ) "run lost with its replica";
 
-    /// Other replicas cannot follow a run of this one any more: they consider it lost, or another run has its place.
+    /// Other replicas cannot follow a run of this one any more.
     warn RunReplicationStopped<'a> {
         ids: &'a RunIds,
-        /// prefix of the ids of the run's events
         token: &'a str,
     } (
         thread_id = RunInfo::from_ids(ids).thread_id(),

@@ -9,19 +9,15 @@ log_events! {
     /// An address of an upstream failed so often that it is ejected for a while.
     warn AddressEjected<'a> {
         route: &'a str,
-        /// as in metrics
         upstream: &'a str,
         address: &'a dyn Display,
         duration: Duration,
-        /// the last failure
         cause: &'a str,
     } counts(metrics: &UpstreamMetrics) { metrics.on_route.ejections.inc(); }
         (route, upstream, %address, for_ms = millis(duration), cause = sanitize(cause)) "upstream ejected";
 
-    /// An ejected address has answered again.
     info AddressRecovered<'a> {
         route: &'a str,
-        /// as in metrics
         upstream: &'a str,
         address: &'a dyn Display,
     } (route, upstream, %address) "upstream answers again";
@@ -50,11 +46,9 @@ log_events! {
 /// The result of the health checks of an address has changed.
 pub(crate) struct AddressHealthChanged<'a> {
     pub(crate) route: &'a str,
-    /// as in metrics
     pub(crate) upstream: &'a str,
     pub(crate) address: &'a dyn Display,
     pub(crate) healthy: bool,
-    /// why it is unhealthy
     pub(crate) cause: &'a str,
 }
 

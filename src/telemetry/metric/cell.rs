@@ -2,13 +2,12 @@
 
 use super::catalogue::{MetricKind, MetricSpec};
 use prometheus::proto;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The value of a series. Clones share it.
-pub(crate) trait MetricCell: Clone + fmt::Debug + Send + Sync + 'static {
+pub(crate) trait MetricCell: Clone + Send + Sync + 'static {
     const KIND: MetricKind;
 
     fn new(metric: &MetricSpec) -> Self;
@@ -16,7 +15,7 @@ pub(crate) trait MetricCell: Clone + fmt::Debug + Send + Sync + 'static {
     fn read(&self) -> proto::Metric;
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Counter(Arc<AtomicU64>);
 
 impl Counter {
@@ -42,14 +41,15 @@ impl MetricCell for Counter {
     }
 
     fn read(&self) -> proto::Metric {
-        let (mut metric, mut counter) = (proto::Metric::default(), proto::Counter::default());
+        let mut metric = proto::Metric::default();
+        let mut counter = proto::Counter::default();
         counter.set_value(self.0.load(Ordering::Relaxed) as f64);
         metric.set_counter(counter);
         metric
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
@@ -78,17 +78,17 @@ impl MetricCell for Gauge {
     }
 
     fn read(&self) -> proto::Metric {
-        let (mut metric, mut gauge) = (proto::Metric::default(), proto::Gauge::default());
+        let mut metric = proto::Metric::default();
+        let mut gauge = proto::Gauge::default();
         gauge.set_value(self.0.load(Ordering::Relaxed) as f64);
         metric.set_gauge(gauge);
         metric
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Histogram(Arc<HistogramInner>);
 
-#[derive(Debug)]
 struct HistogramInner {
     /// upper bounds, in seconds
     bounds: &'static [f64],
@@ -131,7 +131,8 @@ impl MetricCell for Histogram {
         };
         let buckets = bounds.iter().zip(within.by_ref()).map(bucket).collect();
         let all = within.next().unwrap_or_default();
-        let (mut metric, mut histogram) = (proto::Metric::default(), proto::Histogram::default());
+        let mut metric = proto::Metric::default();
+        let mut histogram = proto::Histogram::default();
         histogram.set_bucket(buckets);
         histogram.set_sample_count(all);
         histogram.set_sample_sum(Duration::from_nanos(sum.load(Ordering::Relaxed)).as_secs_f64());

@@ -18,10 +18,8 @@ use std::sync::Arc;
 const VALUE_TERMINATOR: u8 = 0xff;
 
 /// A metric and its series. Clones share them.
-#[derive(Debug)]
 pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
 
-#[derive(Debug)]
 struct FamilyInner<M> {
     metric: MetricSpec,
     desc: Desc,
@@ -32,11 +30,9 @@ struct FamilyInner<M> {
 }
 
 /// A family of any type of cell, whose series can be removed.
-pub(super) trait ForgetSeries: Send + Sync + std::fmt::Debug {
-    /// Returns the name of the first label of the row.
+pub(super) trait ForgetSeries: Send + Sync {
     fn first_label(&self) -> Option<&'static str>;
 
-    /// Removes every series whose first label has this value.
     fn forget(&self, value: &str);
 }
 
@@ -47,8 +43,6 @@ impl<M> Clone for Family<M> {
 }
 
 impl<M: MetricCell> Family<M> {
-    /// # Errors
-    /// Returns an error if another metric has its name or Prometheus does not allow the name; a test checks both.
     pub(super) fn register(metric: MetricSpec, registry: &Registry) -> prometheus::Result<Self> {
         let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
         let mut order: Vec<_> = (0..names.len()).collect();

@@ -9,7 +9,6 @@ use crate::telemetry::label::{
 };
 use crate::translate::{EventLoss, EventRepair};
 
-/// Lists the values of an enum of labels.
 fn values<L: Label>() -> Vec<&'static str> {
     L::VALUES.iter().map(|label| label.text()).collect()
 }

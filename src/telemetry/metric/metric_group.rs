@@ -6,15 +6,13 @@ use super::family::{Family, ForgetSeries};
 use prometheus::{Registry, Result};
 
 /// Registers families and collects them, so that a lease can forget the series of any of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Registrar {
     pub(super) registry: Registry,
     families: Vec<Box<dyn ForgetSeries>>,
 }
 
 impl Registrar {
-    /// # Errors
-    /// Returns an error if another row has the same name; a test checks that none has.
     pub(super) fn register<M: MetricCell>(&mut self, metric: MetricSpec) -> Result<Family<M>> {
         let family = Family::register(metric, &self.registry)?;
         self.families.push(Box::new(family.clone()));
@@ -30,7 +28,6 @@ impl Registrar {
     }
 }
 
-/// Builds the specification of one row.
 macro_rules! metric_spec {
     ($handle:ty, $name:literal, [$($leading:ident),*] [$($label:ident),*] [$($buckets:ident)?], $help:literal) => {
         MetricSpec {
@@ -52,10 +49,8 @@ macro_rules! metric_groups {
     })+) => {
         $(
             $(#[$doc])*
-            #[derive(Debug)]
             pub(crate) struct $series { $(pub(crate) $row: $handle),+ }
 
-            #[derive(Debug)]
             pub(super) struct $families { $(pub(super) $row: Family<<$handle as Handle>::Cell>),+ }
 
             impl $families {
@@ -67,14 +62,12 @@ macro_rules! metric_groups {
                     })
                 }
 
-                /// Resolves the handles for these values of the leading labels.
                 pub(super) fn resolve(&self, values: &[&str]) -> $series {
                     $series { $($row: <$handle>::resolve(&self.$row, values)),+ }
                 }
             }
         )+
 
-        /// Every metric of the gateway's own.
         const GATEWAY_METRICS: &[MetricSpec] =
             &[$($(metric_spec!($handle, $name, $leading $labels [$($buckets)?], $help)),+),+];
     };

@@ -7,11 +7,10 @@ use crate::telemetry::label::{Label, RequestMethod};
 use parking_lot::RwLock;
 use std::ops::Deref;
 
-/// Statuses of requests that start runs, and of a gateway that fails: their series exist from the start.
+/// Statuses whose series exist from the start: of requests that start runs, and of a failing gateway.
 const PREREGISTERED_STATUSES: [u16; 5] = [200, 500, 502, 503, 504];
 
 /// The handles of the requests of a route, or of those without one.
-#[derive(Debug)]
 pub(crate) struct RequestMetrics {
     series: RequestSeries,
     /// one for each method and status so far: a handful

@@ -2,47 +2,35 @@
 
 use super::cell::{Counter, Histogram};
 use super::request::RequestMetrics;
-use super::series::{EnumLabels, Lazy, LazySeries, Leased, Scoped};
+use super::series::{Lazy, LazySeries, Leased, Scoped};
 use super::table::RouteSeries;
 use crate::dialect::{DetectionRule, Dialect, PeerDialect};
 use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, EventDirection, Label, RunOutcome};
-use crate::translate::{EventLoss, EventRepair, TranslationReport};
+use crate::translate::{EventRepair, TranslationReport};
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Reasons to reject a credential whose series exist from the start, because alerts may query them. Those of missing
-/// permissions are created when they are first counted.
-const PREREGISTERED_REFUSALS: [(AuthMethod, &[AuthReason]); 3] = {
+/// Returns true for a reason to reject a credential whose series exists from the start, because alerts query it.
+fn is_preregistered(method: AuthMethod, reason: AuthReason) -> bool {
     use AuthReason::{
         Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
         NotYetValid, Signature, TooLarge, Type, UnknownApiKey, UnknownKey,
     };
-    let tokens = &[
-        Malformed,
-        TooLarge,
-        Algorithm,
-        Type,
-        Critical,
-        Issuer,
-        UnknownKey,
-        Signature,
-        Expired,
-        NotYetValid,
-        Audience,
-        Claims,
-        KeysUnavailable,
-    ];
-    [
-        (AuthMethod::None, &[Missing, Ambiguous, Malformed]),
-        (AuthMethod::Jwt, tokens),
-        (AuthMethod::ApiKey, &[UnknownApiKey, TooLarge, Expired]),
-    ]
-};
+    match method {
+        AuthMethod::None => matches!(reason, Missing | Ambiguous | Malformed),
+        AuthMethod::ApiKey => matches!(reason, UnknownApiKey | TooLarge | Expired),
+        AuthMethod::Jwt => {
+            let about_key = matches!(reason, Algorithm | Issuer | UnknownKey | Signature | KeysUnavailable);
+            let about_content = matches!(reason, Expired | NotYetValid | Audience | Claims | Type | Critical);
+            about_key || about_content || matches!(reason, Malformed | TooLarge)
+        }
+    }
+}
 
 /// The handles of one route.
-#[derive(Debug)]
 pub struct RouteMetrics {
-    series: Leased<RouteSeries>,
+    pub(crate) series: Leased<RouteSeries>,
     read_events: EventCounters,
     written_events: EventCounters,
     translate: TranslationTimes,
@@ -51,18 +39,14 @@ pub struct RouteMetrics {
 }
 
 /// Counters of events by type, for each dialect that a peer may speak.
-#[derive(Debug)]
 struct EventCounters(Vec<(&'static str, LazySeries<&'static Dialect, Counter>)>);
 
 /// Histograms of translation, for each pair of dialects that client and agent may speak.
-#[derive(Debug)]
 struct TranslationTimes {
     metric: Scoped<Histogram>,
     pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
 }
 
-/// Counters of requests with one kind of credential.
-#[derive(Debug)]
 struct AuthCounters {
     accepted: Counter,
     refused: Lazy<AuthReason, Counter>,
@@ -103,17 +87,15 @@ impl TranslationTimes {
 
 impl AuthCounters {
     fn new(auth: &Scoped<Counter>, method: AuthMethod) -> AuthCounters {
-        let refused = auth.lazy(&[method.text(), AuthResult::Refused.text()], EnumLabels::<AuthReason>::new());
-        let early = PREREGISTERED_REFUSALS.iter().filter(|(own, _)| *own == method);
-        early.flat_map(|(_, reasons)| *reasons).for_each(|reason| {
+        let refused = auth.lazy(&[method.text(), AuthResult::Refused.text()], PhantomData::<AuthReason>);
+        for reason in AuthReason::ALL.iter().filter(|reason| is_preregistered(method, **reason)) {
             refused.get(*reason);
-        });
+        }
         let accepted = [method.text(), AuthResult::Accepted.text(), AuthReason::Accepted.text()];
         AuthCounters { accepted: auth.series(&accepted), refused }
     }
 }
 
-/// Totals of a run, for its log line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunTotals {
     /// events of the agent
@@ -146,21 +128,14 @@ impl RouteMetrics {
         }
     }
 
-    #[must_use]
     pub(crate) fn requests(&self) -> &RequestMetrics {
         &self.requests
     }
 
     /// Counts a run as open until the returned value is dropped.
-    #[must_use]
     pub(crate) fn open_run(self: &Arc<Self>) -> OpenRunGuard {
         self.series.active.inc();
         OpenRunGuard(Arc::clone(self))
-    }
-
-    /// Counts parts of a request that the agent's dialect cannot express.
-    pub(crate) fn inc_downgraded(&self, count: u64) {
-        self.series.losses.get(EventLoss::Downgraded).inc_by(count);
     }
 
     pub(crate) fn inc_auth(&self, method: AuthMethod, reason: AuthReason) {
@@ -174,24 +149,8 @@ impl RouteMetrics {
         self.series.duration.get(outcome).observe(took);
     }
 
-    pub(crate) fn observe_first_event(&self, after: Duration) {
-        self.series.first_event.observe(after);
-    }
-
-    pub(crate) fn observe_gap(&self, waited: Duration) {
-        self.series.gap.observe(waited);
-    }
-
     pub(crate) fn observe_translation(&self, report: &TranslationReport, took: Duration) {
         self.translate.observe(report.client, report.agent, took);
-    }
-
-    pub(crate) fn inc_bytes_read(&self, bytes: usize) {
-        self.series.bytes.get(EventDirection::FromAgent).inc_by(bytes as u64);
-    }
-
-    pub(crate) fn inc_bytes_written(&self, bytes: usize) {
-        self.series.bytes.get(EventDirection::ToClient).inc_by(bytes as u64);
     }
 
     /// Counts the contents of `report`, resets them and adds them to `totals`. Returns the rule by which the agent's dialect
@@ -224,7 +183,6 @@ fn drain_counts<'c>(counts: &mut [u64], counter: impl Fn(usize) -> &'c Counter) 
     sum
 }
 
-#[derive(Debug)]
 pub(crate) struct OpenRunGuard(Arc<RouteMetrics>);
 
 impl Drop for OpenRunGuard {

@@ -6,7 +6,6 @@ use super::family::Family;
 use super::series_lease::{SeriesLease, SeriesLeases};
 use crate::dialect::Dialect;
 use crate::telemetry::label::Label;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +27,7 @@ impl<M: MetricCell> Handle for M {
 }
 
 /// The series of every value of a closed label. They exist from the start.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Each<L, M>(Arc<[M]>, PhantomData<L>);
 
 impl<L: Label, M> Each<L, M> {
@@ -36,7 +35,6 @@ impl<L: Label, M> Each<L, M> {
         self.at(label.index())
     }
 
-    /// Returns the series of the value at this index of the list.
     pub(super) fn at(&self, index: usize) -> &M {
         &self.0[index]
     }
@@ -52,7 +50,7 @@ impl<L: Label, M: MetricCell> Handle for Each<L, M> {
 }
 
 /// A metric whose further labels the call site fills in.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Scoped<M> {
     family: Family<M>,
     leading_values: Box<[Box<str>]>,
@@ -65,7 +63,7 @@ impl<M: MetricCell> Scoped<M> {
         self.family.with_label_values(&all)
     }
 
-    /// Returns the series of a list of values of the last label, after these values of the labels before it.
+    /// Returns the series of each value of the last label, behind these values of the labels before it.
     pub(super) fn lazy<N: LabelList>(&self, values: &[&str], label_list: N) -> LazySeries<N, M> {
         let own = values.iter().map(|&value| value.into());
         let leading_values = self.leading_values.iter().cloned().chain(own).collect();
@@ -73,7 +71,6 @@ impl<M: MetricCell> Scoped<M> {
         LazySeries { metric, label_list, cells: OnceLock::new() }
     }
 
-    /// Removes every series of the metric.
     pub(super) fn clear(&self) {
         self.family.clear();
     }
@@ -87,16 +84,12 @@ impl<M: MetricCell> Handle for Scoped<M> {
     }
 }
 
-/// A closed list of the values of a label.
-pub(crate) trait LabelList: fmt::Debug + Send + Sync {
+pub(crate) trait LabelList: Send + Sync {
     fn values(&self) -> Vec<&'static str>;
 }
 
-/// The values of an enum of labels.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EnumLabels<L>(PhantomData<L>);
-
-impl<L: Label> LabelList for EnumLabels<L> {
+/// The values of an enum.
+impl<L: Label> LabelList for PhantomData<L> {
     fn values(&self) -> Vec<&'static str> {
         L::VALUES.iter().map(|label| label.text()).collect()
     }
@@ -108,16 +101,15 @@ impl LabelList for &'static Dialect {
     }
 }
 
-/// Series that differ in their last label only, each made when it is first counted with: there may be hundreds of them, of
-/// which a process uses a dozen.
+/// Series that differ in their last label only, each created when it is first counted: a process uses a dozen of hundreds.
 pub(crate) struct LazySeries<N, M> {
     metric: Scoped<M>,
     label_list: N,
     cells: OnceLock<Box<[OnceLock<M>]>>,
 }
 
-/// [`Each`] value of a closed label, made when it is first counted with.
-pub(crate) type Lazy<L, M> = LazySeries<EnumLabels<L>, M>;
+/// Like [`Each`], created when first counted.
+pub(crate) type Lazy<L, M> = LazySeries<PhantomData<L>, M>;
 
 impl<N: LabelList, M: MetricCell> LazySeries<N, M> {
     /// Returns the series of the value at this index of the list. It exists from now on.
@@ -133,28 +125,15 @@ impl<L: Label, M: MetricCell> Lazy<L, M> {
     }
 }
 
-impl<L> EnumLabels<L> {
-    pub(super) const fn new() -> Self {
-        EnumLabels(PhantomData)
-    }
-}
-
 impl<L: Label, M: MetricCell> Handle for Lazy<L, M> {
     type Cell = M;
 
     fn resolve(family: &Family<M>, values: &[&str]) -> Self {
-        Scoped::resolve(family, values).lazy(&[], EnumLabels::new())
-    }
-}
-
-impl<N, M> fmt::Debug for LazySeries<N, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LazySeries").field("leading_values", &self.metric.leading_values).finish_non_exhaustive()
+        Scoped::resolve(family, values).lazy(&[], PhantomData)
     }
 }
 
 /// Handles whose series are removed after the last of them is dropped.
-#[derive(Debug)]
 pub(crate) struct Leased<S> {
     series: S,
     _lease: SeriesLease,

@@ -13,21 +13,18 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// The leases of the values of one label.
-#[derive(Debug)]
 pub(crate) struct SeriesLeases {
     families: Vec<Box<dyn ForgetSeries>>,
     counts: Mutex<HashMap<Box<str>, usize>>,
 }
 
 /// Keeps the series of its value while it exists.
-#[derive(Debug)]
 pub(crate) struct SeriesLease {
     leases: Arc<SeriesLeases>,
     value: Box<str>,
 }
 
 impl SeriesLeases {
-    /// Creates the leases of the first label of `families`.
     pub(super) fn new(families: Vec<Box<dyn ForgetSeries>>) -> Arc<Self> {
         Arc::new(SeriesLeases { families, counts: Mutex::default() })
     }

@@ -33,7 +33,6 @@ const NO_BUCKETS: &[f64] = &[];
 
 #[rustfmt::skip]
 metric_groups! {
-    /// The handles of a route.
     RouteSeries of RouteFamilies [ROUTE] {
         events: Scoped<Counter> = "diglot_events_total" [DIRECTION, DIALECT, TYPE],
             "Events by route, direction (from_agent, to_client), dialect and type.";
@@ -57,7 +56,6 @@ metric_groups! {
             "Requests by authentication method, result (accepted, refused) and reason.";
     }
 
-    /// The handles of the requests of a route, or of those without one.
     RequestSeries of RequestFamilies [MATCHED_ROUTE] {
         responses: Scoped<Counter> = "diglot_requests_total" [METHOD, CODE],
             "Answered requests, by route, method and status.";
@@ -67,13 +65,11 @@ metric_groups! {
             "Requests refused before a stream began, by route and by the code of the refusal.";
     }
 
-    /// The handles of a limit.
     LimitSeries of LimitFamilies [POLICY] {
         decisions: Each<LimitDecision, Counter> = "diglot_ratelimit_total" [DECISION],
             "Requests by limit and decision; the caps of streams are streams:all, streams:route and streams:caller.";
     }
 
-    /// The handles of an issuer.
     IssuerSeries of IssuerFamilies [ISSUER] {
         keys: Gauge = "diglot_jwks_keys" [],
             "Keys of an issuer that are in use.";
@@ -83,7 +79,6 @@ metric_groups! {
             "Attempts to fetch the keys of an issuer, by result.";
     }
 
-    /// The handles of a listener.
     ListenerSeries of ListenerFamilies [PLANE, LISTENER] {
         active: Gauge = "diglot_connections_active" [],
             "Open connections, by plane and listener.";
@@ -93,7 +88,6 @@ metric_groups! {
             "Failures to accept connections, such as for lack of file descriptors, by plane and listener.";
     }
 
-    /// The handles of a listener with TLS.
     ListenerTlsSeries of ListenerTlsFamilies [PLANE, LISTENER] {
         not_after: Gauge = "diglot_tls_cert_not_after_timestamp_seconds" [],
             "Expiry of the certificate in use, or of the one in its chain that expires first, by plane and listener.";
@@ -101,7 +95,6 @@ metric_groups! {
             "Changes of certificate files, by plane, listener and result (taken, refused).";
     }
 
-    /// The handles of kept runs.
     #[derive(Clone)]
     ReplayMetrics of ReplayFamilies [] {
         runs: Gauge = "diglot_replay_runs" [],
@@ -116,7 +109,6 @@ metric_groups! {
             "Queries about shared runs that Redis did not answer in time.";
     }
 
-    /// The handles of an upstream on one route.
     RouteUpstreamSeries of RouteUpstreamFamilies [ROUTE, UPSTREAM] {
         up: Gauge = "diglot_upstream_up" [],
             "1 while runs are sent to an upstream of a route, 0 while all its addresses are unhealthy, ejected or unknown.";
@@ -124,13 +116,11 @@ metric_groups! {
             "Ejections of an address of an upstream because its runs failed.";
     }
 
-    /// The handles of all upstreams of a route.
     UpstreamSetSeries of UpstreamSetFamilies [ROUTE] {
         no_healthy: Counter = "diglot_upstream_none_fit_total" [],
             "Runs for which every upstream of the route was unhealthy or ejected, so that all were tried.";
     }
 
-    /// The handles of an upstream, whatever the route.
     UpstreamSeries of UpstreamFamilies [UPSTREAM] {
         requests: Each<UpstreamOutcome, Counter> = "diglot_upstream_requests_total" [UPSTREAM_OUTCOME],
             "Requests to upstreams by outcome, up to the head of the response; each attempt counts.";
@@ -138,7 +128,6 @@ metric_groups! {
             "Time to open new connections to upstreams, TLS included; reused connections are not counted.";
     }
 
-    /// The handles of spans on their way to a collector.
     #[derive(Clone)]
     SpanMetrics of SpanFamilies [] {
         exported: Counter = "diglot_spans_exported_total" [],
@@ -147,7 +136,6 @@ metric_groups! {
             "Spans that never reach the trace collector, by reason.";
     }
 
-    /// The handles of the process.
     ProcessMetrics of ProcessFamilies [] {
         translate: Scoped<Histogram> = "diglot_translate_seconds" [CLIENT, AGENT] within TRANSLATE_BUCKETS,
             "Time to translate one read of an agent's stream, by the dialects of both sides.";

@@ -1,22 +1,22 @@
 //! The collector of spans, configured only by OpenTelemetry's environment variables.
 
 use super::exporter_client::ExporterClient;
+use super::setup_error::TraceSetupError;
 use super::span_queue::{BatchConfig, SpanQueue};
 use crate::net::url::{HttpUrl, HttpUrlError};
-use crate::telemetry::Metrics;
+use crate::telemetry::metric::Metrics;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, Key, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The endpoint for traces, or the one for all signals, to which `/v1/traces` is added.
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
-const COMPRESSIONS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
+const ENDPOINTS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const PROTOCOLS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const TIMEOUTS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+const COMPRESSIONS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
 
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
@@ -25,48 +25,37 @@ const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Default for one batch, by the exporter's specification.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT_MILLIS: u64 = 10_000;
 
-pub(super) struct TraceCollector {
-    tracer: SdkTracer,
+type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
+
+/// Starts spans and sends them to the collector.
+#[derive(Clone, Debug)]
+pub(super) struct SpanRecorder {
+    pub(super) tracer: SdkTracer,
     queue: SpanQueue,
 }
 
-impl TraceCollector {
+impl SpanRecorder {
     /// Returns `None` if the environment names no collector.
-    ///
-    /// # Errors
-    /// Names the invalid variable and the cause.
-    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<TraceCollector>, String> {
-        TraceCollector::from_variables(&|name| std::env::var(name).ok(), metrics)
-    }
-
-    fn from_variables(
-        variable: &dyn Fn(&str) -> Option<String>,
-        metrics: &Arc<Metrics>,
-    ) -> Result<Option<TraceCollector>, String> {
+    pub(super) fn from_environment(metrics: &Metrics) -> Result<Option<SpanRecorder>, TraceSetupError> {
+        let variable = &|name: &str| std::env::var(name).ok();
         if !is_enabled(variable)? {
             return Ok(None);
         }
-        let timeout = first_set(variable, TIMEOUTS).map_or(Ok(TIMEOUT), |(name, text)| parse_millis(name, &text))?;
         let pace = BatchConfig {
-            schedule_delay: read_number(variable, "OTEL_BSP_SCHEDULE_DELAY", 5000).map(Duration::from_millis)?,
+            schedule_delay: Duration::from_millis(read_number(variable, &["OTEL_BSP_SCHEDULE_DELAY"], 5000, 0)?),
             max_queue_size: read_size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)?,
             max_export_batch_size: read_size(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
         };
-        let post = ExporterClient::new(timeout);
-        let exporter = SpanExporter::builder().with_http().with_http_client(post.clone()).build();
-        let mut exporter = exporter.map_err(|error| format!("traces: {error}"))?;
+        let client = ExporterClient::new(Duration::from_millis(read_number(variable, TIMEOUTS, TIMEOUT_MILLIS, 1)?));
+        let mut exporter = SpanExporter::builder().with_http().with_http_client(client.clone()).build()?;
         let resource = build_resource();
         exporter.set_resource(&resource);
-        let queue = SpanQueue::start(exporter, post, pace, metrics.spans())?;
+        let queue = SpanQueue::start(exporter, client, pace, metrics.spans.clone())?;
         let provider = SdkTracerProvider::builder().with_resource(resource).with_span_processor(queue.clone()).build();
         let scope = InstrumentationScope::builder("diglot").with_version(env!("CARGO_PKG_VERSION")).build();
-        Ok(Some(TraceCollector { tracer: provider.tracer_with_scope(scope), queue }))
-    }
-
-    pub(super) fn tracer(&self) -> &SdkTracer {
-        &self.tracer
+        Ok(Some(SpanRecorder { tracer: provider.tracer_with_scope(scope), queue }))
     }
 
     pub(super) fn flush(&self, timeout: Duration) {
@@ -76,15 +65,17 @@ impl TraceCollector {
 
 /// Returns true if spans are exported. A value for which OpenTelemetry would fall back to its default is an error here, since
 /// the operator meant something else.
-fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
+fn is_enabled(variable: Variables<'_>) -> Result<bool, TraceSetupError> {
     // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return Ok(false);
     }
-    match variable(EXPORTER).as_deref().map(str::trim) {
-        None | Some("" | "otlp") => {}
-        Some("none") => return Ok(false),
-        Some(other) => return Err(format!("{EXPORTER} is `{other}`; there are `otlp` and `none`")),
+    match first_set(variable, &[EXPORTER]) {
+        Some((_, exporter)) if exporter == "none" => return Ok(false),
+        Some((name, exporter)) if exporter != "otlp" => {
+            return Err(invalid(name, exporter, "write `otlp` or `none`"));
+        }
+        _ => {}
     }
     // Without an endpoint there is no cost; OpenTelemetry would try localhost:4318.
     let Some((name, endpoint)) = first_set(variable, ENDPOINTS) else { return Ok(false) };
@@ -95,35 +86,35 @@ fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String>
                 "write a URL such as http://collector:4318"
             }
         };
-        return Err(format!("{name} {error}; {hint}"));
+        return Err(TraceSetupError::Endpoint { name, error, hint });
     }
     if let Some((name, protocol)) = first_set(variable, PROTOCOLS)
         && protocol != "http/protobuf"
     {
-        let hint = "write http/protobuf, and the collector's port for HTTP (4318)";
-        return Err(format!("{name} is `{protocol}`, which the gateway does not speak; {hint}"));
+        return Err(invalid(name, protocol, "write http/protobuf, and the collector's port for HTTP (4318)"));
     }
     if let Some((name, compression)) = first_set(variable, COMPRESSIONS)
         && compression != "none"
     {
-        return Err(format!("{name} is `{compression}`, and batches are sent as they are; write none"));
+        return Err(invalid(name, compression, "batches are sent uncompressed; write none"));
     }
     check_sampler(variable)?;
     Ok(true)
 }
 
-fn check_sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    let Some((_, sampler)) = first_set(variable, [SAMPLER]) else { return Ok(()) };
+fn check_sampler(variable: Variables<'_>) -> Result<(), TraceSetupError> {
+    let Some((name, sampler)) = first_set(variable, &[SAMPLER]) else { return Ok(()) };
     match sampler.as_str() {
         "always_on" | "always_off" | "parentbased_always_on" | "parentbased_always_off" => Ok(()),
         "traceidratio" | "parentbased_traceidratio" => {
-            let argument = variable(SAMPLER_ARG).unwrap_or_default();
-            let ratio = argument.parse().ok().filter(|ratio: &f64| (0.0..=1.0).contains(ratio));
-            let wrong = || format!("{SAMPLER_ARG} is `{argument}`; {sampler} wants a share from 0.0 to 1.0");
-            ratio.map(|_| ()).ok_or_else(wrong)
+            let ratio = variable(SAMPLER_ARG).unwrap_or_default();
+            let is_ratio = ratio.parse().is_ok_and(|ratio: f64| (0.0..=1.0).contains(&ratio));
+            if is_ratio { Ok(()) } else { Err(invalid(SAMPLER_ARG, ratio, "write a ratio from 0.0 to 1.0")) }
         }
-        other => Err(format!(
-            "{SAMPLER} is `{other}`; there are always_on, always_off, traceidratio, and parentbased_ before each of them"
+        _ => Err(invalid(
+            name,
+            sampler,
+            "write always_on, always_off or traceidratio, each also with parentbased_ before it",
         )),
     }
 }
@@ -143,31 +134,28 @@ fn build_resource() -> Resource {
 }
 
 /// Returns the first variable that is not blank.
-fn first_set<const N: usize>(
-    variable: &dyn Fn(&str) -> Option<String>,
-    names: [&'static str; N],
-) -> Option<(&'static str, String)> {
-    let trimmed = |name: &'static str| variable(name).map(|text| (name, text.trim().to_owned()));
-    names.into_iter().filter_map(trimmed).find(|(_, text)| !text.is_empty())
+fn first_set(variable: Variables<'_>, names: &[&'static str]) -> Option<(&'static str, String)> {
+    let trimmed = |name: &&'static str| variable(name).map(|text| (*name, text.trim().to_owned()));
+    names.iter().filter_map(trimmed).find(|(_, text)| !text.is_empty())
 }
 
-fn read_number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<u64, String> {
-    let value = first_set(variable, [name]);
-    value
-        .map_or(Ok(default), |(name, text)| text.parse().map_err(|_| format!("{name} is `{text}`, which is no number")))
+fn read_number(
+    variable: Variables<'_>,
+    names: &[&'static str],
+    default: u64,
+    least: u64,
+) -> Result<u64, TraceSetupError> {
+    let Some((name, text)) = first_set(variable, names) else { return Ok(default) };
+    let hint = if least == 0 { "write a whole number" } else { "write a whole number greater than 0" };
+    text.parse().ok().filter(|number| *number >= least).ok_or_else(|| invalid(name, text, hint))
 }
 
-fn read_size(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<usize, String> {
-    let size = read_number(variable, name, default)?;
-    usize::try_from(size)
-        .ok()
-        .filter(|size| *size > 0)
-        .ok_or_else(|| format!("{name} is `{size}`; there has to be some"))
+fn read_size(variable: Variables<'_>, name: &'static str, default: u64) -> Result<usize, TraceSetupError> {
+    read_number(variable, &[name], default, 1).map(|size| usize::try_from(size).unwrap_or(usize::MAX))
 }
 
-fn parse_millis(name: &str, text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{name} is `{text}`, which is no number of milliseconds");
-    text.parse().ok().filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(wrong)
+fn invalid(name: &'static str, value: String, hint: &'static str) -> TraceSetupError {
+    TraceSetupError::Value { name, value, hint }
 }
 
 #[cfg(test)]
@@ -176,7 +164,7 @@ mod tests {
 
     fn check_variables(variables: &[(&str, &str)]) -> Result<bool, String> {
         let found = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
-        is_enabled(&found)
+        is_enabled(&found).map_err(|error| error.to_string())
     }
 
     #[test]

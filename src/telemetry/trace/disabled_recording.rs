@@ -1,12 +1,13 @@
 //! Stubs for a build without `otel`, which records nothing.
 
-use super::trace_context::{TraceContext, TraceParent};
-use super::{RequestAttributes, RequestMethod};
+use super::request_attributes::RequestAttributes;
+use super::setup_error::TraceSetupError;
 use crate::error::Rejection;
-use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::{RequestRejected, RunEnded};
+use crate::telemetry::label::RequestMethod;
+use crate::telemetry::metric::Metrics;
+use crate::telemetry::trace_context::{TraceContext, TraceParent};
 use http::HeaderValue;
-use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub(super) enum SpanRecorder {}
 pub(super) struct SpanRecording;
 
 impl SpanRecorder {
-    pub(super) fn from_environment(_: &Arc<Metrics>) -> Result<Option<SpanRecorder>, String> {
+    pub(super) fn from_environment(_: &Metrics) -> Result<Option<SpanRecorder>, TraceSetupError> {
         Ok(None)
     }
 

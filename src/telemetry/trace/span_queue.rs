@@ -9,7 +9,9 @@ use opentelemetry::Context;
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter as _, SpanProcessor};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
+use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -22,10 +24,9 @@ pub(super) struct BatchConfig {
     pub(crate) max_export_batch_size: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct SpanQueue(Arc<SpanQueueInner>);
 
-#[derive(Debug)]
 struct SpanQueueInner {
     config: BatchConfig,
     metrics: SpanMetrics,
@@ -47,28 +48,32 @@ struct SpanQueueState {
     flushing: bool,
 }
 
+impl fmt::Debug for SpanQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpanQueue")
+    }
+}
+
 impl SpanQueue {
     /// Starts the thread that sends. It ends with the process.
-    ///
-    /// # Errors
-    /// Returns the cause if the thread or its runtime cannot be created.
     pub(super) fn start(
         exporter: SpanExporter,
-        post: ExporterClient,
-        pace: BatchConfig,
+        client: ExporterClient,
+        config: BatchConfig,
         metrics: SpanMetrics,
-    ) -> Result<SpanQueue, String> {
-        let (state, work, idle) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let inner = Arc::new(SpanQueueInner { config: pace, metrics, state, work_ready: work, idle });
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let sender = BatchSender { inner: Arc::clone(&inner), runtime, exporter, client: post, unavailable: false };
-        let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || sender.run());
-        thread.map(|_| SpanQueue(inner)).map_err(|error| error.to_string())
+    ) -> io::Result<SpanQueue> {
+        let state = Mutex::default();
+        let inner =
+            Arc::new(SpanQueueInner { config, metrics, state, work_ready: Condvar::new(), idle: Condvar::new() });
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let sender = BatchSender { inner: Arc::clone(&inner), runtime, exporter, client, unavailable: false };
+        std::thread::Builder::new().name("traces".to_owned()).spawn(move || sender.run())?;
+        Ok(SpanQueue(inner))
     }
 
     /// Waits until all spans are sent, at most for `timeout`.
     pub(super) fn flush(&self, timeout: Duration) {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         state.flushing = true;
         self.0.work_ready.notify_one();
         let busy = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
@@ -80,9 +85,9 @@ impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        let SpanQueueInner { config: pace, metrics, work_ready: work, .. } = &*self.0;
-        let mut state = self.0.lock_state();
-        if state.pending.len() >= pace.max_queue_size {
+        let SpanQueueInner { config, metrics, work_ready, .. } = &*self.0;
+        let mut state = self.0.state.lock();
+        if state.pending.len() >= config.max_queue_size {
             drop(state);
             metrics.dropped.get(SpanLoss::QueueFull).inc();
             return;
@@ -91,10 +96,10 @@ impl SpanProcessor for SpanQueue {
         let first = state.oldest_since.is_none();
         state.oldest_since.get_or_insert_with(Instant::now);
         // The thread sleeps until the first span is old enough or a batch is full.
-        let is_due = first || state.pending.len() >= pace.max_export_batch_size;
+        let is_due = first || state.pending.len() >= config.max_export_batch_size;
         drop(state);
         if is_due {
-            work.notify_one();
+            work_ready.notify_one();
         }
     }
 
@@ -108,12 +113,8 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl SpanQueueInner {
-    fn lock_state(&self) -> MutexGuard<'_, SpanQueueState> {
-        self.state.lock()
-    }
-
     fn next_batch(&self) -> Vec<SpanData> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         loop {
             let age = state.oldest_since.map(|since| since.elapsed());
             let full = state.pending.len() >= self.config.max_export_batch_size.min(self.config.max_queue_size);
@@ -136,7 +137,7 @@ impl SpanQueueInner {
     }
 
     fn mark_sent(&self) {
-        self.lock_state().sending = false;
+        self.state.lock().sending = false;
         self.idle.notify_all();
     }
 }
@@ -155,12 +156,11 @@ impl BatchSender {
         loop {
             let batch = self.inner.next_batch();
             let count = batch.len() as u64;
-            let taken = self.runtime.block_on(self.exporter.export(batch));
-            match taken {
+            match self.runtime.block_on(self.exporter.export(batch)) {
                 Ok(()) => {
                     self.inner.metrics.exported.inc_by(count);
                     if std::mem::take(&mut self.unavailable) {
-                        internal_event::CollectorRecovered.emit();
+                        internal_event::CollectorRecovered {}.emit();
                     }
                 }
                 Err(error) => {

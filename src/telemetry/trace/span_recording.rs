@@ -1,51 +1,29 @@
 //! Names and attributes of spans: OpenTelemetry's semantic conventions for HTTP and for agents, and `diglot.…` for the rest.
 //! No credential, body or query; of the caller only its address.
 
-use super::collector::TraceCollector;
-use super::trace_context::{RANDOM_FLAG, SpanId, TraceContext, TraceId, TraceParent};
-use super::{RequestAttributes, RequestMethod};
+pub(super) use super::collector::SpanRecorder;
+use super::request_attributes::RequestAttributes;
 use crate::error::Rejection;
-use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::{CallerInfo, RequestRejected, RunEnded, sanitize};
-use crate::telemetry::label::RunOutcome;
+use crate::telemetry::label::{RequestMethod, RunOutcome};
+use crate::telemetry::trace_context::{RANDOM_FLAG, SpanId, TraceContext, TraceId, TraceParent};
 use http::HeaderValue;
 use opentelemetry::trace::{Span as _, SpanContext, SpanKind, Status, TraceContextExt, TraceFlags, TraceState, Tracer};
-use opentelemetry::{Context as Surroundings, KeyValue, Value};
+use opentelemetry::{Context as SpanParent, KeyValue, Value};
 use opentelemetry_sdk::trace::Span;
-use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-#[derive(Clone)]
-pub(super) struct SpanRecorder(Arc<TraceCollector>);
+use std::time::SystemTime;
 
 /// An open span; empty if it is not recorded.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct SpanRecording(Option<Box<Span>>);
 
-impl fmt::Debug for SpanRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recorder")
-    }
-}
-
-impl fmt::Debug for SpanRecording {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recording({})", self.is_recording())
-    }
-}
-
 impl SpanRecorder {
-    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<SpanRecorder>, String> {
-        Ok(TraceCollector::from_environment(metrics)?.map(|collector| SpanRecorder(Arc::new(collector))))
-    }
-
     pub(super) fn start_server_span(
         &self,
         parent: Option<&TraceParent>,
         arrival: RequestAttributes<'_>,
     ) -> (TraceContext, SpanRecording) {
-        let RequestAttributes { method, route: (route, path), tls } = arrival;
+        let RequestAttributes { method, route, path, tls } = arrival;
         let mut attributes =
             vec![method_attribute(method), attribute("url.scheme", if tls { "https" } else { "http" })];
         // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": the route's
@@ -86,10 +64,6 @@ impl SpanRecorder {
         self.start_span(SpanKind::Client, span_name(method).to_owned(), attributes, Some((parent, state)))
     }
 
-    pub(super) fn flush(&self, timeout: Duration) {
-        self.0.flush(timeout);
-    }
-
     fn start_span(
         &self,
         kind: SpanKind,
@@ -98,16 +72,17 @@ impl SpanRecorder {
         parent: Option<(&TraceContext, Option<&HeaderValue>)>,
     ) -> (TraceContext, SpanRecording) {
         let remote = kind == SpanKind::Server;
-        let surroundings = parent.map_or_else(Surroundings::new, |(context, state)| {
-            let state = state.and_then(|state| state.to_str().ok()?.parse().ok()).unwrap_or(TraceState::NONE);
-            let (trace_id, span_id) = (context.trace_id.0.to_be_bytes(), context.span_id.0.to_be_bytes());
-            let (flags, trace_id) = (TraceFlags::new(context.flags), opentelemetry::TraceId::from_bytes(trace_id));
-            let span_id = opentelemetry::SpanId::from_bytes(span_id);
-            Surroundings::new().with_remote_span_context(SpanContext::new(trace_id, span_id, flags, remote, state))
+        let otel_parent = parent.map_or_else(SpanParent::new, |(context, state)| {
+            SpanParent::new().with_remote_span_context(SpanContext::new(
+                context.trace_id.0.into(),
+                context.span_id.0.into(),
+                TraceFlags::new(context.flags),
+                remote,
+                state.and_then(|state| state.to_str().ok()?.parse().ok()).unwrap_or(TraceState::NONE),
+            ))
         });
-        let tracer = self.0.tracer();
-        let builder = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
-        let span = tracer.build_with_context(builder, &surroundings);
+        let builder = self.tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
+        let span = self.tracer.build_with_context(builder, &otel_parent);
         let assigned = span.span_context();
         let own = TraceContext {
             trace_id: TraceId(u128::from_be_bytes(assigned.trace_id().to_bytes())),
@@ -125,7 +100,6 @@ impl SpanRecording {
         self.0.is_some()
     }
 
-    /// Records the end of a run: its events, attributes and outcome.
     pub(super) fn finish_run(&mut self, ended: &RunEnded<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let now = SystemTime::now();
@@ -162,13 +136,13 @@ impl SpanRecording {
             attribute("gen_ai.conversation.id", sanitize(&ids.thread_id.text().unwrap_or_default())),
             attribute("diglot.run_id", sanitize(&ids.run_id.text().unwrap_or_default())),
             attribute("diglot.request_id", ended.run.request_id.to_owned()),
-            attribute("diglot.client_dialect", ended.dialects.0),
-            attribute("diglot.agent_dialect", ended.dialects.1),
+            attribute("diglot.client_dialect", ended.client_dialect),
+            attribute("diglot.agent_dialect", ended.agent_dialect),
             attribute("diglot.outcome", outcome),
             number("diglot.events_in", ended.totals.events_in),
             number("diglot.events_out", ended.totals.events_out),
-            number("diglot.bytes_in", ended.bytes.0),
-            number("diglot.bytes_out", ended.bytes.1),
+            number("diglot.bytes_in", ended.bytes_read),
+            number("diglot.bytes_out", ended.bytes_written),
             number("diglot.repairs", ended.totals.repairs),
             number("diglot.losses", ended.totals.losses),
             number("diglot.resumed", ended.resumed.into()),
@@ -180,24 +154,19 @@ impl SpanRecording {
     }
 
     pub(super) fn finish_rejected(&mut self, refused: &RequestRejected<'_>) {
-        let Some(mut span) = self.0.take() else { return };
-        let code = refused.rejection.kind.code();
-        span.set_attribute(attribute("http.response.status_code", i64::from(refused.response_status)));
-        span.set_attribute(attribute("error.type", code));
-        span.set_attribute(attribute("diglot.request_id", refused.request_id.to_owned()));
-        span.set_attributes(client_address(refused.caller));
-        // By the rejection's own status, even if the client receives it as an event.
-        if refused.rejection.status() >= 500 {
-            span.set_status(Status::error(code));
+        if let Some(span) = &mut self.0 {
+            span.set_attribute(attribute("diglot.request_id", refused.request_id.to_owned()));
+            span.set_attributes(client_address(refused.caller));
         }
-        span.end();
+        self.record_status(refused.response_status);
+        let code = refused.rejection.kind.code();
+        // By the rejection's own status, even if the client receives it as an event.
+        self.finish_with_error(code, refused.rejection.status() >= 500);
     }
 
     pub(super) fn finish_response(&mut self, status: u16) {
-        if let Some(mut span) = self.0.take() {
-            span.set_attribute(attribute("http.response.status_code", i64::from(status)));
-            span.end();
-        }
+        self.record_status(status);
+        self.finish();
     }
 
     /// Records the agent's status. The span stays open; after a refusal `finish_failed` follows.
@@ -208,26 +177,27 @@ impl SpanRecording {
     }
 
     pub(super) fn finish_failed(&mut self, rejection: &Rejection) {
-        if let Some(mut span) = self.0.take() {
-            let code = rejection.kind.code();
-            span.set_attribute(attribute("error.type", code));
-            span.set_status(Status::error(code));
-            span.end();
-        }
+        self.finish_with_error(rejection.kind.code(), true);
     }
 
-    /// Ends the span as cancelled.
     pub(super) fn abandon(&mut self) {
-        if let Some(mut span) = self.0.take() {
-            span.set_attribute(attribute("error.type", "cancelled"));
-            span.end();
-        }
+        self.finish_with_error("cancelled", false);
     }
 
     pub(super) fn finish(&mut self) {
         if let Some(mut span) = self.0.take() {
             span.end();
         }
+    }
+
+    fn finish_with_error(&mut self, error_type: &'static str, is_failure: bool) {
+        if let Some(span) = &mut self.0 {
+            span.set_attribute(attribute("error.type", error_type));
+            if is_failure {
+                span.set_status(Status::error(error_type));
+            }
+        }
+        self.finish();
     }
 }
 

@@ -2,22 +2,22 @@
 
 use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
-use super::recap_item::{RecapItem, RecapItemKind};
+use super::recap_item::{RecapItem, item_id};
 use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata, to_json_string};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, PeerDialect};
-use crate::event::input::ASSISTANT;
-use crate::event::input::{ACTIVITY, REASONING};
+use crate::event::input::{ACTIVITY, ASSISTANT, REASONING};
+use crate::event::run::RunItem;
 use crate::event::{
     Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
-use crate::translate::{aliases, carry, message, tool_result_id};
+use crate::translate::{carry, message, tool_result_id, value_aliases};
 
 /// Role of a tool result.
 const TOOL: &str = "tool";
 
-/// Makes the real client keep its activities when a snapshot contains some: those of an earlier run are not in the
-/// client's requests, so the gateway does not know them ("activityHistory" of `@ag-ui/client` 1.0.0; specs §3.4).
+/// Makes the real client keep the activities of earlier runs, which the gateway does not know ("activityHistory" of
+/// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
 /// The metadata member with the activity history, and its member with the types.
@@ -70,9 +70,9 @@ impl MessageList {
     /// Returns true if an open item is still in the list; a snapshot from the agent may have removed it.
     pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
-            RecapItemKind::Span => true,
-            RecapItemKind::Text | RecapItemKind::Reasoning => self.position(&open.id).is_some(),
-            RecapItemKind::Call => {
+            RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => true,
+            RunItem::Text | RunItem::ReasoningMessage => self.position(&open.id).is_some(),
+            RunItem::ToolCall => {
                 self.entries.iter().any(|entry| entry.calls.iter().flatten().any(|call| call.id.is_same(&open.id)))
             }
         }
@@ -92,20 +92,20 @@ impl MessageList {
     }
 
     /// Adds a message for a started item, unless its id exists.
-    pub(crate) fn open_item(&mut self, what: RecapItemKind, event: &Event<'_>, side: PeerDialect) {
+    pub(crate) fn open_item(&mut self, what: RunItem, event: &Event<'_>, side: PeerDialect) {
         match what {
-            RecapItemKind::Span => {}
-            RecapItemKind::Call => self.open_call(event),
-            RecapItemKind::Text | RecapItemKind::Reasoning => {
+            RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => {}
+            RunItem::ToolCall => self.open_call(event),
+            RunItem::Text | RunItem::ReasoningMessage => {
                 let id = message_id(&event.members);
                 if self.position(&id).is_some() {
                     return;
                 }
                 let role_name = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
-                let role = if what == RecapItemKind::Reasoning {
+                let role = if what == RunItem::ReasoningMessage {
                     REASONING
                 } else {
-                    aliases::canonical_role(side, &role_name)
+                    value_aliases::canonical_role(side, &role_name)
                 };
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());
@@ -118,7 +118,7 @@ impl MessageList {
     /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another message,
     /// or none → new message keyed by toolCallId. Known toolCallId → entry reused."
     fn open_call(&mut self, event: &Event<'_>) {
-        let id = RecapItemKind::Call.event_id(event);
+        let id = item_id(RunItem::ToolCall, event);
         let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         if let Some((_, call)) = self.find_call(&id) {
             call.expand().name = name;
@@ -163,8 +163,8 @@ impl MessageList {
             metadata = merge_metadata(metadata, message_metadata(added_metadata, side));
         }
         match open.kind {
-            RecapItemKind::Span => {}
-            RecapItemKind::Call => {
+            RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => {}
+            RunItem::ToolCall => {
                 if let Some((settled, call)) = self.find_call(&open.id) {
                     (*settled, call.has_closed_content) = (true, true);
                     let call = call.expand();
@@ -173,7 +173,7 @@ impl MessageList {
                     call.rest.extend(merged.map(|metadata| (MemberKey::Known(Field::Metadata), metadata)));
                 }
             }
-            RecapItemKind::Text | RecapItemKind::Reasoning => {
+            RunItem::Text | RunItem::ReasoningMessage => {
                 // "Text under an activity's id is dropped."
                 if let Some(entry) = self.find_entry(&open.id).filter(|entry| entry.role != ACTIVITY) {
                     entry.has_closed_content = true;
@@ -219,7 +219,6 @@ impl MessageList {
         self.entries.insert(at, entry);
     }
 
-    /// Applies an activity snapshot.
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
@@ -251,7 +250,6 @@ impl MessageList {
         }
     }
 
-    /// Applies an activity delta.
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
@@ -281,7 +279,6 @@ impl MessageList {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
 
-    /// Adds an encrypted value to its message or call.
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
         let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());
@@ -336,8 +333,8 @@ impl MessageList {
         unchanged
     }
 
-    /// Builds the list without open items. A message that consists of open items only is omitted, because their openers
-    /// create it again, unless a closed message follows it.
+    /// Builds the list without open items. A message of open items only is omitted, because their openers create it
+    /// again, unless a closed message follows.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
@@ -350,7 +347,6 @@ impl MessageList {
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         self.entries.iter().map(RecapMessage::byte_size).sum()
     }
@@ -358,9 +354,7 @@ impl MessageList {
 
 /// The activities that a snapshot deletes by omitting them.
 enum ActivityOwnership {
-    /// the snapshot does not define it
     Unspecified,
-    /// all activities
     All,
     Types(Vec<Json<'static>>),
 }
@@ -387,13 +381,11 @@ fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
     }
 }
 
-/// Parses the messages of a JSON array.
 fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
     let elements = json::parse_elements(list).unwrap_or_default();
     elements.iter().filter_map(|element| json::parse_message(element).map(into_owned_members)).collect()
 }
 
-/// Copies these members of an event, if present.
 fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
     fields
         .iter()

@@ -1,9 +1,9 @@
 //! The recap of a run: the frames that a late client needs before the run's next frames.
 //!
 //! ```text
-//!   frames 1 … n as the client got them ─▶ fold ─▶ prelude ─▶ frames n+1 … as they are
+//!   frames 1 … n as the client got them ─▶ fold ─▶ written ─▶ frames n+1 … as they are
 //!
-//!   prelude   RUN_STARTED  verbatim
+//!   written   RUN_STARTED  verbatim
 //!             MESSAGES_SNAPSHOT  the messages of the input, and the finished ones of the run          (`messages`)
 //!             STATE_SNAPSHOT  with the changes since                                                  (`state`)
 //!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, again in their order       (`verbatim`)
@@ -33,13 +33,13 @@ mod open_items;
 use super::RunIds;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
-use crate::dialect::{EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{EventRow, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json};
 use message_list::MessageList;
 use open_items::RecapItems;
 use recap_frame::{RecapFrame, push_merged};
-use recap_item::{RecapItem, RecapItemKind};
+use recap_item::{RecapItem, item_of};
 use recap_state::RecapState;
 
 /// The state of a run, folded from the frames sent to its client.
@@ -51,7 +51,7 @@ use recap_state::RecapState;
 /// let mut recap = Recap::new(client, &RunIds::new("t", "r"), Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into()));
 /// recap.push(b"id: k-1\ndata: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
 /// let mut out = Vec::new();
-/// recap.prelude(0, Some("k-1"), &mut out);
+/// recap.write(0, Some("k-1"), &mut out);
 /// assert!(String::from_utf8_lossy(&out).contains(r#""messages":[{"id":"u","role":"user","content":"hi"}]"#));
 /// ```
 #[derive(Clone, Debug)]
@@ -71,8 +71,7 @@ pub struct Recap {
 }
 
 impl Recap {
-    /// Creates the recap of a run without frames. `messages` are those of its input, canonical and a JSON array
-    /// ([`messages`](crate::translate::request)); without them the conversation begins with the run.
+    /// Creates the recap of a run whose input has these canonical `messages`, a JSON array.
     #[must_use]
     pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
         let stamp = |field: &Field| match field {
@@ -112,12 +111,11 @@ impl Recap {
         size_of::<Self>() + kept + self.state.byte_size() + self.messages.byte_size() + self.open_items.byte_size()
     }
 
-    /// Writes the frames after which a client continues with the run's next ones, at `now` ms since the epoch. Only the
-    /// last one has the `id`: a client disconnected before it has no cursor, and requests all of this again.
-    ///
-    /// Writes nothing before the run has begun: a client that joins then receives all of it.
-    pub fn prelude(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
-        let mut writer = PreludeWriter { side: self.client, out, last_start: None };
+    /// Writes the frames after which a client continues with the run's next ones, at `now` ms since the epoch; nothing
+    /// before the run has begun. Only the last frame has the `id`: a client disconnected before it requests all of this
+    /// again.
+    pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
+        let mut writer = RecapWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
@@ -142,8 +140,7 @@ impl Recap {
         }
     }
 
-    /// Writes the conversation in the dialect's own event.
-    fn write_snapshot(&self, now: i64, writer: &mut PreludeWriter<'_>) {
+    fn write_snapshot(&self, now: i64, writer: &mut RecapWriter<'_>) {
         let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
         else {
             return;
@@ -165,7 +162,6 @@ impl Recap {
         writer.write(&RecapFrame::verbatim(row.wire, data.as_str()));
     }
 
-    /// Folds the data of one frame.
     fn fold_frame(&mut self, data: &str) {
         let Ok(object) = json::parse_object(data) else { return };
         let Some(wire) = object.kind.as_ref().and_then(Json::text) else { return };
@@ -212,10 +208,8 @@ impl Recap {
 
     /// Returns true if a snapshot of messages can express an event of this row.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
-        let nameless = matches!(row.shape, EventShape::ThinkingWithoutIds | EventShape::Collaboration(_));
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
-            && !nameless
             && !matches!(
                 row.kind,
                 EventType::Raw
@@ -238,7 +232,7 @@ impl Recap {
             | EventType::ReasoningMessageStart
             | EventType::ToolCallStart
             | EventType::ReasoningStart => {
-                let Some(what) = RecapItemKind::from_event(event.kind) else { return };
+                let Some(what) = item_of(event.kind) else { return };
                 list.open_item(what, event, *side);
                 opens.open_item(what, event, kept(), list, *side);
             }
@@ -255,7 +249,7 @@ impl Recap {
             }
             EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk => {
                 if let Some(stream) = find_stream(&in_lane, lanes) {
-                    let what = RecapItemKind::from_chunk(stream.kind);
+                    let what = stream.kind.item();
                     let named = event.clone().with(stream.kind.id_field(), stream.id.clone());
                     if !opens.is_chunked(what, &stream.id) {
                         list.open_item(what, &named, *side);
@@ -281,7 +275,6 @@ impl Recap {
     }
 }
 
-/// Finds the chunk stream of a chunk.
 fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     let piece = ChunkStreamKind::from_event(event.kind)?;
     let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
@@ -298,13 +291,13 @@ fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
 }
 
 /// Writes frames and records the start of the last one.
-struct PreludeWriter<'o> {
+struct RecapWriter<'o> {
     side: PeerDialect,
     out: &'o mut Vec<u8>,
     last_start: Option<usize>,
 }
 
-impl PreludeWriter<'_> {
+impl RecapWriter<'_> {
     fn write(&mut self, kept: &RecapFrame) {
         self.last_start = Some(self.out.len());
         let data = kept.data();

@@ -2,40 +2,38 @@
 
 use super::message_list::MessageList;
 use super::recap_frame::{RecapFrame, push_merged};
-use super::recap_item::{ItemStage, RecapItem, RecapItemKind};
+use super::recap_item::{ItemStage, RecapItem, item_id, item_of};
 use super::recap_message::RecapMessage;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
-use crate::event::lane::ChunkLanes;
+use crate::event::lane::{ChunkLanes, ChunkStreamKind};
+use crate::event::run::RunItem;
 use crate::event::{Event, EventType, Field, Json, Members, get, remove};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
-    /// in opening order
     items: Vec<RecapItem>,
 }
 
 impl RecapItems {
-    /// Iterates in opening order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RecapItem> {
         self.items.iter()
     }
 
     /// Searches from the end: most events concern the item opened last.
-    fn position(&self, what: RecapItemKind, id: &Json<'_>) -> Option<usize> {
+    fn position(&self, what: RunItem, id: &Json<'_>) -> Option<usize> {
         self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
     }
 
-    /// Opens an item.
     pub(crate) fn open_item(
         &mut self,
-        what: RecapItemKind,
+        what: RunItem,
         event: &Event<'_>,
         start: RecapFrame,
         list: &mut MessageList,
         side: PeerDialect,
     ) {
-        let id = what.event_id(event);
+        let id = item_id(what, event);
         match self.position(what, &id) {
             Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
             // It is open already: no client accepts that, so nothing it received can depend on it.
@@ -45,13 +43,12 @@ impl RecapItems {
         self.push(what, id, start, ItemStage::Open { answered: false });
     }
 
-    fn push(&mut self, what: RecapItemKind, id: Json<'static>, opener: RecapFrame, stage: ItemStage) {
+    fn push(&mut self, what: RunItem, id: Json<'static>, opener: RecapFrame, stage: ItemStage) {
         self.items.push(RecapItem { kind: what, id, opener, content: Vec::new(), encrypted: Vec::new(), stage });
     }
 
-    /// Adds a piece of content.
     pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
-        let open = RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)));
+        let open = item_of(event.kind).and_then(|what| self.position(what, &item_id(what, event)));
         if let Some(at) = open {
             push_merged(&mut self.items[at].content, piece);
         }
@@ -66,9 +63,7 @@ impl RecapItems {
         list: &mut MessageList,
         side: PeerDialect,
     ) {
-        let Some(at) =
-            RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)))
-        else {
+        let Some(at) = item_of(event.kind).and_then(|what| self.position(what, &item_id(what, event))) else {
             return;
         };
         let unanswered = matches!(self.items[at].stage, ItemStage::Open { answered: false });
@@ -80,9 +75,8 @@ impl RecapItems {
         }
     }
 
-    /// Records that the result of a call has arrived.
     pub(crate) fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
-        let Some(at) = id.and_then(|id| self.position(RecapItemKind::Call, id)) else { return };
+        let Some(at) = id.and_then(|id| self.position(RunItem::ToolCall, id)) else { return };
         match &mut self.items[at].stage {
             ItemStage::Open { answered } | ItemStage::Chunk { answered } => *answered = true,
             ItemStage::Ended(_) => self.fold_item(at, list, side),
@@ -90,20 +84,19 @@ impl RecapItems {
     }
 
     /// Returns true if the item consists of chunks that may continue.
-    pub(crate) fn is_chunked(&self, what: RecapItemKind, id: &Json<'_>) -> bool {
+    pub(crate) fn is_chunked(&self, what: RunItem, id: &Json<'_>) -> bool {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
 
-    /// Adds a chunk, the first of its stream or a further one.
     pub(crate) fn add_chunk(
         &mut self,
-        what: RecapItemKind,
+        what: RunItem,
         event: &Event<'_>,
         chunk: RecapFrame,
         list: &mut MessageList,
         side: PeerDialect,
     ) {
-        let id = what.event_id(event);
+        let id = item_id(what, event);
         match self.position(what, &id) {
             Some(at) if self.items[at].is_chunk() => return self.items[at].opener.merge_chunk(chunk),
             Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
@@ -113,11 +106,11 @@ impl RecapItems {
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
-    /// Returns true if chunks that may continue make up this message or one of its calls.
+    /// Returns true if chunks make up this message or one of its calls.
     pub(crate) fn has_chunks_of(&self, entry: &RecapMessage) -> bool {
-        self.is_chunked(RecapItemKind::Text, &entry.id)
-            || self.is_chunked(RecapItemKind::Reasoning, &entry.id)
-            || entry.calls.iter().flatten().any(|call| self.is_chunked(RecapItemKind::Call, &call.id))
+        self.is_chunked(RunItem::Text, &entry.id)
+            || self.is_chunked(RunItem::ReasoningMessage, &entry.id)
+            || entry.calls.iter().flatten().any(|call| self.is_chunked(RunItem::ToolCall, &call.id))
     }
 
     /// Ends the chunks whose lanes are closed.
@@ -125,13 +118,15 @@ impl RecapItems {
         let mut at = 0;
         while at < self.items.len() {
             let open = &self.items[at];
-            let continues = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
-            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(continues) {
+            let continues = |piece: &ChunkStreamKind| {
+                piece.item() == open.kind && lanes.open_streams(*piece).any(|stream| stream.id.is_same(&open.id))
+            };
+            if !open.is_chunk() || ChunkStreamKind::ALL.iter().any(continues) {
                 at += 1;
                 continue;
             }
             let waits = matches!(open.stage, ItemStage::Chunk { answered: false }) && list.contains(open);
-            let started = (open.kind == RecapItemKind::Call && waits && !side.dialect.is_versioned())
+            let started = (open.kind == RunItem::ToolCall && waits && !side.dialect.is_versioned())
                 .then(|| expand_call(open, side));
             match started.flatten() {
                 Some((start, args, end)) => {
@@ -146,24 +141,23 @@ impl RecapItems {
         }
     }
 
-    /// Adds an encrypted value to an open item.
     pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
         let is_it = |open: &&mut RecapItem| {
-            (open.kind == RecapItemKind::Call) == calls && open.kind != RecapItemKind::Span && open.id.is_same(id)
+            (open.kind == RunItem::ToolCall) == calls && open.kind != RunItem::ReasoningSpan && open.id.is_same(id)
         };
         if let Some(open) = self.items.iter_mut().rev().find(is_it) {
             open.encrypted.push(frame);
         }
     }
 
-    /// Applies a snapshot from the agent: it contains or drops the earlier content, except that of messages which it
-    /// does not cover.
+    /// Applies a snapshot from the agent, which replaces the content of all messages that it covers.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
-        let stays =
-            |open: &RecapItem| open.kind == RecapItemKind::Reasoning && unchanged.iter().any(|id| id.is_same(&open.id));
+        let stays = |open: &RecapItem| {
+            open.kind == RunItem::ReasoningMessage && unchanged.iter().any(|id| id.is_same(&open.id))
+        };
         for open in self.items.iter_mut().filter(|open| !stays(open)) {
             open.content.clear();
             open.encrypted.clear();
@@ -178,7 +172,6 @@ impl RecapItems {
         list.close_item(&open, side);
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
         frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()

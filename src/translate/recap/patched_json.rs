@@ -2,7 +2,7 @@
 //!
 //! The document is parsed only as deep as patches reach into it, so digits, escapes and order survive. Only operations
 //! that every client applies in the same way are applied; a patch with anything else in it (`test`, a missing path, a
-//! name that some clients refuse) is left to the client, which may skip it, too. `translate/json_patch.rs` is no twin
+//! name that some clients refuse) is left to the client, which may skip it, too. `dialect/json_patch.rs` is no twin
 //! of this: it checks and repairs the form of patches in transit, and never sees a document. The pointer rule is shared
 //! ([`is_pointer`]).
 
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// Names that `fast-json-patch`, which the real client uses, refuses in a path.
+/// names that `fast-json-patch`, which the real client uses, refuses in a path
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
 /// A JSON value, parsed on demand.
@@ -28,7 +28,7 @@ pub(super) enum JsonTree {
     Object(Vec<(Box<str>, JsonTree)>),
 }
 
-/// Reports that the patch was not applied and the document is unchanged.
+/// The document is unchanged.
 #[derive(Clone, Debug)]
 pub(super) struct PatchNotApplied;
 
@@ -79,7 +79,6 @@ impl JsonTree {
         }
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let inner = match self {
             JsonTree::Text(text) => text.len(),
@@ -91,7 +90,7 @@ impl JsonTree {
         size_of::<Self>() + inner
     }
 
-    /// Applies one operation. Returns `None` and changes nothing if it does not apply.
+    /// Applies one operation; returns `None` and changes nothing if it does not apply.
     fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
@@ -125,7 +124,6 @@ impl JsonTree {
         }
     }
 
-    /// Parses the outermost level.
     fn expand_level(&mut self) -> Option<()> {
         let JsonTree::Text(text) = self else { return Some(()) };
         let opened = match text.as_bytes().first()? {
@@ -140,7 +138,6 @@ impl JsonTree {
         Some(())
     }
 
-    /// Returns the value at a path.
     fn value_at(&mut self, path: &[String]) -> Option<&mut JsonTree> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
         self.expand_level()?;
@@ -196,7 +193,6 @@ impl JsonTree {
     }
 }
 
-/// The reference tokens of a JSON Pointer (RFC 6901).
 #[derive(Clone, Debug)]
 struct JsonPointer(Vec<String>);
 

@@ -1,20 +1,19 @@
 //! A frame to repeat: verbatim, or several pieces of one text joined.
 
 use crate::codec::json;
-use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, PeerDialect, block};
+use crate::dialect::{CarryLocation, EventRow, MemberCase, PeerDialect};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
-/// Overhead of a list entry in bytes, without its text.
+/// bytes
 pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 #[derive(Clone, Debug)]
 pub(super) enum RecapFrame {
     /// type and data
     Verbatim(Box<str>, Box<str>),
-    /// pieces of text, joined
     Text(Box<MergedText>),
 }
 
@@ -45,7 +44,6 @@ impl RecapFrame {
         RecapFrame::Verbatim(wire.into(), data.into())
     }
 
-    /// Creates the frame of an event.
     pub(crate) fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
         match MergedText::from_event(row, event, side) {
             Some(text) => RecapFrame::Text(Box::new(text)),
@@ -53,7 +51,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the value of `type`.
     pub(crate) fn wire(&self) -> &str {
         match self {
             RecapFrame::Verbatim(wire, _) => wire,
@@ -61,7 +58,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the JSON text.
     pub(crate) fn data(&self) -> Cow<'_, str> {
         match self {
             RecapFrame::Verbatim(_, data) => Cow::Borrowed(data),
@@ -69,7 +65,6 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         ENTRY_OVERHEAD
             + match self {
@@ -94,7 +89,7 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the frame's contribution to the text of its message, as the content of a JSON string, and its metadata.
+    /// Returns the part of its message's text in this frame, as the content of a JSON string, and its metadata.
     pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
@@ -136,7 +131,6 @@ pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     frames.extend(next);
 }
 
-/// Returns the content of a JSON string.
 pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     let text = string.as_str();
     if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
@@ -169,10 +163,12 @@ impl MergedText {
             event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_content(event.kind))?;
         let (block, text) = match delta.json_type() {
             JsonType::String => (None, string_inner(delta)),
-            _ if row.shape == EventShape::OutputBlock => {
-                split_text_block(delta).map(|(around, text)| (Some(around), text))?
+            _ => {
+                let whole = delta.as_str();
+                let text = row.shape.own_shape()?.find_text?(whole)?;
+                let around: TextAffixes = (whole[..text.start - 1].into(), whole[text.end + 1..].into());
+                (Some(around), &whole[text])
             }
-            _ => return None,
         };
         let snake = side.member_case == MemberCase::Snake;
         let mut members = event.members.clone();
@@ -239,23 +235,4 @@ impl MergedText {
         let block = self.block.as_ref().map_or(0, |(before, behind)| before.len() + behind.len());
         size_of::<Self>() + self.prefix.len() + self.text.capacity() + block + values
     }
-}
-
-/// Splits a text block into the JSON around its text, and the content of that text.
-fn split_text_block<'d>(delta: &'d Json<'_>) -> Option<(TextAffixes, &'d str)> {
-    let whole = delta.as_str();
-    let output = find_member(whole, block::OUTPUT)?;
-    let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
-    let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
-    // The content is a slice of `whole`.
-    let at = content.as_ptr() as usize - whole.as_ptr() as usize;
-    let around = (whole[..at].into(), whole[at + content.len()..].into());
-    Some((around, &content[1..content.len() - 1]))
-}
-
-/// Returns the value of a member as a slice of the object's text.
-fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    let members = json::parse_open_object(object).ok()?;
-    let members = json::members_with_type(members);
-    members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())
 }

@@ -9,22 +9,12 @@
 //! ```
 
 use super::recap_frame::RecapFrame;
-use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json};
-
-/// The kinds of open items: messages, and spans around them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecapItemKind {
-    Text,
-    Reasoning,
-    /// the span around reasoning messages
-    Span,
-    Call,
-}
+use crate::event::run::RunItem;
+use crate::event::{Event, EventType, Json};
 
 #[derive(Clone, Debug)]
 pub(super) struct RecapItem {
-    pub(crate) kind: RecapItemKind,
+    pub(crate) kind: RunItem,
     pub(crate) id: Json<'static>,
     /// the start, or the first chunk joined with all later ones
     pub(super) opener: RecapFrame,
@@ -34,7 +24,6 @@ pub(super) struct RecapItem {
     pub(super) stage: ItemStage,
 }
 
-/// The progress of an item.
 #[derive(Clone, Debug)]
 pub(super) enum ItemStage {
     /// before its end; `answered` once a call's result has arrived
@@ -45,54 +34,22 @@ pub(super) enum ItemStage {
     Chunk { answered: bool },
 }
 
-impl RecapItemKind {
-    /// Returns the kind that an event of type `kind` starts, continues or ends.
-    pub(crate) const fn from_event(kind: EventType) -> Option<RecapItemKind> {
-        Some(match kind {
-            EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
-                RecapItemKind::Text
-            }
-            EventType::ReasoningMessageStart | EventType::ReasoningMessageContent | EventType::ReasoningMessageEnd => {
-                RecapItemKind::Reasoning
-            }
-            EventType::ReasoningStart | EventType::ReasoningEnd => RecapItemKind::Span,
-            EventType::ToolCallStart | EventType::ToolCallArgs | EventType::ToolCallEnd => RecapItemKind::Call,
-            _ => return None,
-        })
-    }
+/// Returns the item that an event starts, continues or ends.
+pub(super) fn item_of(kind: EventType) -> Option<RunItem> {
+    RunItem::action_for(kind).map(|(item, ..)| item)
+}
 
-    /// Returns the kind that a chunk continues.
-    pub(crate) const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
-        match piece {
-            ChunkStreamKind::Text => RecapItemKind::Text,
-            ChunkStreamKind::Reasoning => RecapItemKind::Reasoning,
-            ChunkStreamKind::ToolCall => RecapItemKind::Call,
-        }
-    }
-
-    pub(crate) const fn chunk_kind(self) -> Option<ChunkStreamKind> {
-        match self {
-            RecapItemKind::Text => Some(ChunkStreamKind::Text),
-            RecapItemKind::Reasoning => Some(ChunkStreamKind::Reasoning),
-            RecapItemKind::Call => Some(ChunkStreamKind::ToolCall),
-            RecapItemKind::Span => None,
-        }
-    }
-
-    /// Returns the item's id in an event.
-    pub(crate) fn event_id(self, event: &Event<'_>) -> Json<'static> {
-        let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
-        event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
-    }
+/// Returns the id of the item in an event.
+pub(super) fn item_id(item: RunItem, event: &Event<'_>) -> Json<'static> {
+    let (_, field) = item.closer();
+    event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
 impl RecapItem {
-    /// Returns true if the item consists of chunks.
     pub(crate) fn is_chunk(&self) -> bool {
         matches!(self.stage, ItemStage::Chunk { .. })
     }
 
-    /// Returns all frames of the item.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
         let end = match &self.stage {
             ItemStage::Ended(end) => Some(end),

@@ -4,7 +4,7 @@ use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inn
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, into_owned_members, remove};
-use crate::translate::{aliases, carry};
+use crate::translate::{aliases, carry, value_aliases};
 
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
@@ -14,7 +14,6 @@ pub(super) struct RecapMessage {
     pub(crate) content: MessageContent,
     pub(crate) calls: Option<Vec<RecapCall>>,
     pub(crate) metadata: Option<Json<'static>>,
-    /// all other members
     pub(crate) rest: Members<'static>,
     /// deltas of an activity that could not be applied
     pub(crate) changes: Vec<RecapFrame>,
@@ -34,12 +33,11 @@ pub(super) enum MessageContent {
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
     pub(crate) id: Json<'static>,
-    /// The call as a message contained it, until an event changes it. The other fields are empty until then.
+    /// the call as received, until an event changes it; the other fields are empty until then
     pub(crate) original: Option<Json<'static>>,
     pub(crate) name: Json<'static>,
     /// the content of a JSON string
     pub(crate) args: String,
-    /// all other members
     pub(crate) rest: Members<'static>,
     /// true if it has content besides open items
     pub(crate) has_closed_content: bool,
@@ -55,8 +53,8 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     }
 }
 
-/// Selects the metadata for a message from that of its event. The part carried for a dialect without versions belongs
-/// to the event, and would be read as the message's own.
+/// Selects the metadata for a message from that of its event. A part carried for a dialect without versions belongs to
+/// the event alone.
 pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
     match side.dialect.carry_location {
@@ -73,7 +71,6 @@ pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Op
 }
 
 impl MessageContent {
-    /// Converts a member of a message or an event.
     pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
             JsonType::String => MessageContent::Text(string_inner(value).to_owned()),
@@ -83,7 +80,6 @@ impl MessageContent {
 }
 
 impl RecapMessage {
-    /// Creates an empty message.
     pub(crate) fn new(id: Json<'static>, role: &str) -> Self {
         RecapMessage {
             id,
@@ -97,7 +93,6 @@ impl RecapMessage {
         }
     }
 
-    /// Reads a message of the client's dialect.
     pub(crate) fn from_members(message: Members<'_>, side: PeerDialect) -> Self {
         let mut members = into_owned_members(message);
         aliases::read_field_names(side.dialect.field_aliases, &mut members);
@@ -105,7 +100,7 @@ impl RecapMessage {
         let id = take(Field::Id).unwrap_or_else(|| Json::string(""));
         let role = take(Field::Role);
         let role = role.as_ref().and_then(Json::text).unwrap_or_default();
-        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &role));
+        let mut entry = RecapMessage::new(id, value_aliases::canonical_role(side, &role));
         entry.has_closed_content = true;
         entry.content =
             take(Field::Content).map_or(MessageContent::None, |content| MessageContent::from_value(&content));
@@ -119,7 +114,6 @@ impl RecapMessage {
         entry
     }
 
-    /// Writes the message in the client's dialect.
     pub(crate) fn to_json(&self, side: PeerDialect) -> Json<'static> {
         let mut members: Members<'_> = vec![(MemberKey::Known(Field::Id), self.id.as_borrowed())];
         members.push((MemberKey::Known(Field::Role), Json::string(&self.role)));
@@ -144,13 +138,12 @@ impl RecapMessage {
         members.extend(self.rest.iter().map(|(key, value)| (key.clone(), value.as_borrowed())));
         members
             .extend(self.metadata.iter().map(|metadata| (MemberKey::Known(Field::Metadata), metadata.as_borrowed())));
-        aliases::write_role(side, &mut members, &mut Members::new());
+        value_aliases::write_role(side, &mut members, &mut Members::new());
         aliases::write_field_names(side.dialect.field_aliases, &mut members);
         let snake = side.member_case == MemberCase::Snake;
         json::build_object(|object| members.iter().for_each(|member| object.copy_member(member, snake)))
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let content = match &self.content {
             MessageContent::None => 0,
@@ -169,12 +162,11 @@ fn members_size(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum()
 }
 
-/// Members of a tool call, and of its function (specs §2).
+/// members of a tool call and of its function (specs §2)
 const FUNCTION: &str = "function";
 const ARGUMENTS: &str = "arguments";
 
 impl RecapCall {
-    /// Reads a call from a message.
     pub(crate) fn from_message(call: &Json<'_>) -> Self {
         let members = json::parse_message(call).unwrap_or_default();
         let id = get(&members, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
@@ -205,7 +197,6 @@ impl RecapCall {
         self
     }
 
-    /// Writes the call as part of a message.
     pub(crate) fn to_json(&self) -> Json<'static> {
         if let Some(call) = &self.original {
             return call.clone();
@@ -222,7 +213,6 @@ impl RecapCall {
         })
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let original = self.original.as_ref().map_or(0, |call| call.as_str().len());
         let parsed = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);

@@ -25,7 +25,6 @@ struct LastSnapshot {
 }
 
 impl RecapState {
-    /// Replaces all earlier state.
     pub(crate) fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
         let mut rest = into_owned_members(event.members.clone());
         // The producer's own event describes another state after the first change.
@@ -45,12 +44,10 @@ impl RecapState {
         }
     }
 
-    /// Returns the frames that restore the state.
     pub(crate) fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
         self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side)).chain(self.changes.iter().cloned())
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
         let rest = |snapshot: &LastSnapshot| {
             snapshot.rest.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum::<usize>()

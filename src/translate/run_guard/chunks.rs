@@ -16,7 +16,8 @@ impl RunGuard {
         if event.get(piece.id_field()).is_none() {
             let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
             let mut open = self.lanes.open_streams(piece).filter(|stream| owner.is_none() || stream.owner == owner);
-            let (latest, is_one) = (open.next_back().cloned(), open.next().is_none());
+            let latest = open.next_back().cloned();
+            let is_one = open.next().is_none();
             drop(open);
             match (latest, is_one) {
                 (Some(stream), true) => return self.continue_stream(event, stream, report),
@@ -42,8 +43,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or use of a chunked item by another lane than its own, which would not make the client close
-    /// it, into one more chunk.
+    /// Converts a start or use of a chunked item into one more chunk if it names another lane, because the client would
+    /// not close the chunks.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
@@ -78,7 +79,7 @@ impl RunGuard {
         }
         for &field in stream.kind.fixed_fields() {
             let settled = stream.fixed_fields.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
-            if event.get(field).is_some_and(|said| Some(said) != settled) {
+            if event.get(field).is_some_and(|value| Some(value) != settled) {
                 carry_member(&mut event, field, report);
             }
         }
@@ -112,8 +113,8 @@ impl RunGuard {
             let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name.clone());
             supply_member(&mut event, Field::ToolCallName, name, report);
         }
-        let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
-        let settled = piece.fixed_fields().iter().filter_map(said).collect();
+        let value = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
+        let settled = piece.fixed_fields().iter().filter_map(value).collect();
         self.retained_bytes += memory_limits::retained_ids_cost(&event);
         let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
         self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });

@@ -15,10 +15,8 @@ use crate::translate::report::TranslationReport;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Some producers send this at the end.
 const DONE: &str = "[DONE]";
 
-/// Holds the state of all checks after framing.
 #[derive(Debug)]
 pub(super) struct EventChecks {
     /// the gateway's reader, for a dialect other than the canonical one
@@ -35,7 +33,6 @@ pub(super) struct EventChecks {
     pub(crate) summary: VerifySummary,
 }
 
-/// The reader's output for one frame.
 #[derive(Debug, Default)]
 struct ReaderOutput {
     events: Vec<Event<'static>>,
@@ -52,7 +49,6 @@ impl EventSink for ReaderOutput {
     }
 }
 
-/// The location for the findings of one event.
 struct FindingLocation<'p> {
     line: u64,
     event: u64,
@@ -116,7 +112,6 @@ impl EventChecks {
         }
     }
 
-    /// Checks the data of one frame.
     pub(crate) fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
         self.summary.events += 1;
         self.last_line = line;
@@ -200,7 +195,7 @@ impl EventChecks {
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {
-            report(Rule::ForeignEvent, "it is carried as a whole".to_owned());
+            report(Rule::ForeignEvent, "it has no counterpart and travels whole in a CUSTOM event".to_owned());
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
             report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
@@ -223,7 +218,6 @@ impl EventChecks {
         });
     }
 
-    /// Ends the input.
     pub(crate) fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
         let line = self.last_line;
         if let Some(reader) = &mut self.reader {
@@ -243,7 +237,6 @@ impl EventChecks {
         }
     }
 
-    /// Reports a problem of the stream rather than of one event.
     pub(crate) fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
         let location = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
         self.report_problems(
@@ -297,7 +290,6 @@ pub(super) fn is_event(text: &str) -> bool {
     json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }
 
-/// Finds the reason why a text is not an event.
 fn diagnose_unreadable(data: &str, error: &json::MalformedJson) -> VerifyProblem {
     let (rule, found) = match data.trim() {
         "" => (Rule::EmptyData, "it is empty".to_owned()),

@@ -11,7 +11,6 @@ use super::value::VerifyProblem;
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json};
 
-/// The role of a text that names none.
 const ASSISTANT: &str = "assistant";
 
 #[derive(Debug)]
@@ -104,7 +103,6 @@ impl ChunkExpander {
         Ok(())
     }
 
-    /// Finds the lane of a chunk.
     fn find_lane(
         &self,
         piece: ChunkStreamKind,

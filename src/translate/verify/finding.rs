@@ -8,22 +8,21 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub rule: Rule,
-    /// line of the input, from 1: the event's first `data:` line, or the last line for a finding about the whole stream
+    /// line of the input, from 1; the last line for a finding about the whole stream
     pub(crate) line: u64,
     /// number of the event, from 1; 0 for a finding about the whole stream
     pub(crate) event: u64,
-    /// its `type` as received, shortened and without control characters; empty if it has none
+    /// its `type` as received, sanitized; empty if it has none
     pub(crate) kind: String,
     /// JSON Pointer to the member; empty for the event as a whole
     pub(crate) path: String,
-    /// description of the problem
     pub(crate) found: String,
 }
 
 /// Counts the events and findings of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifySummary {
-    /// frames with data, or lines of NDJSON
+    /// frames, or lines of NDJSON
     pub(crate) events: u64,
     /// findings that make the real client reject the run
     pub(crate) violations: u64,
@@ -65,7 +64,6 @@ pub(super) fn sanitize(text: &str) -> String {
     out
 }
 
-/// Describes a value.
 pub(super) fn describe(value: &Json<'_>) -> String {
     match value.json_type() {
         JsonType::Null => "null".to_owned(),

@@ -17,7 +17,6 @@ const SEPARATOR: &[u8] = b"\n\n";
 pub(super) struct ClientBlock {
     /// everything between two separators
     pub(crate) text: String,
-    /// the line on which it begins
     pub(crate) line: u64,
     /// false for the last block without its separator
     pub(crate) is_terminated: bool,
@@ -27,7 +26,6 @@ pub(super) struct ClientBlock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockTooLarge;
 
-/// Splits a stream as the client does.
 #[derive(Debug)]
 pub(super) struct BlockSplitter {
     /// the unfinished block; at most the bytes of a block at the limit, and one push
@@ -35,7 +33,6 @@ pub(super) struct BlockSplitter {
     /// length of the searched part, and its size in code units
     searched: usize,
     units: u64,
-    /// the line on which it begins
     line: u64,
     /// true while a byte order mark may still arrive
     may_have_bom: bool,
@@ -79,7 +76,6 @@ impl BlockSplitter {
         Ok(())
     }
 
-    /// Ends the input: the rest is a block too.
     pub(crate) fn finish(&mut self) -> Option<ClientBlock> {
         self.may_have_bom = false;
         let all = self.tail.len();
@@ -96,7 +92,6 @@ impl BlockSplitter {
         self.line
     }
 
-    /// Returns the line on which the unfinished block begins.
     pub(crate) fn current_line(&self) -> u64 {
         self.line
     }
@@ -122,8 +117,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number. Returns
-/// `None` without such a line.
+/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;
@@ -156,7 +150,6 @@ pub(super) struct StandardSplitter {
 }
 
 impl StandardSplitter {
-    /// Starts at the line with this number.
     pub(crate) fn from_line(line: u64) -> Self {
         StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
@@ -188,14 +181,12 @@ impl StandardSplitter {
         Ok(())
     }
 
-    /// Ends the input: a frame without its empty line counts too.
     pub(crate) fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
         while let SseStep::Frame(frame) = self.decoder.finish() {
             each(&frame.data, self.data_line.take().unwrap_or(self.line));
         }
     }
 
-    /// Returns the current line.
     pub(crate) fn current_line(&self) -> u64 {
         self.line
     }

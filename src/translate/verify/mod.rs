@@ -47,19 +47,21 @@ pub struct Verifier {
     checks: EventChecks,
 }
 
-/// Splits the input into frames.
 #[derive(Debug)]
 enum InputSplitter {
     /// as the real client does
     Client(BlockSplitter),
-    /// by the standard
     Standard(Box<StandardSplitter>),
-    /// one event per line
-    Lines { line: u64 },
-    /// the first line is not an event, so the input is not NDJSON, and the client finds no event in it
-    NotEvents { line: u64 },
-    /// the rest cannot be read
-    Failed { line: u64 },
+    Lines {
+        line: u64,
+    },
+    /// the first line is not an event, so the client finds no event in the input
+    NotEvents {
+        line: u64,
+    },
+    Failed {
+        line: u64,
+    },
 }
 
 impl Verifier {

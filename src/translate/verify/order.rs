@@ -15,7 +15,6 @@ use crate::event::{Event, EventType, Field, Json, get, input};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Limits the open items named in a finding.
 const MAX_NAMED_ITEMS: usize = 5;
 
 /// A subagent; `None` for the agent itself.
@@ -26,7 +25,6 @@ type OrderItemKey = (RunItem, String, OwnerId);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StreamPhase {
-    /// no event yet
     #[default]
     Waiting,
     Active,
@@ -46,7 +44,6 @@ enum OwnerScope {
 
 #[derive(Debug)]
 struct OpenedItem {
-    /// position in opening order
     sequence: u64,
     /// true if it was used before being opened, which was reported: it need not be closed
     is_implicit: bool,
@@ -55,7 +52,6 @@ struct OpenedItem {
 /// Checks the order of one stream.
 #[derive(Debug, Default)]
 pub(super) struct OrderCheck {
-    /// the dialect may omit the start
     start_optional: bool,
     phase: StreamPhase,
     open: BTreeMap<OrderItemKey, OpenedItem>,
@@ -69,7 +65,7 @@ impl OrderCheck {
         OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
-    /// Applies an event with checked values and reports the violations of its position.
+    /// Applies an event with checked values and reports the violations of the order.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         if let Err((rule, found)) = self.advance_phase(event.kind) {
             problems.push(order_problem(rule, found));
@@ -101,7 +97,6 @@ impl OrderCheck {
         }
     }
 
-    /// Returns true after the terminal event of the last run.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(self.phase, StreamPhase::Waiting | StreamPhase::Active)
     }

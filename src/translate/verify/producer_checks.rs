@@ -25,12 +25,10 @@ struct SeenCall {
     run: u64,
 }
 
-/// Checks the obligations of one stream's producer.
 #[derive(Debug, Default)]
 pub(super) struct ProducerChecks {
-    /// the dialect is not the canonical one: ids are optional, and the protocol reserves no names in it
+    /// another dialect than the canonical one: ids are optional, and any name of CUSTOM is allowed
     is_foreign: bool,
-    /// number of the active run
     run: u64,
     /// the ids of the active run: thread, run
     ids: Option<(Json<'static>, Json<'static>)>,
@@ -42,7 +40,7 @@ impl ProducerChecks {
         ProducerChecks { is_foreign, ..ProducerChecks::default() }
     }
 
-    /// Checks an event, or the expansion of a chunk.
+    /// Checks an event, or one expanded from a chunk.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         let mut report = |rule, field: Field, found| {
             problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
@@ -153,7 +151,6 @@ impl ProducerChecks {
         }
     }
 
-    /// Records the calls in a list of messages.
     fn record_listed_calls(&mut self, messages: Option<&Json<'_>>) {
         for message in messages.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_members(&message) else { continue };

@@ -14,7 +14,6 @@ use crate::codec::json;
 use crate::event::schema::{self, MemberPresence, ObjectSchema, UnionSchema, ValueSchema};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
-/// One problem of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VerifyProblem {
     pub(crate) rule: Rule,
@@ -22,7 +21,6 @@ pub(super) struct VerifyProblem {
     pub(crate) found: String,
 }
 
-/// The client's treatment of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberVerdict {
     Kept,
@@ -54,7 +52,6 @@ pub(super) fn check_event(event: &mut Event<'_>, problems: &mut Vec<VerifyProble
 }
 
 impl ValueChecker<'_> {
-    /// Checks one member of an event; returns true if it stays.
     fn check_slot(&mut self, kind: EventType, field: Field, value: &Json<'_>) -> bool {
         let Some(slot) = kind.slot(field) else {
             self.with_path(field.camel(), |walk| {
@@ -72,7 +69,7 @@ impl ValueChecker<'_> {
             && !(need == MemberPresence::NullIsAbsent && value.is_null())
     }
 
-    /// Checks a member that is present. Returns `None` if it counts as absent.
+    /// Checks a member; returns `None` if it counts as absent.
     fn check_member(&mut self, value: &Json<'_>, shape: ValueSchema, need: MemberPresence) -> Option<MemberVerdict> {
         if need == MemberPresence::NullIsAbsent && value.is_null() {
             self.report(Rule::NullMember, "null, which the client treats as absence".to_owned());
@@ -180,7 +177,6 @@ impl ValueChecker<'_> {
         MemberVerdict::Kept
     }
 
-    /// Reads the members of a nested object; reports and skips an object with too many.
     fn read_members<'a>(&mut self, value: &'a Json<'_>) -> Option<Members<'a>> {
         let members = json::parse_members(value);
         if members.is_none() {
@@ -211,7 +207,6 @@ impl ValueChecker<'_> {
     }
 }
 
-/// Returns true for a truthy JavaScript value.
 fn is_truthy(value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Null => false,

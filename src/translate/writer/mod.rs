@@ -2,25 +2,18 @@
 //!
 //! ```text
 //!   event ─▶ chunk unfolded ─▶ buffering ─▶ rows ─▶ frames
-//!                                            └─ fallback_events, where the dialect has no row
+//!                              └─ the dialect's adapter, which may replace the event
 //! ```
 
 mod buffering;
-mod fallback_events;
 mod frames;
 mod rows;
 
-use self::buffering::BufferingMode;
 use super::RunIds;
 use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
-use super::collaboration::CollaborationState;
-use super::output_blocks::BlockWriter;
-use super::reasoning::SpanWrapper;
 use super::report::TranslationReport;
-use super::sequencer::EventSequencer;
-use super::subagent::SubagentNames;
 use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
@@ -31,17 +24,9 @@ pub(super) struct EventWriter {
     /// label of the row that writes each kind, by the kind's number, looked up once; small, because there are many
     /// streams
     labels: Box<[Option<u16>]>,
-    buffering: BufferingMode,
-    /// the row of content, where the dialect has output blocks
-    pub(super) content_row: Option<&'static EventRow>,
-    pub(super) text_writer: BlockWriter,
-    pub(super) collaborations: CollaborationState,
-    pub(super) subagent_names: SubagentNames,
     chunk_unfolder: ChunkUnfolder,
-    span_wrapper: SpanWrapper,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
-    sequencer: EventSequencer,
     scratch: String,
     /// framing of canonical events; every other dialect has SSE alone
     pub(crate) framing: Framing,
@@ -77,20 +62,12 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 impl EventWriter {
     /// Creates a writer for `peer`, of a run whose ids may be known before its start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
-        let content = peer.dialect.row_for_kind(EventType::TextMessageContent, peer.peer_version).map(|(_, row)| row);
         EventWriter {
             peer,
             labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
-            buffering: BufferingMode::for_peer(peer),
-            content_row: content.filter(|row| row.shape == EventShape::OutputBlock),
-            text_writer: BlockWriter::default(),
-            collaborations: CollaborationState::default(),
-            subagent_names: SubagentNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
-            span_wrapper: SpanWrapper::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
-            sequencer: EventSequencer::default(),
             scratch: String::new(),
             framing: Framing::Sse,
             is_full: false,
@@ -101,7 +78,7 @@ impl EventWriter {
 
     /// Returns the size of pending events and of the state kept for calls without a result, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.sequencer.buffered_bytes()
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
@@ -111,7 +88,6 @@ impl EventWriter {
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
             self.write_mapped(closer, mark, to);
         }
-        self.write_interrupt_calls(&event, to);
         if !self.must_unfold(event.kind) {
             return self.write_mapped(event, None, to);
         }

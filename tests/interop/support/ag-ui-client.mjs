@@ -1,9 +1,9 @@
-// The real @ag-ui/client as an application would use it, with a record of everything it told that application.
+// The real @ag-ui/client as an application uses it, with a record of all its callbacks.
 import { HttpAgent } from "@ag-ui/client";
 import { mock } from "node:test";
 import { CONFIRM_ACTION, GREETING } from "./conversation.mjs";
 
-/** A client that said hello but has not run yet. */
+/** A client with its first message, before its first run. */
 export const newClient = (url) => new HttpAgent({ url, threadId: "thread-1", initialMessages: [GREETING] });
 
 /**

@@ -1,17 +1,17 @@
-// The conversation that the embedded agents of `diglot demo` and `diglot mock-agent` hold (src/demo/), and what a
-// client must have in its hands after it.
+// The conversation of the embedded agents of `diglot demo` and `diglot mock-agent` (src/demo/), and the resulting messages
+// and state of a client.
 //
-// First turn, whatever the user says:
+// First turn, for any text of the user:
 //   run started; state {"workflowItems":[{"name":"部署","status":"pending"}]}; step "智能处理" begins;
 //   thinking "用户想部署应用，" "需要先确认。"; text "好的，" "我将把应用部署到生产环境，" "请先确认。"
-//   (message msg-<runId>; the AG-UI agents think under think-<runId>);
+//   (message msg-<runId>; the thinking of AG-UI agents has the id think-<runId>);
 //   state: /workflowItems/0/status becomes "running"; tool call call-<runId> confirmAction, its arguments in two
 //   pieces, parent msg-<runId>; step ends; run finished.
 // A turn whose last message is a tool message:
-//   run started; the status becomes "done" if the tool said true or {"confirmed":true}, else "cancelled";
+//   run started; the status becomes "done" if the tool returned true or {"confirmed":true}, else "cancelled";
 //   text "部署已完成。" or "已取消部署。" (message msg-<runId>); run finished.
 
-/** What the user says first. */
+/** The user's first message. */
 export const GREETING = { id: "u1", role: "user", content: "帮我部署" };
 
 export const THINKING = "用户想部署应用，需要先确认。";
@@ -33,7 +33,7 @@ export const CONFIRM_ACTION = {
   },
 };
 
-/** What the user may answer, and how the second turn ends then. */
+/** The user's possible answers, and the end of the second turn for each. */
 export const ANSWERS = [
   { content: "true", status: "done", text: "部署已完成。" },
   { content: '{"confirmed":true}', status: "done", text: "部署已完成。" },
@@ -47,8 +47,8 @@ export const stateAt = (status) => ({ workflowItems: [{ name: "部署", status }
 export const toolMessage = (runId, content) => ({ id: `result-${runId}`, role: "tool", content, toolCallId: `call-${runId}` });
 
 /**
- * The messages an AG-UI client holds after the first turn. The agents differ in the id of what they think (none where
- * they say no thoughts), and in whether the call names the message that it belongs to.
+ * The messages of an AG-UI client after the first turn. The agents differ in the id of their thinking (none without
+ * thinking), and in whether the call names its message.
  */
 export const messagesAfterFirstTurn = (runId, reasoningId, { callAlone = false } = {}) => {
   const said = { id: `msg-${runId}`, role: "assistant", content: TEXT };

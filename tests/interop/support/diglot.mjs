@@ -129,7 +129,7 @@ export async function serve(yaml) {
   return { url: `http://${address}`, printed: gateway.printed, stop };
 }
 
-/** The address in the JSON log line that says a plane is listening, or undefined for any other line. */
+/** Returns the address in a JSON log line with the message "listening", or undefined for any other line. */
 function listeningOn(plane, line) {
   if (!line.startsWith("{")) return undefined;
   const entry = JSON.parse(line);

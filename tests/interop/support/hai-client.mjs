@@ -1,10 +1,10 @@
-// A HAI client written to the letter of the HAI specification (seed 000), for want of a published one: the HttpAgent
-// that §4.1 imports, and the component that §4.1 prints.
+// A HAI client that follows the HAI specification (seed 000) exactly, since none is published: the HttpAgent that §4.1
+// imports, and the component that §4.1 prints.
 //
-// What the specification says of HttpAgent, and nothing more, is what stands here: it wraps what the user says into a
-// RunAgentInput and POSTs it (§3.3.1), reads server-sent events (§3.2.3), joins the deltas of each messageId (§3.3.1,
-// §4.1 "HAI会自动拼接事件内容"), applies state deltas as JSON Patch (§4.1), and calls on<EventName>Event of each
-// subscriber with { agent, event, messages }.
+// It has only what the specification describes of HttpAgent: it wraps the user's text into a RunAgentInput and POSTs it
+// (§3.3.1), reads server-sent events (§3.2.3), joins the deltas of each messageId (§3.3.1, §4.1 "HAI会自动拼接事件内容"),
+// applies state deltas as JSON Patch (§4.1), and calls on<EventName>Event of each subscriber with { agent, event,
+// messages }.
 import { randomUUID } from "node:crypto";
 import jsonPatch from "fast-json-patch";
 
@@ -39,7 +39,7 @@ export class HttpAgent {
     return events;
   }
 
-  /** Takes one event in, then tells the subscribers. */
+  /** Applies one event, then calls the subscribers. */
   take(event) {
     switch (event.type) {
       case "BUSINESS_DATA_START":

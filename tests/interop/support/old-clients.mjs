@@ -33,8 +33,8 @@ export async function startBodies() {
 }
 
 /**
- * Runs the client of `version` against `url`, with these messages, this state and these tools. `refused` is why it did not accept the run, if it did not: it rejected,
- * or it never heard how the run ended. Everything else is what it holds afterwards.
+ * Runs the client of `version` with `url`, these messages, this state and these tools. `refused` is the reason if it
+ * did not accept the run: it rejected, or it received no end. The rest is its state afterwards.
  */
 export async function hear(version, url, client = {}) {
   const agent = new HttpAgent[version]({

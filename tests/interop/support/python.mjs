@@ -30,7 +30,7 @@ function run(command, args, options = {}) {
 }
 
 let checked;
-/** The version of python3, or a failure that says what to do. */
+/** Returns the version of python3, or fails with the command to install it. */
 function pythonVersion() {
   checked ??= run("python3", ["-c", "import sys, pip; assert sys.version_info >= (3, 11); print(sys.version.split()[0])"]).then(
     (version) => version.trim(),

@@ -1,9 +1,9 @@
-// Every stream and request that the repository keeps for its tests, as an agent or a client would send it, and what
-// `diglot translate` makes of one.
+// Every stream and request that the repository has for its tests, as an agent or a client would send it, and its
+// translation by `diglot translate`.
 //
 // Streams are the golden cases (tests/golden/stream/<agent>-to-<client>/<case>/input.sse, the agent's dialect in the
 // folder's name) and the conformance cases of AG-UI (tests/spec/agui-client-cases.json), most of which the real client
-// rejects when nobody mends them.
+// rejects without repairs.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -13,14 +13,14 @@ import { BINARY } from "./diglot.mjs";
 const GOLDEN = new URL("../../golden/", import.meta.url);
 const { cases } = JSON.parse(readFileSync(new URL("../../spec/agui-client-cases.json", import.meta.url)));
 
-// The client refuses to send the request at all: no stream can mend that.
+// The client refuses to send the request at all: no stream can repair that.
 const BEFORE_THE_REQUEST = new Set(["pending-interrupt-uncovered", "pending-interrupt-expired-resolved"]);
 
-/** Whether a conformance case is an event stream and nothing of HTTP or of the protobuf transport. */
+/** Returns whether a conformance case is an event stream, without HTTP or the protobuf transport. */
 const isStream = (it) =>
   !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area) && !BEFORE_THE_REQUEST.has(it.id);
 
-/** The conformance cases that are event streams, as they stand in the file. */
+/** The conformance cases that are event streams, as in the file. */
 export const conformanceCases = cases.filter(isStream);
 
 /** The body of a conformance case. */

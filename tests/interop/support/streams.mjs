@@ -1,5 +1,5 @@
-// Streams that nobody wrote: legal ones of every kind of event, and what becomes of them when something is nulled, of
-// the wrong type, dropped, repeated or out of order. The same seed gives the same streams, always.
+// Generated streams: legal ones of every event type, and mutations of them: nulls, wrong types, dropped, repeated and
+// reordered events. The same seed always gives the same streams.
 
 /** Mulberry32: a number from 0 (included) to 1 (excluded). */
 export function generator(seed) {
@@ -190,13 +190,13 @@ const FRAMINGS = [
   (random, frames) => { const all = frames.join(""); const at = Math.floor(random() * all.length); return all.slice(0, at) + pick(random, ["\n", "\r", "\u0000", "x", '"', "{", "\ud800", "\\"]) + all.slice(at + 1); },
 ];
 
-/** The bytes of a stream: as a client expects them, or, one time in three, framed as somebody else would. */
+/** Returns the bytes of a stream: framed as a client expects them, or, one time in three, in an unusual form. */
 export function framed(random, events) {
   const frames = events.map(frame);
   return Buffer.from(random() < 0.67 ? frames.join("") : pick(random, FRAMINGS)(random, frames));
 }
 
-/** One event about one of two messages, calls, steps or subagents, said by one of three speakers. */
+/** Returns one event about one of two messages, calls, steps or subagents, with one of three owners. */
 function anything(random) {
   const one = (of) => pick(random, of);
   const some = (members, chance = 0.4) => (random() < chance ? members : {});

@@ -36,7 +36,7 @@ fn reports_wire_names_outside_the_tables() {
     assert_violation("src/proxy/run.rs", "//! A.\n\nconst A: &str = \"RUN_STARTED\";\n", 3, word);
     assert_violation("src/error.rs", "//! A.\nconst A: &[u8] = br#\"{\"type\":\"RUN_STARTED\"}\"#;\n", 2, word);
     assert_violation("src/error.rs", "//! A.\nconst A: &str = \"{\\\"type\\\":\\\"RUN_STARTED\\\"}\";\n", 2, word);
-    assert_no_violation("src/demo/hai.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
+    assert_no_violation("src/dialect/hai/members.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
     assert_no_violation(
         "src/error.rs",
         "//! A.\n// RUN_STARTED \"RUN_STARTED\"\nconst A: &str = \"RAW RUN_STARTED_AT\";\n",

@@ -82,10 +82,13 @@ async fn challenges_callers_and_names_the_token_error() {
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("an API key in `x-api-key`")), "{problem}");
     assert_eq!(answer.header("www-authenticate"), Some("ApiKey realm=\"diglot\", header=\"x-api-key\""));
     assert_succeeded(&ask("/keys", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
-    assert_refused(&ask("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
+    assert_eq!(problem["hint"], "Send one of the credentials that the detail names.");
+    let problem = assert_refused(&ask("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
+    assert_eq!(problem["hint"], "Check the API key, or ask the operator of the gateway for a new one.");
     // A token is no API key, and an API key is not taken as one.
     assert_refused(&ask("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
-    assert_refused(&ask("/keys", &bearer("key-1")).await, 401, "invalid_token");
+    let problem = assert_refused(&ask("/keys", &bearer("key-1")).await, 401, "invalid_token");
+    assert_eq!(problem["hint"], "Send exactly one credential: an API key in `x-api-key`.");
 
     let answer = ask("/both", "").await;
     let challenges: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "www-authenticate").collect();

@@ -87,7 +87,7 @@ fn sidecars_drain_in_pre_stop_and_their_agent_waits() {
     });
 }
 
-/// deploy/lifecycle.md: "Give whatever kills `drain_grace`, `drain_timeout` and five seconds more".
+/// deploy/lifecycle.md: the kill timeout is `drain_grace`, `drain_timeout` and five seconds more.
 #[test]
 fn grace_period_covers_the_drain() {
     each_pod(|pod, config| {

@@ -1,6 +1,6 @@
 //! A run that is stopped after any event is a complete run for its client; frames with ids have the same content.
 
-use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
+use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use crate::golden::side;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
 use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
@@ -82,7 +82,7 @@ fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events
 
 #[test]
 fn cancels_a_run_cleanly_after_any_event() {
-    for name in ["ag-ui"].iter().chain(&HAI).chain(&OTHERS) {
+    for name in all_sides() {
         for seed in 0..STREAMS / 20 {
             let mut events = ag_ui::stream(seed);
             events.pop();

@@ -4,7 +4,7 @@
 use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};
 use super::reducer::ReducerClient;
-use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
+use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
 use diglot::translate::recap::Recap;
@@ -48,7 +48,7 @@ fn prelude(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<Str
     recap.push(b": keep-alive\n\n");
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
-    recap.prelude(NOW, Some(CURSOR), &mut out);
+    recap.write(NOW, Some(CURSOR), &mut out);
     let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
     let ids = said.iter().filter(|frame| frame.starts_with("id: ")).count();
     assert_eq!(ids, usize::from(!said.is_empty()), "{said:#?}");
@@ -66,7 +66,7 @@ fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], heard: 
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
-    recap.prelude(1_620_000_004_500, None, &mut out);
+    recap.write(1_620_000_004_500, None, &mut out);
     frames(&String::from_utf8(out).expect("UTF-8"))
 }
 
@@ -174,7 +174,7 @@ fn translate_frames(events: &[String], from: PeerDialect, to: PeerDialect) -> Ve
 
 #[test]
 fn late_clients_catch_up_over_generated_streams() {
-    let names = ["ag-ui"].iter().chain(&HAI).chain(&OTHERS);
+    let names = all_sides();
     let of = |seed, client| translate_frames(&ag_ui::stream(seed), side("ag-ui"), client);
     assert_no_failures(names.map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }

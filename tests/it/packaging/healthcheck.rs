@@ -111,14 +111,14 @@ fn reports_unreachable_gateways_as_unhealthy() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address: SocketAddr = silent.local_addr().expect("an address");
     let (code, stdout, stderr) = run_command(diglot().args(["healthcheck", "--url", &format!("http://{address}")]));
-    let late = "diglot: no answer to /livez within 2s\n";
+    let late = "diglot: no answer to /livez within 2s; is the gateway running?\n";
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(1), "", late));
 
     let (code, _, stderr) = run_healthcheck("listeners: {status: []}\n", &[]);
     assert!(code == Some(1) && stderr.contains("no health endpoint"), "{stderr}");
     // Half a file: the gateway that was started with the whole one listens where it did, most probably there.
     let (code, _, stderr) = run_healthcheck("listeners: {status: [\n", &[]);
-    assert!(code.is_some_and(|code| code < 2) && stderr.contains("using the default address"), "{stderr}");
+    assert!(code.is_some_and(|code| code < 2) && stderr.contains("checking the default address"), "{stderr}");
     for wrong in [&["healthcheck"][..], &["healthcheck", "--url", "https://127.0.0.1:8788"]] {
         assert_eq!(run_command(diglot().args(wrong)).0, Some(2));
     }

@@ -19,6 +19,10 @@ EXAMPLES
 `instance` is the id of the request: `x-request-id` of the response and `request_id` in the log, which has the cause.
 `detail` is more specific than `title`; for a request that cannot be read it names the place, such as `/messages/0/role`.
 
+- In the log, a refusal is a line `request refused` with its `code`, and a failure of the agent before the stream a line
+  `request failed at the agent` (both level `info`). Both count in `diglot_refusals_total{reason="<code>"}`. A failure after
+  that is the `code` in the line `run ended` (level `warn` if the agent is at fault, `error` for `internal_error`, otherwise
+  `info`), which counts in `diglot_streams_total` by `outcome`.
 - If the agent has not answered after `keep_alive` (15 s), the stream begins with a comment, and a failure after that is a
   `RUN_ERROR`.
 - With `errors: run_error` on a route, refusals are a `RUN_ERROR` too, on a stream of their own with status 200, which the

@@ -156,7 +156,8 @@ fn all_keys() -> KeySet {
 }
 
 fn jwks(keys: Vec<Value>) -> Result<KeySet, String> {
-    KeySet::from_jwks(json!({"keys": keys}).to_string().as_bytes(), &issuer().algorithms)
+    let keys = KeySet::from_jwks(json!({"keys": keys}).to_string().as_bytes(), &issuer().algorithms);
+    keys.map_err(|error| error.to_string())
 }
 
 fn pem(label: &str, der: &[u8]) -> String {

@@ -1,5 +1,5 @@
-// What a page prints, held against what a command prints. `…` in a line stands for anything in it, a line of `…` alone for
-// any lines, and blank lines are not looked at.
+// Compares the output on a page with that of a command. `…` in a line matches any text in it, a line of `…` alone any
+// lines, and blank lines are ignored.
 
 const lines = (text) =>
   text
@@ -11,7 +11,7 @@ const lines = (text) =>
 const ANY = /^\s*…$/;
 const pattern = (line) => new RegExp(`^${line.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(".*?")}$`, "u");
 
-/** How `actual` differs from what `expected` says, or undefined where it does not. */
+/** Returns the difference between `actual` and `expected`, or undefined if there is none. */
 export function difference(expected, actual) {
   const [want, got] = [lines(expected), lines(actual)];
   let furthest = 0;

@@ -1,4 +1,4 @@
-// The fenced blocks of a page of the documentation, and what stands before each that says how it is to be run.
+// The fenced blocks of a page of the documentation, and the directives before them.
 import { readFileSync } from "node:fs";
 
 const ROOT = new URL("../../../../", import.meta.url);
@@ -7,9 +7,9 @@ const ROOT = new URL("../../../../", import.meta.url);
 export const read = (name) => readFileSync(new URL(name, ROOT), "utf8");
 
 /**
- * The blocks of the page `name`, in their order: language, lines, where they begin, the file that the sentence before names,
- * and what an HTML comment right before the block says. There are three such comments: `not run: REASON`; `runs on`, for a
- * program that is a server; and `given: COMMAND`, for what the reader of the page has running.
+ * Returns the blocks of the page `name`, in order: language, lines, first line, the file that the sentence before
+ * names, and the HTML comment right before the block. There are three such comments: `not run: REASON`; `runs on`, for
+ * a program that is a server; and `given: COMMAND`, for a server that the reader of the page has running.
  */
 export function blocksOf(name) {
   const blocks = [];
@@ -33,7 +33,7 @@ export function blocksOf(name) {
 
 const SUFFIX = { yaml: "yaml", js: "mjs", python: "py" };
 
-/** What the paragraph before a block says of it. A comment counts when nothing but the fence is behind it. */
+/** Returns the directives in the paragraph before a block. A comment counts only if the fence follows it. */
 function saidBefore(lines, language) {
   const text = lines.join("\n").trimEnd();
   const comment = /<!-- (?:not run: (?<notRun>[^>]+)|given: (?<given>[^>]+)|(?<runsOn>runs on)) -->$/.exec(text);

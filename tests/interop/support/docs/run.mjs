@@ -1,4 +1,4 @@
-// How the blocks of a page are run, a function for each language.
+// Runs the blocks of a page, with one function for each language.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -9,14 +9,14 @@ import { isServer } from "./session.mjs";
 const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "limits", "keep_alive", "drain_grace", "drain_timeout",
   "upgrade_timeout", "run_dir", "replay", "dialects", "routes"];
 
-/** What a fragment of a configuration is completed with, the keys that it has itself left out. */
+/** Defaults that complete a fragment of a configuration. */
 const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
 const REST = {
   auth: "{issuers: [{name: corp, issuer: https://login.example.com, audience: diglot, tenant_claim: tenant}]}",
   rate_limits: "[{name: per-caller, requests: 60, per: 1m}]",
 };
 
-/** Which of them a fragment speaks of. */
+/** Patterns of fragments that need one of these. */
 const SPEAKS_OF = { auth: /^require:/m, rate_limits: /^rate_limits:/m };
 
 function agree(expected, actual, what) {
@@ -75,7 +75,7 @@ function dialogue(lines) {
 }
 
 async function execute(session, text) {
-  // What a reader runs in the background, or in a terminal of its own.
+  // Commands that a reader runs in the background, or in another terminal.
   const command = text.replace(/\s+#.*$/, "").replace(/\s*&$/, "");
   return isServer(command) ? session.serve(command) : session.command(text);
 }
@@ -111,7 +111,7 @@ async function yaml(session, { lines, file }) {
   assert.ok(code === 0, `${output}\n${text}`);
 }
 
-/** A program: it prints what the block of text behind it says; or it is a server, and goes on. */
+/** Runs a program: it prints the following block of text, or it is a server and continues. */
 const program = (suffix, interpreter) => async (session, { lines, file, line, runsOn }) => {
   const source = `${lines.join("\n")}\n`;
   const project = source.includes('"@copilotkit/') ? "copilotkit/" : "";
@@ -123,7 +123,7 @@ const program = (suffix, interpreter) => async (session, { lines, file, line, ru
   session.output = output;
 };
 
-/** What the block before has printed. */
+/** Compares the output of the previous block. */
 async function text(session, { lines }) {
   assert.ok(session.output !== undefined, "no block before this one prints anything");
   agree(lines, session.output, "the block before");

@@ -1,5 +1,5 @@
-// What a reader of a page has: a folder, a shell whose variables stay, the servers that the page had them start, and files.
-// The ports that pages name are others here, free ones, in every command, file and output.
+// The environment of a reader of a page: a folder, a shell with its variables, the servers that the page starts, and
+// files. Each port of a page is replaced by a free one, in every command, file and output.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -21,7 +21,7 @@ const PORTS = [8787, 8788, 8443, 9001, 9002, 9090, 9091, 4000];
 /** The Python packages that scripts of the pages may use. */
 const PYTHON_SETS = ["ag-ui-langgraph-0.0.47"];
 
-/** What says that a server takes requests; any other one has said its first line by then. */
+/** Log lines with which a server reports that it is ready; other servers are ready after their first line. */
 const READY = [
   [/^(make demo|diglot (serve|demo))\b/, /"message":"listening","plane":"status"/],
   [/^diglot mock-agent\b/, /^agent \S+ http/m],
@@ -114,7 +114,7 @@ export class Session {
     return child;
   }
 
-  /** Waits until a process has said something that fits, and gives it. */
+  /** Waits for output of a process that matches, and returns it. */
   said(child, pattern, what) {
     return new Promise((resolve, reject) => {
       const limit = setTimeout(() => reject(new Error(`${what}: not within ${COMMAND_LIMIT_MS} ms; it said:\n${child.said}`)), COMMAND_LIMIT_MS);
@@ -130,7 +130,7 @@ export class Session {
     });
   }
 
-  /** Runs a command in the page's shell: what it said, and its exit code. */
+  /** Runs a command in the page's shell; returns its output and its exit code. */
   async command(text) {
     await writeFile(path.join(this.folder, ".command"), `${this.here(text)}\n`);
     this.shell.said = "";
@@ -139,7 +139,9 @@ export class Session {
     return { code: Number(code), output: this.there(this.shell.said.replace(whole, "")) };
   }
 
-  /** Starts a server as a reader does in another terminal, in place of the one that has its port. Gives what it says at first. */
+  /**
+   * Starts a server as a reader does in another terminal, in place of the server on its port. Returns its first output.
+   */
   async serve(text) {
     const gateway = /^(make demo|diglot (serve|demo))\b/.test(text);
     const place = gateway ? "gateway" : (/127\.0\.0\.1:\d+/.exec(text)?.[0] ?? text);
@@ -147,7 +149,7 @@ export class Session {
     if (text.includes("--upgrade")) this.servers.set(`before ${text}`, this.servers.get(place));
     else await this.stop(place);
     const [, ready] = READY.find(([command]) => command.test(text));
-    // As `make demo` does, once everything is built.
+    // Like `make demo` after the build.
     const run = this.here(text.replace(/^make demo( ARGS="([^"]*)")?/, "diglot demo $2")).replace(/^(diglot demo) *$/, `$1 ${this.demo()}`);
     const child = this.spawn("bash", ["-c", `exec ${run}`]);
     this.servers.set(place, child);

@@ -1,0 +1,163 @@
+//! The adapter of `ag-ui-0`.
+//!
+//! ```text
+//!   reading   thinking gets ids; an empty piece of text comes back from RAW
+//!   writing   event ─▶ sequencer (up to 0.0.35) ─▶ span wrapper ─▶ as it is, or as CUSTOM or RAW where unsupported
+//! ```
+
+use super::downgrade;
+use super::sequencer::{EventSequencer, SequencerOutput};
+use super::span_wrapper::{SpanWrapper, THINKING_WITHOUT_IDS};
+use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
+use crate::dialect::carry::CANONICAL_PREFIX;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_shapes::{event_to_value, restore_chunk};
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
+use crate::dialect::row::{EventRow, EventShape};
+use crate::dialect::table::PeerDialect;
+use crate::event::{Event, EventType, Field, Json};
+
+#[derive(Debug)]
+pub(super) struct AgUi0Adapter {
+    peer: PeerDialect,
+    /// reading
+    reasoning_ids: ReasoningIds,
+    /// writing
+    sequencer: EventSequencer,
+    /// writing
+    span_wrapper: SpanWrapper,
+}
+
+impl AgUi0Adapter {
+    pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
+        Box::new(AgUi0Adapter {
+            peer,
+            reasoning_ids: ReasoningIds::default(),
+            sequencer: EventSequencer::default(),
+            span_wrapper: SpanWrapper::default(),
+        })
+    }
+
+    /// Releases an event with the span that thinking without ids needs around it.
+    fn release_in_span<'a>(
+        &mut self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        released: &mut ReleasedEvents<'a>,
+    ) {
+        if !self.span_wrapper.admits(&event, self.peer) {
+            return self.release_unsupported(event, canonical_type, released);
+        }
+        let (before, after) = self.span_wrapper.wrap_message(&event, self.peer);
+        if let Some(start) = before {
+            self.release(start, Some(""), released);
+        }
+        self.release(event, canonical_type, released);
+        if let Some(end) = after {
+            self.release(end, Some(""), released);
+        }
+    }
+
+    fn release<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>, released: &mut ReleasedEvents<'a>) {
+        let row = self.peer.dialect.row_for_kind(event.kind, self.peer.peer_version).map(|(_, row)| row);
+        if row.is_some_and(|row| downgrade::is_unsupported(self.peer.peer_version, row.shape, &event)) {
+            self.release_unsupported(event, canonical_type, released);
+        } else {
+            released.push_event(event, canonical_type);
+        }
+    }
+
+    /// Releases an event as RAW or CUSTOM. An event without a canonical counterpart is skipped.
+    fn release_unsupported<'a>(
+        &self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        released: &mut ReleasedEvents<'a>,
+    ) {
+        match canonical_type {
+            Some("") => {}
+            None if downgrade::is_empty_content(&event) => {
+                let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
+                let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(&event));
+                released.push_event(raw.with(Field::Source, source), None);
+            }
+            _ => released.push(ReleasedEvent::AsCustom(restore_chunk(event, canonical_type))),
+        }
+    }
+}
+
+impl DialectAdapter for AgUi0Adapter {
+    fn read(
+        &mut self,
+        row: &'static EventRow,
+        mut parts: IncomingEvent<'_>,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
+        if row.kind == EventType::Raw
+            && let Some(event) = downgrade::unwrap_raw(&parts.event)
+        {
+            sink.emit(event);
+            return Ok(());
+        }
+        if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) {
+            self.reasoning_ids.assign_ids(&mut parts);
+        }
+        sink.emit(parts.into_event(self.peer.dialect.name));
+        Ok(())
+    }
+
+    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
+        parts.into_canonical_event(kind, self.peer.dialect.name)
+    }
+
+    fn observe(&mut self, event: &Event<'_>) {
+        if event.kind == EventType::RunStarted {
+            self.reasoning_ids.start_run(event);
+        }
+    }
+
+    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
+        let mut released = ReleasedEvents::default();
+        match self.peer.peer_version {
+            PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => {
+                let mut sequenced = Vec::new();
+                self.sequencer.push(event, &mut sequenced);
+                for output in sequenced {
+                    match output {
+                        SequencerOutput::AsIs(event) => self.release_in_span(event, canonical_type, &mut released),
+                        SequencerOutput::Synthetic(event) => self.release(event, Some(""), &mut released),
+                        SequencerOutput::AsCustom(event) => released.push(ReleasedEvent::AsCustom(event)),
+                    }
+                }
+            }
+            PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => {
+                self.release_in_span(event, canonical_type, &mut released);
+            }
+            PeerVersion::V0_0_45
+            | PeerVersion::V0_0_47
+            | PeerVersion::V0_0_53
+            | PeerVersion::V0_0_57
+            | PeerVersion::V0_0_59 => self.release(event, canonical_type, &mut released),
+        }
+        released
+    }
+
+    fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        match row.kind {
+            EventType::RunFinished => downgrade::downgrade_outcome(outgoing),
+            _ if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) => remove_generated_ids(outgoing),
+            _ => {}
+        }
+    }
+
+    fn write_shared(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if row.kind == EventType::SubagentFinished {
+            downgrade::downgrade_subagent(outgoing);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.sequencer.buffered_bytes()
+    }
+}

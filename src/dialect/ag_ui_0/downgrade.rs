@@ -1,0 +1,76 @@
+//! Events that peers of AG-UI before 1.0 do not support, by version (`specs/ag-ui-1.0.md` §1.4, §3.6).
+//!
+//! An unsupported event is sent whole, as CUSTOM. An empty piece of text is sent as RAW: RAW is the one event that even
+//! 0.0.35 accepts while a message is open, so that nothing has to be closed for an invisible piece.
+
+use crate::codec::json;
+use crate::dialect::carry::{self, CANONICAL_PREFIX};
+use crate::dialect::event_parts::OutgoingEvent;
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::row::{EventShape, OwnShape};
+use crate::event::{Event, EventType, Field, MemberKey, get, remove};
+use std::borrow::Cow;
+
+pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
+
+/// Returns true if a peer cannot receive this event: its version lacks the type, or has a rule against it.
+pub(super) fn is_unsupported(version: PeerVersion, shape: EventShape, event: &Event<'_>) -> bool {
+    match (shape, event.kind) {
+        (EventShape::Unsupported, _) => true,
+        // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
+        (EventShape::Own(own), EventType::TextMessageContent) if *own == NON_EMPTY_DELTA => is_empty_content(event),
+        (_, EventType::ReasoningMessageContent) if version < PeerVersion::V0_0_53 && is_empty_content(event) => true,
+        // Peers without subagents treat two steps of one name as the same step.
+        (_, EventType::StepStarted | EventType::StepFinished) => {
+            version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn is_empty_content(event: &Event<'_>) -> bool {
+    matches!(event.kind, EventType::TextMessageContent | EventType::ReasoningMessageContent)
+        && event.get(Field::Delta).is_some_and(|delta| delta.is_str(""))
+}
+
+pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
+    let source = raw.text(Field::Source)?;
+    let kind = EventType::from_wire(source.strip_prefix(CANONICAL_PREFIX)?)?;
+    let object = json::parse_object(raw.get(Field::Event)?.as_str()).ok()?;
+    let event = Event { kind, members: crate::event::into_owned_members(object.members), source: None };
+    is_empty_content(&event).then_some(event)
+}
+
+/// Keeps the outcomes that older peers accept or ignore: interrupts, and success without pending calls. Any further
+/// member is fatal to 0.0.57 and 0.0.59 [specs §3.6].
+pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
+    let Some(outcome) = get(&outgoing.members, Field::Outcome) else {
+        return;
+    };
+    let members = json::parse_members(outcome).unwrap_or_default();
+    let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
+    let taken = match kind.as_deref() {
+        Some("interrupt") => members.len() == 2,
+        Some("success") => members.len() == 1,
+        _ => false,
+    };
+    if !taken {
+        carry_outcome(outgoing);
+    }
+}
+
+/// Keeps the subagent outcomes that 0.0.59 knows; a later one is fatal to it (measured).
+pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
+    let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
+    let kind = outcome.and_then(|mut outcome| {
+        carry::take(&mut outcome, json::TYPE).and_then(|kind| kind.text().map(Cow::into_owned))
+    });
+    if !matches!(kind.as_deref(), Some("success" | "suspended")) {
+        carry_outcome(outgoing);
+    }
+}
+
+fn carry_outcome(outgoing: &mut OutgoingEvent<'_>) {
+    let outcome = remove(&mut outgoing.members, Field::Outcome);
+    outgoing.canonical.extend(outcome.map(|outcome| (MemberKey::Known(Field::Outcome), outcome)));
+}

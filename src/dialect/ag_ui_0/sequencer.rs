@@ -1,0 +1,199 @@
+//! Sequences events for peers of AG-UI 0.0.35: while a message or a call is open there, any event but its own pieces
+//! (and RAW) rejects the run (measured; `specs/ag-ui-1.0.md` §3.6).
+//!
+//! ```text
+//!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START* of `<id>:2`, piece, under that id from here on
+//!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
+//!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
+//! ```
+//! A piece without text is sent as RAW. Events marked with a star have no canonical counterpart, so reading restores
+//! the original order. A call never ends at the peer before its arguments are complete: the peer might execute it. A
+//! closed id is not reused: some versions would show another empty message, others two messages of one id (measured).
+//! The original id is carried.
+
+use super::downgrade;
+use crate::dialect::memory_limits;
+use crate::event::{Event, EventType, Field, Json, MemberKey};
+
+#[derive(Debug, Default)]
+pub(super) struct EventSequencer {
+    open_message: Option<SequencedMessage>,
+    /// messages ended early by another event
+    paused_messages: Vec<SequencedMessage>,
+    pending_calls: Vec<SequencedCall>,
+    buffered_bytes: usize,
+}
+
+#[derive(Debug)]
+struct SequencedMessage {
+    id: Json<'static>,
+    /// the last start sent to the peer
+    start: Event<'static>,
+    /// number of starts sent to the peer
+    start_count: usize,
+}
+
+#[derive(Debug)]
+struct SequencedCall {
+    id: Json<'static>,
+    events: Vec<Event<'static>>,
+    /// number of its events sent whole
+    flushed_count: usize,
+}
+
+/// An event to write, with its form.
+pub(super) enum SequencerOutput<'a> {
+    AsIs(Event<'a>),
+    /// unchanged for the peer, without a canonical counterpart
+    Synthetic(Event<'static>),
+    /// whole, as CUSTOM
+    AsCustom(Event<'static>),
+}
+
+const fn is_call(kind: EventType) -> bool {
+    matches!(kind, EventType::ToolCallStart | EventType::ToolCallArgs | EventType::ToolCallEnd)
+}
+
+const fn is_text(kind: EventType) -> bool {
+    matches!(kind, EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd)
+}
+
+impl EventSequencer {
+    pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
+        if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
+            self.flush_calls(out);
+            return out.push(SequencerOutput::AsIs(event));
+        }
+        if is_call(event.kind) {
+            return self.push_call(event, out);
+        }
+        self.flush_calls(out);
+        if is_text(event.kind) {
+            return self.push_message(event, out);
+        }
+        self.pause_message(out);
+        out.push(SequencerOutput::AsIs(event));
+    }
+
+    fn push_message<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
+        let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        if event.kind == EventType::TextMessageStart {
+            self.pause_message(out);
+            self.open_message = Some(SequencedMessage { id, start: make_start(&event), start_count: 1 });
+            return out.push(SequencerOutput::AsIs(event));
+        }
+        if self.open_message.as_ref().is_none_or(|open| !open.id.is_same(&id)) {
+            self.pause_message(out);
+            if let Some(at) = self.paused_messages.iter().position(|paused| paused.id.is_same(&id)) {
+                let text = self.paused_messages.remove(at);
+                self.buffered_bytes -= memory_limits::event_cost(&text.start);
+                // Restarting it would show an empty message.
+                if event.kind == EventType::TextMessageEnd {
+                    return out.push(SequencerOutput::AsCustom(event.into_owned()));
+                }
+                let text = text.reopen();
+                out.push(SequencerOutput::Synthetic(text.start.clone()));
+                self.open_message = Some(text);
+            }
+        }
+        let ends = event.kind == EventType::TextMessageEnd;
+        out.push(SequencerOutput::AsIs(match &self.open_message {
+            Some(open) => open.with_current_id(event),
+            None => event,
+        }));
+        if ends {
+            self.open_message = None;
+        }
+    }
+
+    fn pause_message<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
+        if let Some(text) = self.open_message.take() {
+            let mut end = Event::new(EventType::TextMessageEnd);
+            if let Some(id) = text.start.get(Field::MessageId) {
+                end.set(Field::MessageId, id.clone());
+            }
+            out.push(SequencerOutput::Synthetic(end));
+            self.buffered_bytes += memory_limits::event_cost(&text.start);
+            self.paused_messages.push(text);
+        }
+    }
+
+    fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
+        let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
+        // Pending events of another call came first.
+        let others =
+            self.pending_calls.iter().any(|call| !call.id.is_same(&id) && call.flushed_count < call.events.len());
+        if others {
+            self.flush_calls(out);
+        }
+        match (event.kind, at) {
+            (EventType::ToolCallEnd, Some(at)) => {
+                let SequencedCall { events, flushed_count: shown, .. } = self.pending_calls.remove(at);
+                self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
+                self.pause_message(out);
+                if shown > 0 {
+                    events[shown..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
+                    events.into_iter().for_each(|made| out.push(SequencerOutput::Synthetic(made)));
+                } else {
+                    events.into_iter().for_each(|pending| out.push(SequencerOutput::AsIs(pending)));
+                }
+                out.push(SequencerOutput::AsIs(event));
+            }
+            (_, at) => {
+                let at = at.unwrap_or_else(|| {
+                    self.pending_calls.push(SequencedCall { id, events: Vec::new(), flushed_count: 0 });
+                    self.pending_calls.len() - 1
+                });
+                self.buffered_bytes += memory_limits::event_cost(&event);
+                self.pending_calls[at].events.push(event.into_owned());
+            }
+        }
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    fn flush_calls<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
+        if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
+            self.pause_message(out);
+        }
+        for call in &mut self.pending_calls {
+            for event in &call.events[call.flushed_count..] {
+                out.push(SequencerOutput::AsCustom(event.clone()));
+            }
+            call.flushed_count = call.events.len();
+        }
+    }
+}
+
+impl SequencedMessage {
+    fn reopen(mut self) -> Self {
+        self.start_count += 1;
+        self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));
+        self
+    }
+
+    /// Gives a piece the id used at the peer; the agent's id is carried.
+    fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
+        if self.start_count > 1
+            && let Some(id) = self.start.get(Field::MessageId)
+        {
+            piece.set(Field::MessageId, id.clone());
+            piece.members.push((MemberKey::Other(Field::MessageId.camel().into()), self.id.clone()));
+        }
+        piece
+    }
+}
+
+/// Creates a start that can be repeated.
+fn make_start(event: &Event<'_>) -> Event<'static> {
+    let mut start = Event::new(EventType::TextMessageStart);
+    for field in [Field::MessageId, Field::Role] {
+        if let Some(value) = event.get(field) {
+            start.set(field, value.clone().into_owned());
+        }
+    }
+    start
+}

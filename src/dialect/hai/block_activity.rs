@@ -1,0 +1,139 @@
+//! Output blocks other than text and thinking: activities in canonical AG-UI (`translation.md` §3).
+//!
+//! ```text
+//! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
+//! ```
+//! `n` counts the blocks of `M` without an id. A block other than a plain `{type, data: {…}}` becomes content with all
+//! its members, which a note records. A block whose type is the last part of another activity's stays a block.
+
+use super::blocks::{DELTA, DeltaContent, carry_members, check_thinking_text, has_text_member, parse_delta};
+use super::members::{block, collaboration};
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
+use std::collections::HashMap;
+
+/// Note: the content is the whole block without its type.
+pub(super) const WHOLE_BLOCK: &str = "$block";
+
+/// Counts the blocks without an id in each message.
+#[derive(Debug, Default)]
+pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
+
+/// A parsed block.
+pub(super) struct OutputBlock<'a> {
+    pub(crate) kind: Json<'a>,
+    /// its other members
+    pub(crate) members: Members<'a>,
+    /// siblings of the block in the delta
+    pub(crate) delta_members: Members<'a>,
+}
+
+/// The id, type and content of a block as an activity.
+pub(super) struct BlockActivity {
+    pub(crate) id: Json<'static>,
+    pub(crate) activity_type: Json<'static>,
+    pub(crate) content: Json<'static>,
+    pub(crate) is_whole_block: bool,
+}
+
+/// Returns true if a block of this type is an activity.
+#[must_use]
+pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
+    let others = [block::TEXT, block::THINKING, collaboration::NAME];
+    kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
+}
+
+/// Returns true if reading converts content with these members to nothing but the event itself.
+#[must_use]
+pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
+    let delta = get(members, Field::Delta);
+    match parse_delta(delta) {
+        DeltaContent::Plain => delta.is_none_or(|delta| delta.json_type() != JsonType::String),
+        DeltaContent::Block { kind, output, .. } if kind.is_str(block::TEXT) => {
+            !has_text_member(&output, block::CONTENT)
+        }
+        DeltaContent::Block { kind, output, .. } if kind.is_str(block::THINKING) => {
+            check_thinking_text(&output).is_none()
+        }
+        DeltaContent::Block { kind, .. } => !is_activity_block(&kind),
+    }
+}
+
+impl BlockCounts {
+    /// Converts a block of `message` to an activity; `own` are the other members of the event.
+    #[must_use]
+    pub(crate) fn to_activity(
+        &self,
+        message: &Json<'_>,
+        one: &OutputBlock<'_>,
+        own: &Members<'_>,
+        dialect: &str,
+    ) -> BlockActivity {
+        let inner = |text: &Json<'_>| text.as_str()[1..text.as_str().len() - 1].to_owned();
+        let name = match block_id(own) {
+            Some(id) if id.json_type() == JsonType::String => inner(id),
+            Some(id) => id.as_str().to_owned(),
+            None => (self.0.get(&message_key(message)).copied().unwrap_or_default() + 1).to_string(),
+        };
+        let plain = match &one.members[..] {
+            [(key, data)] if carry::is_named(key, block::DATA) && data.json_type() == JsonType::Object => Some(data),
+            _ => None,
+        };
+        BlockActivity {
+            id: message.with_suffix(&format!(":block:{name}")),
+            activity_type: Json::from_trusted(format!("\"{}.{}\"", dialect, inner(&one.kind))),
+            content: plain.map_or_else(|| json::to_object(&one.members), |data| data.clone().into_owned()),
+            is_whole_block: plain.is_none(),
+        }
+    }
+
+    /// Counts a block.
+    pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
+        if block_id(own).is_none() {
+            let count = self.0.entry(message_key(message)).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Converts a block to an activity and adds the members to carry to `own`, the other members of the event.
+    pub(crate) fn read(
+        &mut self,
+        message: Json<'static>,
+        one: OutputBlock<'_>,
+        own: &mut Members<'_>,
+        dialect: &str,
+    ) -> BlockActivity {
+        let activity = self.to_activity(&message, &one, own, dialect);
+        self.count_block(&message, own);
+        carry_members(own, &[block::LAYOUT], &one.delta_members, DELTA);
+        own.push((MemberKey::Known(Field::MessageId), message));
+        if activity.is_whole_block {
+            own.push((carry::extension_key(WHOLE_BLOCK), Json::from_trusted("true")));
+        }
+        activity
+    }
+}
+
+impl BlockActivity {
+    /// Builds the event of the activity.
+    pub(crate) fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &str) -> Event<'a> {
+        event.kind = EventType::ActivitySnapshot;
+        event.set(Field::MessageId, self.id);
+        event.set(Field::ActivityType, self.activity_type);
+        event.set(Field::Content, self.content);
+        carry::pack(&mut event, dialect, own);
+        event
+    }
+}
+
+/// Returns the id of a block: a string that is not empty, or a number.
+fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
+    let id = find_member(own, block::BLOCK_ID)?;
+    matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
+}
+
+/// Ids are equal however their characters are escaped.
+fn message_key(message: &Json<'_>) -> Box<str> {
+    message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
+}

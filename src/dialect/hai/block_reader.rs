@@ -1,0 +1,277 @@
+//! Reading: output blocks become text, and thinking before the text becomes reasoning. One message `M`:
+//! ```text
+//!   start ──▶ Deferred ── thinking ──▶ CarriedBySpan, M:reasoning:n open or closed
+//!                │                        │
+//!                │ text, another          │ text, another output, the end
+//!                │ output, the end,       │
+//!                │ any other event        ▼
+//!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
+//! ```
+//! The start is deferred so that initial thinking precedes the message in the client's conversation. Only thinking may
+//! overtake it: the span carries the start in a note, so that writing can restore its position.
+
+use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
+use super::blocks::{
+    DeltaContent, OUTPUT, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text, has_text_member,
+    parse_delta,
+};
+use super::members::block;
+use crate::codec::json;
+use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
+use crate::dialect::carry;
+use crate::dialect::event_parts::IncomingEvent;
+use crate::event::input::ASSISTANT;
+use crate::event::{
+    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id,
+    remove,
+};
+
+/// Tracks the open messages while reading.
+#[derive(Debug, Default)]
+pub(super) struct BlockReader {
+    open_messages: Vec<OpenMessage>,
+    /// true if the first text of the run arrived as a block
+    uses_blocks: Option<bool>,
+    /// number of reasoning spans in a closed message, so that ids stay unique if it is opened again
+    closed_spans: Vec<(Json<'static>, u32)>,
+    blocks: BlockCounts,
+}
+
+#[derive(Debug)]
+struct OpenMessage {
+    id: Json<'static>,
+    role: Option<Json<'static>>,
+    start: StartState,
+    span_id: Option<Json<'static>>,
+    span_count: u32,
+}
+
+#[derive(Debug)]
+enum StartState {
+    /// not sent yet
+    Deferred(Event<'static>),
+    /// not sent, but noted in a reasoning span
+    CarriedBySpan(Event<'static>),
+    Sent,
+}
+
+impl BlockReader {
+    /// Reads a message start, such as BUSINESS_DATA_START.
+    pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
+        let id = message_id(&event.members);
+        if self.position(&id).is_some() {
+            return sink.count_loss(EventLoss::StrayBoundary);
+        }
+        let role = event.get(Field::Role).cloned().map(Json::into_owned);
+        self.open_message(id, role, event.into_owned());
+    }
+
+    fn position(&self, id: &Json<'_>) -> Option<usize> {
+        self.open_messages.iter().position(|message| message.id.is_same(id))
+    }
+
+    fn open_message(&mut self, id: Json<'static>, role: Option<Json<'static>>, start: Event<'static>) -> usize {
+        let spans = match self.closed_spans.iter().position(|(known, _)| known.is_same(&id)) {
+            Some(at) => self.closed_spans.swap_remove(at).1,
+            None => 0,
+        };
+        // Most agents have one message open at a time.
+        self.open_messages.reserve_exact(1);
+        self.open_messages.push(OpenMessage {
+            id,
+            role,
+            start: StartState::Deferred(start),
+            span_id: None,
+            span_count: spans,
+        });
+        self.open_messages.len() - 1
+    }
+
+    fn find_or_open(&mut self, event: &Event<'_>, sink: &mut dyn CanonicalSink) -> usize {
+        let nameless = Json::from_trusted("\"\"");
+        if let Some(at) = self.position(event.get(Field::MessageId).unwrap_or(&nameless)) {
+            return at;
+        }
+        sink.count_repair(EventRepair::OpenerSupplied);
+        let id = message_id(&event.members);
+        let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
+        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
+    }
+
+    /// Reads one piece of content.
+    ///
+    /// # Errors
+    /// Fails if it is neither text nor a block: the message is open then, and the piece has to be carried whole.
+    pub(crate) fn read_content(
+        &mut self,
+        parts: IncomingEvent<'_>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
+        let at = self.find_or_open(&parts.event, sink);
+        let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
+            self.open_messages[at].send_start(sink);
+            if *self.uses_blocks.get_or_insert(false) {
+                own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
+            }
+            carry::pack(&mut event, dialect, own);
+            sink.emit(event);
+            return Ok(());
+        }
+        let value = event.remove(Field::Delta);
+        match parse_delta(value.as_ref()) {
+            DeltaContent::Block { kind, mut output, rest }
+                if kind.is_str(block::TEXT) && has_text_member(&output, block::CONTENT) =>
+            {
+                self.open_messages[at].send_start(sink);
+                let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
+                let is_string_run = !*self.uses_blocks.get_or_insert(true);
+                if is_string_run && output.is_empty() {
+                    own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
+                }
+                carry_delta(&mut own, rest, output);
+                event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
+                carry::pack(&mut event, dialect, own);
+                sink.emit(event);
+            }
+            DeltaContent::Block { kind, mut output, rest }
+                if kind.is_str(block::THINKING) && check_thinking_text(&output).is_some() =>
+            {
+                let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
+                carry_delta(&mut own, rest, output);
+                self.open_messages[at].read_thinking(event, own, &data, dialect, sink);
+            }
+            DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
+                self.open_messages[at].send_start(sink);
+                let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
+                let block = OutputBlock { kind, members: output, delta_members: rest };
+                let activity = self.blocks.read(message, block, &mut own, dialect);
+                sink.emit(activity.into_event(event, own, dialect));
+            }
+            DeltaContent::Plain | DeltaContent::Block { .. } => {
+                self.open_messages[at].send_start(sink);
+                return Err(UnreadableEvent);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a message end, such as BUSINESS_DATA_END.
+    pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
+        if let Some(at) = self.position(&message_id(&event.members)) {
+            let mut message = self.open_messages.remove(at);
+            message.send_start(sink);
+            if message.span_count > 0 {
+                self.closed_spans.push((message.id, message.span_count));
+            }
+        }
+        sink.emit(event);
+    }
+
+    /// Drops a role at the end that repeats the start's: writing adds it back.
+    pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
+        let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
+        let role = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
+        if role.is_some() && role.as_ref() == get(&parts.extensions, Field::Role) {
+            remove(&mut parts.extensions, Field::Role);
+        }
+    }
+
+    /// Sends every deferred start before another event, except that of the message `but`, to which the event belongs.
+    pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
+        for message in &mut self.open_messages {
+            if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
+                message.send_start(sink);
+            }
+        }
+    }
+
+    /// Sends the remaining deferred starts; the run guard closes the messages.
+    pub(crate) fn finish(&mut self, sink: &mut dyn CanonicalSink) {
+        for mut message in self.open_messages.drain(..) {
+            message.send_start(sink);
+        }
+    }
+}
+
+impl OpenMessage {
+    fn send_start(&mut self, sink: &mut dyn CanonicalSink) {
+        self.stop_thinking(sink);
+        if let StartState::Deferred(start) | StartState::CarriedBySpan(start) =
+            std::mem::replace(&mut self.start, StartState::Sent)
+        {
+            sink.emit(start);
+        }
+    }
+
+    /// Reads the `data` of a thinking block.
+    fn read_thinking(
+        &mut self,
+        event: Event<'_>,
+        mut own: Members<'_>,
+        data: &Json<'_>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        let mut data = json::parse_members(data).unwrap_or_default();
+        let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
+        let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
+        carry_thinking_data(&mut own, &data);
+        self.send_thinking(event, own, text, dialect, sink);
+        if ends {
+            self.stop_thinking(sink);
+        }
+    }
+
+    fn send_thinking(
+        &mut self,
+        event: Event<'_>,
+        own: Members<'_>,
+        text: Json<'_>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        let id = match &self.span_id {
+            Some(id) => id.clone(),
+            None => self.start_thinking(&event, dialect, sink),
+        };
+        let mut content = Event { kind: EventType::ReasoningMessageContent, ..event };
+        content.set(Field::MessageId, id);
+        content.set(Field::Delta, text.into_owned());
+        carry::pack(&mut content, dialect, own);
+        sink.emit(content);
+    }
+
+    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) -> Json<'static> {
+        self.span_count += 1;
+        let id = self.id.with_suffix(&format!(":reasoning:{}", self.span_count));
+        let mut span = Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone());
+        let mut own: Members<'_> = vec![(MemberKey::Known(Field::MessageId), self.id.clone())];
+        let mut happened = event.get(Field::Timestamp).cloned().map(Json::into_owned);
+        self.start = match std::mem::replace(&mut self.start, StartState::Sent) {
+            StartState::Deferred(start) => {
+                own.push((carry::extension_key(START), json::to_object(&start.members)));
+                happened = start.get(Field::Timestamp).cloned();
+                StartState::CarriedBySpan(start)
+            }
+            later => later,
+        };
+        if let Some(timestamp) = happened {
+            span.set(Field::Timestamp, timestamp);
+        }
+        carry::pack(&mut span, dialect, own);
+        sink.emit(span);
+        let start = Event::new(EventType::ReasoningMessageStart).with(Field::MessageId, id.clone());
+        sink.emit(start.with(Field::Role, Json::string(crate::event::input::REASONING)));
+        self.span_id = Some(id.clone());
+        id
+    }
+
+    fn stop_thinking(&mut self, sink: &mut dyn CanonicalSink) {
+        if let Some(id) = self.span_id.take() {
+            sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
+            sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins
+//! every delta of a message and parses the result). It comes back in requests and in snapshots.
+//!
+//! Text blocks are the message's content; thinking becomes reasoning messages, and every other block an activity
+//! message, with the ids that the stream gives them as far as content determines them (block ids are sent outside the
+//! content and not stored). Blocks with more than text are carried complete, and restored while the message is
+//! unchanged.
+
+use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
+use super::blocks::{DeltaContent, parse_delta};
+use super::members::block;
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::dialect::message_adapter::SurroundingMessages;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
+use std::borrow::Cow;
+
+/// Note: the content as it was stored.
+const BLOCKS_NOTE: &str = "$blocks";
+
+struct StoredBlocks {
+    /// all text blocks, joined
+    text: Json<'static>,
+    /// the other blocks, and whether each comes after the start of the text
+    non_text: Vec<(NonTextBlock, bool)>,
+    is_plain: bool,
+}
+
+enum NonTextBlock {
+    Thinking(Json<'static>),
+    Block(OutputBlock<'static>),
+}
+
+/// Splits the content of a message if it is stored blocks: changes the message, and returns the messages around it.
+pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
+    let mut surrounding = SurroundingMessages::default();
+    if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
+        return surrounding;
+    }
+    let Some(content) = get(canonical, Field::Content).cloned() else {
+        return surrounding;
+    };
+    let Some(StoredBlocks { text, non_text: around, is_plain: plain }) = parse_blocks(&content) else {
+        return surrounding;
+    };
+    set(canonical, MemberKey::Known(Field::Content), text);
+    // Content that was not a string also has to be written back as it was.
+    if !plain || own.iter().any(|(key, _)| carry::is_named(key, carry::AS_JSON_NOTE)) {
+        own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
+    }
+    let id = get(canonical, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+    let mut spans = 0;
+    let mut blocks = BlockCounts::default();
+    for (one, behind) in around {
+        let message = match one {
+            NonTextBlock::Thinking(text) => {
+                spans += 1;
+                let own_members = vec![(MemberKey::Known(Field::MessageId), id.clone())];
+                vec![
+                    (MemberKey::Known(Field::Id), id.with_suffix(&format!(":reasoning:{spans}"))),
+                    (MemberKey::Known(Field::Role), Json::string(REASONING)),
+                    (MemberKey::Known(Field::Content), text),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
+                ]
+            }
+            NonTextBlock::Block(one) => {
+                let mut own_members = Members::new();
+                let shown = blocks.read(id.clone(), one, &mut own_members, dialect);
+                vec![
+                    (MemberKey::Known(Field::Id), shown.id),
+                    (MemberKey::Known(Field::Role), Json::string(ACTIVITY)),
+                    (MemberKey::Known(Field::ActivityType), shown.activity_type),
+                    (MemberKey::Known(Field::Content), shown.content),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
+                ]
+            }
+        };
+        match behind {
+            true => surrounding.after.push(message),
+            false => surrounding.before.push(message),
+        }
+    }
+    surrounding
+}
+
+/// Returns the ids of messages whose stored blocks still match the message: those blocks contain their reasoning and
+/// activities.
+pub(super) fn intact_message_ids(messages: &[MessageMembers<'_>], dialect: &str) -> Vec<Json<'static>> {
+    messages
+        .iter()
+        .filter(|message| stored_blocks(message, dialect).is_some())
+        .filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned))
+        .collect()
+}
+
+pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, intact: &[Json<'static>]) -> bool {
+    let shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
+    if intact.is_empty() || !shown {
+        return false;
+    }
+    let own = carried_members(message, dialect);
+    own.and_then(|own| get(&own, Field::MessageId).cloned())
+        .is_some_and(|own_members| intact.iter().any(|message| message.is_same(&own_members)))
+}
+
+fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
+    let stored = carry::take(&mut carried_members(message, dialect)?, BLOCKS_NOTE)?;
+    let content = get(message, Field::Content)?;
+    parse_blocks(&stored)?.text.is_same(content).then_some(stored)
+}
+
+fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Members<'static>> {
+    let metadata = json::parse_members(get(message, Field::Metadata)?).map(crate::event::into_owned_members)?;
+    let (_, own) = metadata.into_iter().find(|(key, _)| carry::is_named(key, dialect))?;
+    json::parse_members(&own).map(crate::event::into_owned_members)
+}
+
+pub(super) fn has_blocks_note(own: &Members<'_>) -> bool {
+    own.iter().any(|(key, _)| carry::is_named(key, BLOCKS_NOTE))
+}
+
+/// Converts the content of a message to the stored form. `own` is the material carried for it.
+pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
+    let stored = carry::take(own, BLOCKS_NOTE);
+    if !get(outgoing, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
+        return;
+    }
+    let Some(content) =
+        get(outgoing, Field::Content).filter(|content| content.json_type() == JsonType::String).cloned()
+    else {
+        return;
+    };
+    let intact = stored.filter(|stored| parse_blocks(stored).is_some_and(|whole| whole.text.is_same(&content)));
+    match intact {
+        Some(stored) => set(outgoing, MemberKey::Known(Field::Content), stored.into_owned()),
+        None if blocks && !content.is_str("") => {
+            let output = json::build_object(|object| {
+                object.string_member(json::TYPE, block::TEXT);
+                object.member(block::CONTENT, content.as_str());
+            });
+            let whole = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
+            set(outgoing, MemberKey::Known(Field::Content), Json::string(whole.as_str()));
+        }
+        // Reading would mistake this text for stored blocks.
+        None if parse_blocks(&content).is_some() => {
+            canonical.push((MemberKey::Known(Field::Content), content.into_owned()));
+        }
+        None => {}
+    }
+}
+
+/// Parses stored content. `None` unless it consists entirely of blocks.
+fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
+    let whole = content.text().filter(|text| text.starts_with('{'))?;
+    let mut text = String::from("\"");
+    let mut stored = StoredBlocks { text: Json::NULL, non_text: Vec::new(), is_plain: true };
+    let (mut has_text, mut thinks) = (false, false);
+    for value in json::parse_sequence(&whole)? {
+        let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
+            return None;
+        };
+        if kind.json_type() != JsonType::String {
+            return None;
+        }
+        if kind.is_str(block::TEXT)
+            && let Some(piece) = take_string(&mut output, block::CONTENT)
+        {
+            stored.is_plain &= rest.is_empty() && output.is_empty();
+            text.push_str(&piece.as_str()[1..piece.as_str().len() - 1]);
+            (has_text, thinks) = (true, false);
+        } else if kind.is_str(block::THINKING)
+            && let Some(data) = carry::take(&mut output, block::DATA)
+            && let Some(piece) = json::parse_members(&data)
+                .and_then(|mut data| take_string(&mut data, block::CONTENT).map(Json::into_owned))
+        {
+            stored.is_plain = false;
+            match stored.non_text.last_mut().filter(|_| thinks) {
+                Some((NonTextBlock::Thinking(all), _)) => {
+                    *all = all.with_suffix(&piece.as_str()[1..piece.as_str().len() - 1]);
+                }
+                _ => stored.non_text.push((NonTextBlock::Thinking(piece), has_text)),
+            }
+            thinks = true;
+        } else {
+            if is_activity_block(&kind) {
+                let (output, rest) = (crate::event::into_owned_members(output), crate::event::into_owned_members(rest));
+                stored.non_text.push((
+                    NonTextBlock::Block(OutputBlock { kind: kind.into_owned(), members: output, delta_members: rest }),
+                    true,
+                ));
+            }
+            // On the stream, too, the text starts before such a block.
+            (stored.is_plain, thinks, has_text) = (false, false, true);
+        }
+    }
+    text.push('"');
+    stored.text = Json::from_trusted(Cow::Owned(text));
+    Some(stored)
+}
+
+fn take_string<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
+    let at =
+        members.iter().position(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)?;
+    Some(members.remove(at).1)
+}

@@ -1,0 +1,249 @@
+//! Writing: text and reasoning events become output blocks, or strings if the route requests them.
+
+use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, is_activity_block};
+use super::blocks::{DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
+use super::members::block;
+use super::{collaboration, placeholder};
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::dialect::event_parts::OutgoingEvent;
+use crate::dialect::text_format::TextFormat;
+use crate::event::input::ASSISTANT;
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
+
+/// Tracks the open messages while writing.
+#[derive(Debug, Default)]
+pub(super) struct BlockWriter {
+    /// id and role
+    open_messages: Vec<(Json<'static>, Json<'static>)>,
+    /// the open messages with content
+    nonempty_messages: Vec<Json<'static>>,
+    /// reasoning from the dialect itself inside a message: id of the reasoning, id of the message
+    native_reasoning: Vec<(Json<'static>, Json<'static>)>,
+    /// start of each rendered reasoning message, ms
+    rendered_since: Vec<(Json<'static>, i64)>,
+    blocks: BlockCounts,
+}
+
+impl BlockWriter {
+    pub(crate) fn is_open(&self, message: &Json<'_>) -> bool {
+        self.open_messages.iter().any(|(id, _)| id.is_same(message))
+    }
+
+    /// Records the start of a message, which always has its role.
+    pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
+        let id = message_id(&parts.members);
+        let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
+        crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
+        if !self.is_open(&id) {
+            self.open_messages.push((id, role));
+        }
+    }
+
+    /// Writes the text of one piece of content in the form that the route requests, or in its original one.
+    pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
+        let blocks = parts
+            .extensions
+            .iter()
+            .any(|(key, _)| [block::LAYOUT, DELTA, OUTPUT].iter().any(|name| carry::is_named(key, name)));
+        let string = carry::take(&mut parts.extensions, TEXT).is_some();
+        if (content == TextFormat::String || string) && !blocks {
+            return;
+        }
+        let text = remove(&mut parts.members, Field::Delta).unwrap_or_else(|| Json::string(""));
+        let rest = carry::take(&mut parts.extensions, OUTPUT).map(Json::into_owned);
+        let output = json::build_object(|object| {
+            object.string_member(json::TYPE, block::TEXT);
+            object.member(block::CONTENT, text.as_str());
+            copy_members(object, rest.as_ref());
+        });
+        let delta = build_delta(&mut parts.extensions, &output);
+        parts.members.push((MemberKey::Known(Field::Delta), delta));
+    }
+
+    /// Records that the message has content.
+    pub(crate) fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
+        if let Some(id) = get(&parts.members, Field::MessageId)
+            && !self.nonempty_messages.iter().any(|own| own.is_same(id))
+        {
+            self.nonempty_messages.push(id.clone().into_owned());
+        }
+    }
+
+    /// Returns true if `end` would close an empty message. The component printed in the seed (§4.1) parses the content
+    /// as blocks when the message ends, and fails without any.
+    pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
+        let id = message_id(&end.members);
+        self.is_open(&id) && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
+    }
+
+    /// Adds the role from the start to the end of a message.
+    pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
+        let id = message_id(&parts.members);
+        self.nonempty_messages.retain(|own| !own.is_same(&id));
+        let Some(at) = self.open_messages.iter().position(|(own, _)| own.is_same(&id)) else {
+            return;
+        };
+        let (_, role) = self.open_messages.remove(at);
+        if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
+            parts.extensions.push((MemberKey::Known(Field::Role), role));
+        }
+    }
+
+    /// Recognises reasoning from the dialect itself and records its message. Returns the message start to write before
+    /// it, if any.
+    pub(crate) fn adopt_native(
+        &mut self,
+        reasoning: &Json<'_>,
+        own: &mut Members<'static>,
+    ) -> Option<Option<Event<'static>>> {
+        // Only the reader creates such an id.
+        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
+        remove(own, Field::MessageId);
+        let open = self.is_open(&message);
+        self.native_reasoning.push((reasoning.clone().into_owned(), message));
+        let start = carry::take(own, START).filter(|_| !open);
+        Some(start.and_then(|start| {
+            let members = crate::event::into_owned_members(json::parse_members(&start)?);
+            Some(Event { kind: EventType::TextMessageStart, members, source: None })
+        }))
+    }
+
+    /// Returns the message that contains this native reasoning.
+    pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
+        self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
+    }
+
+    /// Removes a finished span of native reasoning.
+    pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
+        self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
+    }
+
+    /// Builds a thinking block. `own` contains the members that the dialect itself sent; without them it is rendered
+    /// from scratch.
+    pub(crate) fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+        let rest = carry::take(own, DATA).map(Json::into_owned);
+        let data = json::build_object(|object| {
+            object.member(block::CONTENT, text.as_str());
+            for name in THINKING_MEMBERS.iter().filter(|_| rest.is_none()) {
+                if let Some(value) = carry::take(own, name) {
+                    object.member(name, value.as_str());
+                }
+            }
+            copy_members(object, rest.as_ref());
+        });
+        let more = carry::take(own, OUTPUT).map(Json::into_owned);
+        let output = json::build_object(|object| {
+            object.string_member(json::TYPE, block::THINKING);
+            object.member(block::DATA, data.as_str());
+            copy_members(object, more.as_ref());
+        });
+        build_delta(own, &output)
+    }
+
+    /// Returns the members of a rendered thinking block: elapsed time, and whether it continues.
+    pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
+        let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
+            Some(at) => at,
+            None => {
+                self.rendered_since.push((reasoning.clone().into_owned(), now));
+                self.rendered_since.len() - 1
+            }
+        };
+        let elapsed = (now - self.rendered_since[at].1).max(0) / 1000;
+        let goes_on = kind != EventType::ReasoningMessageEnd;
+        if !goes_on {
+            self.rendered_since.swap_remove(at);
+        }
+        let flag = |on: bool| Json::from_trusted(if on { "true" } else { "false" });
+        vec![
+            (carry::extension_key(block::ELAPSED), Json::integer(elapsed)),
+            (carry::extension_key(block::THINKING), flag(goes_on)),
+            (carry::extension_key(block::COLLAPSE), flag(true)),
+        ]
+    }
+}
+
+impl BlockWriter {
+    /// Writes an activity as the block that it was, if the result reads back unchanged.
+    ///
+    /// # Errors
+    /// Returns the event if it does not.
+    pub(crate) fn try_block<'a>(&mut self, event: Event<'a>, dialect: &str) -> Result<OutgoingEvent<'a>, Event<'a>> {
+        self.match_block(&event, dialect).ok_or(event)
+    }
+
+    fn match_block<'a>(&mut self, event: &Event<'a>, dialect: &str) -> Option<OutgoingEvent<'a>> {
+        let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
+        let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
+        let mut outgoing = collaboration::split_activity(event, dialect, &[]);
+        let message = remove(&mut outgoing.extensions, Field::MessageId)?;
+        if !self.is_open(&message) {
+            return None;
+        }
+        let output = match carry::take(&mut outgoing.extensions, WHOLE_BLOCK) {
+            Some(_) => json::parse_members(content)?,
+            None => vec![(carry::extension_key(block::DATA), content.as_borrowed())],
+        };
+        if output.iter().any(|(key, _)| carry::is_named(key, json::TYPE)) {
+            return None;
+        }
+        let one = OutputBlock { kind, members: output, delta_members: Members::new() };
+        let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
+        let note = collaboration::carried_member(event, dialect, WHOLE_BLOCK);
+        if event.get(Field::MessageId) != Some(&activity.id)
+            || *content != activity.content
+            || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
+        {
+            return None;
+        }
+        self.blocks.count_block(&message, &outgoing.extensions);
+        let output = json::build_object(|object| {
+            object.member(json::TYPE, one.kind.as_str());
+            one.members.iter().for_each(|member| object.copy_member(member, false));
+        });
+        let delta = build_delta(&mut outgoing.extensions, &output);
+        outgoing.members.push((MemberKey::Known(Field::MessageId), message));
+        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
+        Some(outgoing)
+    }
+
+    /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
+    /// display only the last message (seed §4.1), so a block goes into the open one.
+    #[must_use]
+    pub(crate) fn render_block<'a>(
+        &self,
+        event: Event<'a>,
+        dialect: &str,
+    ) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
+        let id = message_id(&event.members);
+        let value = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let named = value(Field::ActivityType);
+        let kind = block_type(&named, dialect).filter(is_activity_block).unwrap_or_else(|| named.clone());
+        let output = json::build_object(|object| {
+            object.member(json::TYPE, kind.as_str());
+            object.member(block::DATA, value(Field::Content).as_str());
+        });
+        let delta = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
+        let open = self.open_messages.last().map(|(message, _)| message.clone());
+        let message = open.clone().unwrap_or_else(|| id.clone());
+        let members = vec![(MemberKey::Known(Field::MessageId), message), (MemberKey::Known(Field::Delta), delta)];
+        let carried = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
+        (placeholder::write_placeholder(event, members, carried), open.is_none().then_some(id))
+    }
+}
+
+/// Returns the type of the block from which an activity of this type came.
+fn block_type(activity_type: &Json<'_>, dialect: &str) -> Option<Json<'static>> {
+    let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect)?.strip_prefix('.')?;
+    Some(Json::from_trusted(format!("\"{inner}")))
+}
+
+/// Returns true if this reasoning id denotes a span that the reader found in the message.
+fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
+    let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
+        return false;
+    };
+    let count = reasoning.strip_prefix(&*message).and_then(|rest| rest.strip_prefix(":reasoning:"));
+    count.is_some_and(|count| count.parse::<u32>().is_ok())
+}

@@ -1,0 +1,119 @@
+//! Messages streamed as output blocks: parsing and building blocks, and carrying the members that AG-UI does not have.
+//!
+//! `block_reader` turns blocks into text and reasoning events, `block_writer` turns these back.
+
+use super::members::block;
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::event::{Json, JsonType, Member, MemberKey, Members};
+use std::ops::Range;
+
+/// Note on a reasoning span: the original start of the message that follows it.
+pub(super) const START: &str = "$start";
+/// Notes on a block: members without a name of their own among the carried ones.
+pub(super) const DELTA: &str = "$delta";
+pub(super) const OUTPUT: &str = "$output";
+pub(super) const DATA: &str = "$data";
+/// Note on a text that arrived as a string in a run whose first text arrived as a block.
+pub(super) const TEXT: &str = "$text";
+
+pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
+
+pub(super) enum DeltaContent<'a> {
+    /// a plain string, or an unknown form
+    Plain,
+    /// an output block: its type, the block's members, the delta's other members
+    Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
+}
+
+pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
+    let block = || {
+        let mut rest = json::parse_members(value?)?;
+        let mut output = json::parse_open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
+        Some(DeltaContent::Block { kind: output.kind.take()?, output: output.members, rest })
+    };
+    block().unwrap_or(DeltaContent::Plain)
+}
+
+/// Returns the text of a text or thinking block.
+pub(super) fn block_text<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
+    match parse_delta(Some(value)) {
+        DeltaContent::Plain => None,
+        DeltaContent::Block { kind, mut output, .. } if kind.is_str(block::THINKING) => {
+            let data = carry::take(&mut output, block::DATA)?;
+            json::parse_members(&data).and_then(|mut data| carry::take(&mut data, block::CONTENT)).map(Json::into_owned)
+        }
+        DeltaContent::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
+    }
+}
+
+pub(super) fn has_text_member(members: &[Member<'_>], name: &str) -> bool {
+    members.iter().any(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)
+}
+
+pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
+    let (_, data) = output.iter().find(|(key, _)| carry::is_named(key, block::DATA))?;
+    has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
+}
+
+/// Carries the members of a block other than its text: `layout` by its name, and all of them under a note if there are
+/// more.
+pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
+    carry_members(own, &[block::LAYOUT], &rest, DELTA);
+    if !output.is_empty() {
+        own.push((carry::extension_key(OUTPUT), json::to_object(&output)));
+    }
+}
+
+pub(super) fn carry_thinking_data(own: &mut Members<'_>, data: &Members<'_>) {
+    carry_members(own, &THINKING_MEMBERS, data, DATA);
+}
+
+/// Carries `members` by their own names if all are in `names` and the event has none of these; otherwise all under
+/// `note`, so that writing can tell them apart.
+pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
+    let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
+    let taken = own.iter().any(|(key, _)| named(key).is_some());
+    if taken || members.iter().any(|(key, _)| named(key).is_none()) {
+        own.push((carry::extension_key(note), json::to_object(members)));
+        return;
+    }
+    for (key, value) in members {
+        own.extend(named(key).map(|name| (carry::extension_key(name), value.clone().into_owned())));
+    }
+}
+
+/// Builds the delta around a block, with its carried siblings.
+pub(super) fn build_delta(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
+    let rest = carry::take(own, DELTA).map(Json::into_owned);
+    let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };
+    json::build_object(|object| {
+        object.member(block::OUTPUT, output.as_str());
+        if let Some(layout) = &layout {
+            object.member(block::LAYOUT, layout.as_str());
+        }
+        copy_members(object, rest.as_ref());
+    })
+}
+
+pub(super) fn copy_members(object: &mut json::ObjectWriter<'_>, rest: Option<&Json<'_>>) {
+    for member in rest.and_then(json::parse_members).unwrap_or_default() {
+        object.copy_member(&member, false);
+    }
+}
+
+/// Finds the content of the text of a text block.
+pub(super) fn find_text(delta: &str) -> Option<Range<usize>> {
+    let output = find_member(delta, block::OUTPUT)?;
+    let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
+    let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
+    // The content is a slice of `delta`.
+    let start = content.as_ptr() as usize - delta.as_ptr() as usize;
+    Some(start + 1..start + content.len() - 1)
+}
+
+/// Returns the value of a member as a slice of the object's text.
+fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
+    let members = json::members_with_type(json::parse_open_object(object).ok()?);
+    members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())
+}

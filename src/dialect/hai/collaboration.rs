@@ -1,0 +1,413 @@
+//! Messages between agents: one activity in three events (`translation.md` §3).
+//!
+//! ```text
+//! start {from, to}          ⇄ snapshot M:collaboration:n {from, to, tasks: [], status: "running"}
+//! content {delta: {task}}   ⇄ delta    add /tasks/- task            one without a start: a snapshot that has the task alone
+//! end                       ⇄ delta    replace /status "done"       one without a start travels whole
+//! ```
+//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict the result of
+//! reading: an event that reads back unchanged is written directly, any other of this form with the canonical event
+//! noted on it.
+
+use super::members::collaboration as words;
+use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};
+use super::placeholder;
+use crate::codec::json;
+use crate::dialect::adapter::UnreadableEvent;
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::row::EventShape;
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
+use std::collections::HashMap;
+
+/// Note: members of the delta besides its task.
+const DELTA_NOTE: &str = "$delta";
+
+/// Patch paths in the activity's content: the end of the task list, and the status.
+const NEXT_TASK: &str = "/tasks/-";
+const STATUS: &str = "/status";
+
+/// The three events of a message between agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CollaborationStep {
+    /// the two agents
+    Start,
+    /// one task
+    Content,
+    /// it is done
+    End,
+}
+
+impl CollaborationStep {
+    pub(crate) fn from_shape(shape: EventShape) -> Option<Self> {
+        [CollaborationStep::Start, CollaborationStep::Content, CollaborationStep::End]
+            .into_iter()
+            .find(|step| step.shape() == shape)
+    }
+
+    /// Returns the shape of the row that writes this step.
+    pub(crate) fn shape(self) -> EventShape {
+        EventShape::Own(match self {
+            CollaborationStep::Start => &COLLABORATION_START,
+            CollaborationStep::Content => &COLLABORATION_CONTENT,
+            CollaborationStep::End => &COLLABORATION_END,
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct CollaborationState {
+    /// number of activities per `M`
+    id_counts: HashMap<Box<str>, u32>,
+    /// open activities, the latest last: `M` and the id of the activity
+    open: Vec<(Json<'static>, Json<'static>)>,
+}
+
+/// The canonical reading of an event.
+#[derive(Debug)]
+pub(super) struct CollaborationActivity {
+    kind: EventType,
+    id: Json<'static>,
+    /// content of a snapshot, patch of a delta
+    value: Json<'static>,
+    /// members of the delta besides its task
+    rest: Option<Json<'static>>,
+}
+
+/// Returns the activity type of these messages.
+#[must_use]
+pub(super) fn activity_type(dialect: &str) -> Json<'static> {
+    Json::string(&format!("{}.{}", dialect, words::NAME))
+}
+
+impl CollaborationState {
+    /// Interprets an event with these members. `None` when it does not have this form.
+    #[must_use]
+    pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
+        let message = crate::event::message_id(members);
+        let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
+        match step {
+            CollaborationStep::Start => {
+                let content = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
+                Some(CollaborationActivity {
+                    kind: EventType::ActivitySnapshot,
+                    id: self.next_id(&message),
+                    value: content,
+                    rest: None,
+                })
+            }
+            CollaborationStep::Content => {
+                let mut delta = json::parse_members(get(members, Field::Delta)?)?;
+                let task = carry::take(&mut delta, words::TASK)?.into_owned();
+                let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
+                // The document's own agent uses another message id here than in the start (§4.2).
+                Some(match mine().or(self.open.last()) {
+                    Some((_, id)) => CollaborationActivity {
+                        kind: EventType::ActivityDelta,
+                        id: id.clone(),
+                        value: add_task_patch(&task),
+                        rest,
+                    },
+                    None => {
+                        let (id, value) = (self.next_id(&message), snapshot_content(None, None, &[task]));
+                        CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest }
+                    }
+                })
+            }
+            CollaborationStep::End => mine().map(|(_, id)| {
+                let value = json::to_array(&[patch_operation("replace", STATUS, &Json::string(words::DONE))]);
+                CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest: None }
+            }),
+        }
+    }
+
+    fn next_id(&self, message: &Json<'_>) -> Json<'static> {
+        let count = self.id_counts.get(&id_text(message)).copied().unwrap_or_default().saturating_add(1);
+        message.with_suffix(&format!(":{}:{count}", words::NAME))
+    }
+
+    fn observe(&mut self, step: CollaborationStep, message: &Json<'_>, meaning: &CollaborationActivity) {
+        if meaning.kind == EventType::ActivitySnapshot {
+            *self.id_counts.entry(id_text(message)).or_default() += 1;
+        }
+        if step != CollaborationStep::Content || meaning.kind == EventType::ActivitySnapshot {
+            self.open.retain(|(own, _)| !own.is_same(message));
+        }
+        if meaning.kind == EventType::ActivitySnapshot {
+            self.open.push((message.clone().into_owned(), meaning.id.clone()));
+        }
+    }
+
+    /// Reads one of the three events.
+    ///
+    /// # Errors
+    /// Fails if it does not have this form.
+    pub(crate) fn read(
+        &mut self,
+        step: CollaborationStep,
+        parts: &mut IncomingEvent<'_>,
+        dialect: &str,
+    ) -> Result<(), UnreadableEvent> {
+        let meaning = self.interpret(step, &parts.extensions).ok_or(UnreadableEvent)?;
+        self.observe(step, &crate::event::message_id(&parts.extensions), &meaning);
+        let CollaborationActivity { kind, id, value, rest } = meaning;
+        match step {
+            CollaborationStep::Start => {
+                carry::take(&mut parts.extensions, words::FROM);
+                carry::take(&mut parts.extensions, words::TO);
+            }
+            CollaborationStep::Content => drop(remove(&mut parts.extensions, Field::Delta)),
+            CollaborationStep::End => {}
+        }
+        parts.extensions.extend(rest.map(|rest| (carry::extension_key(DELTA_NOTE), rest)));
+        keep_foreign_timestamp(parts);
+        parts.event.kind = kind;
+        let outgoing =
+            [(Field::MessageId, id), (Field::ActivityType, activity_type(dialect)), (value_field(kind), value)];
+        for (field, value) in outgoing {
+            if !parts.restored_fields.contains(&field) {
+                parts.event.set(field, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the events that write an activity of this type; the first one expresses or notes it. Empty for a form
+    /// that the dialect cannot express.
+    pub(crate) fn write<'a>(
+        &mut self,
+        event: Event<'a>,
+        dialect: &str,
+    ) -> Result<Vec<(CollaborationStep, OutgoingEvent<'a>)>, Event<'a>> {
+        let Some(form) =
+            parse_change(&event).filter(|_| event.get(Field::ActivityType) == Some(&activity_type(dialect)))
+        else {
+            return Err(event);
+        };
+        let (step, mut first) = form.first_event();
+        let mut outgoing = split_activity(&event, dialect, &[words::FROM, words::TO]);
+        if step == CollaborationStep::Content {
+            let rest = carry::take(&mut outgoing.extensions, DELTA_NOTE);
+            restore_delta(&mut first, rest.as_ref());
+        }
+        outgoing.extensions.extend(first.iter().cloned());
+        let meaning = self
+            .interpret(step, &outgoing.extensions)
+            .filter(|_| get(&outgoing.extensions, Field::MessageId).is_some());
+        let reads_back = |meaning: &CollaborationActivity| {
+            meaning.kind == event.kind
+                && event.get(Field::MessageId) == Some(&meaning.id)
+                && event.get(value_field(event.kind)) == Some(&meaning.value)
+        };
+        match meaning.filter(reads_back) {
+            Some(meaning) => {
+                self.observe(step, &crate::event::message_id(&outgoing.extensions), &meaning);
+                Ok(vec![(step, outgoing)])
+            }
+            None => {
+                let message = message_id_of(&event);
+                let of = |mut members: Members<'static>| {
+                    members.push((MemberKey::Known(Field::MessageId), message.clone()));
+                    members
+                };
+                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), of(first)))];
+                all.extend(
+                    form.into_remaining_events()
+                        .map(|(step, members)| (step, placeholder::write_display_only(Members::new(), of(members)))),
+                );
+                Ok(all)
+            }
+        }
+    }
+}
+
+/// An activity that the three events can express.
+#[derive(Debug)]
+enum CollaborationChange {
+    Snapshot { from: Option<Json<'static>>, to: Option<Json<'static>>, tasks: Vec<Json<'static>>, done: bool },
+    Task(Json<'static>),
+    Done,
+}
+
+impl CollaborationChange {
+    fn first_event(&self) -> (CollaborationStep, Members<'static>) {
+        match self {
+            // A task without a start has no sender and no receiver.
+            CollaborationChange::Snapshot { from: None, to: None, tasks, done: false } if tasks.len() == 1 => {
+                (CollaborationStep::Content, task_delta(&tasks[0]))
+            }
+            CollaborationChange::Snapshot { from, to, .. } => {
+                let agents = [(words::FROM, from), (words::TO, to)];
+                (
+                    CollaborationStep::Start,
+                    agents
+                        .into_iter()
+                        .filter_map(|(name, agent)| Some((carry::extension_key(name), agent.clone()?)))
+                        .collect(),
+                )
+            }
+            CollaborationChange::Task(one) => (CollaborationStep::Content, task_delta(one)),
+            CollaborationChange::Done => (CollaborationStep::End, Members::new()),
+        }
+    }
+
+    /// Returns the further events to show: a snapshot may combine the content of three events.
+    fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
+        let alone = matches!(self.first_event().0, CollaborationStep::Content);
+        let (tasks, done) = match self {
+            CollaborationChange::Snapshot { tasks, done, .. } if !alone => (tasks, done),
+            _ => (Vec::new(), false),
+        };
+        let end = done.then(|| (CollaborationStep::End, Members::new()));
+        tasks.into_iter().map(|one| (CollaborationStep::Content, task_delta(&one))).chain(end)
+    }
+}
+
+/// Parses an activity into the form of the three events. `None` when it has any other content.
+fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
+    match event.kind {
+        EventType::ActivitySnapshot => {
+            let mut content = json::parse_members(event.get(Field::Content)?)?;
+            let [from, to, tasks, status] = [words::FROM, words::TO, words::TASKS, words::STATUS]
+                .map(|name| carry::take(&mut content, name).map(Json::into_owned));
+            let tasks: Vec<_> = json::parse_elements(&tasks?)?.into_iter().map(Json::into_owned).collect();
+            let status = status?;
+            let done = status.is_str(words::DONE);
+            (content.is_empty() && (done || status.is_str(words::RUNNING))).then_some(CollaborationChange::Snapshot {
+                from,
+                to,
+                tasks,
+                done,
+            })
+        }
+        _ => {
+            let patch = json::parse_elements(event.get(Field::Patch)?)?;
+            let [one] = &patch[..] else { return None };
+            let mut members = json::parse_members(one)?;
+            let (op, path) = (carry::take(&mut members, "op")?, carry::take(&mut members, "path")?);
+            let value = carry::take(&mut members, "value")?.into_owned();
+            match (members.is_empty(), op.text()?.as_ref(), path.text()?.as_ref()) {
+                (true, "add", NEXT_TASK) => Some(CollaborationChange::Task(value)),
+                (true, "replace", STATUS) if value.is_str(words::DONE) => Some(CollaborationChange::Done),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
+/// named in `excluded` stay in the metadata: the event itself uses those names.
+pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
+    let mut outgoing = OutgoingEvent {
+        members: Members::new(),
+        extensions: Members::new(),
+        canonical: Members::new(),
+        canonical_type: None,
+    };
+    let timed = event.get(Field::Timestamp).is_some();
+    for (key, value) in event.members.iter().cloned() {
+        match &key {
+            MemberKey::Known(Field::Timestamp) => outgoing.members.push((key, value)),
+            MemberKey::Known(Field::MessageId | Field::ActivityType) => {}
+            MemberKey::Known(field) if *field == value_field(event.kind) => {}
+            MemberKey::Known(Field::Metadata) => {
+                let (own, rest) = carry::unpack(value, dialect, |_| true);
+                let (own, stay): (Members<'static>, _) = own.into_iter().partition(|(key, value)| match key {
+                    MemberKey::Known(Field::Timestamp) => !timed && !is_timestamp(value),
+                    MemberKey::Known(field) => *field != Field::Delta,
+                    MemberKey::Other(name) => !excluded.contains(&&**name),
+                });
+                outgoing.extensions = own;
+                let rest = match (stay.is_empty(), rest) {
+                    (true, rest) => rest,
+                    (false, rest) => Some(carry::merge(rest.as_ref(), dialect, stay)),
+                };
+                outgoing.canonical.extend(rest.map(|rest| (MemberKey::Known(Field::Metadata), rest)));
+            }
+            _ => outgoing.canonical.push((key, value)),
+        }
+    }
+    outgoing
+}
+
+#[must_use]
+pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+    let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
+    let own = carry::take(&mut metadata, dialect)?;
+    carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
+}
+
+fn message_id_of(event: &Event<'_>) -> Json<'static> {
+    let id = crate::event::message_id(&event.members);
+    let text = id.text().unwrap_or_default();
+    let is_number = |count: &str| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    let name = format!(":{}:", words::NAME);
+    match text.rsplit_once(&name).filter(|(_, count)| is_number(count)) {
+        Some((message, _)) => Json::string(message),
+        None => id.clone(),
+    }
+}
+
+/// Keeps a timestamp that is not a number of milliseconds as the dialect's own: the document's agent puts a message id
+/// there (§4.2).
+fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
+    if !parts.restored_fields.contains(&Field::Timestamp)
+        && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))
+        && let Some(time) = parts.event.remove(Field::Timestamp)
+    {
+        parts.extensions.push((MemberKey::Known(Field::Timestamp), time));
+    }
+}
+
+fn is_timestamp(value: &Json<'_>) -> bool {
+    value.json_type() == JsonType::Number
+}
+
+const fn value_field(kind: EventType) -> Field {
+    match kind {
+        EventType::ActivityDelta => Field::Patch,
+        _ => Field::Content,
+    }
+}
+
+/// Normalises character escapes, so that equal ids compare equal.
+fn id_text(message: &Json<'_>) -> Box<str> {
+    message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
+}
+
+fn snapshot_content(from: Option<&Json<'_>>, to: Option<&Json<'_>>, tasks: &[Json<'_>]) -> Json<'static> {
+    json::build_object(|object| {
+        for (name, value) in [(words::FROM, from), (words::TO, to)] {
+            value.into_iter().for_each(|value| object.member(name, value.as_str()));
+        }
+        object.member(words::TASKS, json::to_array(tasks).as_str());
+        object.string_member(words::STATUS, words::RUNNING);
+    })
+}
+
+fn add_task_patch(task: &Json<'_>) -> Json<'static> {
+    json::to_array(&[patch_operation("add", NEXT_TASK, task)])
+}
+
+fn patch_operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {
+    json::build_object(|object| {
+        object.string_member("op", op);
+        object.string_member("path", path);
+        object.member("value", value.as_str());
+    })
+}
+
+fn task_delta(task: &Json<'_>) -> Members<'static> {
+    vec![(MemberKey::Known(Field::Delta), json::build_object(|object| object.member(words::TASK, task.as_str())))]
+}
+
+fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
+    let Some(rest) = rest.and_then(json::parse_members) else {
+        return;
+    };
+    for (_, delta) in task.iter_mut() {
+        let mut members = json::parse_members(delta).map(crate::event::into_owned_members).unwrap_or_default();
+        members.extend(crate::event::into_owned_members(rest.clone()));
+        *delta = json::to_object(&members);
+    }
+}

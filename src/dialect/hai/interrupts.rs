@@ -1,0 +1,181 @@
+//! Interrupts: in HAI, an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
+//!
+//! ```text
+//! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
+//! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
+//! ```
+//! No state is kept: the id of the call leads the answer back. An interrupt of one of the agent's own tool calls gets
+//! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
+//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+
+/// Prefix of the ids of calls that represent an interrupt.
+const PREFIX: &str = "interrupt:";
+
+const INTERRUPTS: &str = "interrupts";
+const ID: &str = "id";
+
+const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
+
+/// Further argument of the document's `confirmAction`: the action to confirm, as text.
+const ACTION: &str = "action";
+
+/// Members of an entry of `resume`, and the statuses of a finished interrupt.
+const INTERRUPT_ID: &str = "interruptId";
+const STATUS: &str = "status";
+const PAYLOAD: &str = "payload";
+const RESOLVED: &str = "resolved";
+const CANCELLED: &str = "cancelled";
+
+const TOOL: &str = "tool";
+
+/// Returns start, arguments and end of a call for each interrupt of `finish`.
+#[must_use]
+pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
+    let list = finish
+        .get(Field::Outcome)
+        .and_then(json::parse_members)
+        .and_then(|mut outcome| carry::take(&mut outcome, INTERRUPTS));
+    let mut events = Vec::new();
+    for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
+        let Some(members) = json::parse_members(&interrupt) else { continue };
+        let find = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+        let Some(id) = find(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
+        let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
+        let arguments = json::build_object(|object| {
+            if let Some(action) = find(CALL_ARGUMENTS[1]).or(find(CALL_ARGUMENTS[0])) {
+                object.member(ACTION, action.as_str());
+            }
+            for name in CALL_ARGUMENTS {
+                find(name).into_iter().for_each(|value| object.member(name, value.as_str()));
+            }
+        });
+        let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());
+        events.push(event(EventType::ToolCallStart).with(Field::ToolCallName, Json::string(tool)));
+        events.push(event(EventType::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())));
+        events.push(event(EventType::ToolCallEnd));
+    }
+    events
+}
+
+/// Turns the answers in a conversation into `resume`, and removes the calls and messages that represented interrupts.
+pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
+    let entries = collect_answers(messages);
+    if !entries.is_empty() {
+        let before = remove(members, Field::Resume).map(Json::into_owned);
+        let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
+        let known: Vec<_> = all.iter().filter_map(interrupt_of_entry).collect();
+        all.extend(
+            entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.is_same(id))).map(|(_, entry)| entry),
+        );
+        set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
+    }
+    messages.retain_mut(|message| {
+        if has_role(message, TOOL) {
+            return get(message, Field::ToolCallId).and_then(interrupt_id).is_none();
+        }
+        !(has_role(message, ASSISTANT) && remove_interrupt_calls(message) && is_empty_message(message))
+    });
+}
+
+/// Returns the entries of `resume` for the last run: its answered interrupts and, once any answer or message followed,
+/// also the unanswered ones, because the agent waits for all of them.
+///
+/// Answers to earlier requests come before a reply of the assistant, or before its next calls.
+fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
+    let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
+    let visible: Vec<_> = messages.iter().filter(is_visible).collect();
+    let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let run = visible[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let mut entries: Vec<(Json<'static>, Json<'static>)> = Vec::new();
+    for message in &visible[since..] {
+        let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
+        if let Some(id) = id {
+            let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
+            // The last of several answers counts.
+            entries.retain(|(own, _)| !own.is_same(&id));
+            entries.push((id, resolved));
+        }
+    }
+    if visible.len() > since {
+        for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
+            if !entries.iter().any(|(own, _)| own.is_same(&id)) {
+                let cancelled = resume_entry(&id, CANCELLED, None, None);
+                entries.push((id, cancelled));
+            }
+        }
+    }
+    entries
+}
+
+fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata: Option<&Json<'_>>) -> Json<'static> {
+    json::build_object(|object| {
+        object.member(INTERRUPT_ID, id.as_str());
+        object.string_member(STATUS, status);
+        payload.iter().for_each(|payload| object.member(PAYLOAD, payload.as_str()));
+        metadata.into_iter().for_each(|metadata| object.member(Field::Metadata.camel(), metadata.as_str()));
+    })
+}
+
+/// Returns the payload of an answer: content is a string in this dialect, so JSON in it is parsed. `"true"` of the
+/// document's example is `true`; a user who declines (`"false"`) has answered as well. Null is no payload.
+fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
+    let content = get(message, Field::Content)?;
+    let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));
+    Some(meant.unwrap_or_else(|| content.clone().into_owned())).filter(|payload| !payload.is_null())
+}
+
+fn interrupts_of_message(message: &MessageMembers<'_>) -> Vec<Json<'static>> {
+    let calls = get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
+    calls.iter().filter_map(interrupt_of_call).collect()
+}
+
+fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
+    let mut members = json::parse_members(call)?;
+    interrupt_id(&carry::take(&mut members, ID)?)
+}
+
+fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
+    let text = call.text()?;
+    let id = text.strip_prefix(PREFIX)?;
+    // Keeps escapes as they were, where possible.
+    Some(match call.as_str().strip_prefix('"').and_then(|inner| inner.strip_prefix(PREFIX)) {
+        Some(rest) => Json::from_trusted(format!("\"{rest}")),
+        None => Json::string(id),
+    })
+}
+
+fn interrupt_of_entry(entry: &Json<'_>) -> Option<Json<'static>> {
+    carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID).map(Json::into_owned)
+}
+
+/// Removes the calls that represent interrupts; returns true if there were any.
+fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
+    let Some(calls) = get(message, Field::ToolCalls).cloned() else {
+        return false;
+    };
+    let all = json::parse_elements(&calls).unwrap_or_default();
+    let left: Vec<_> = all.iter().filter(|call| interrupt_of_call(call).is_none()).map(Json::as_borrowed).collect();
+    if left.len() == all.len() {
+        return false;
+    }
+    if left.is_empty() {
+        remove(message, Field::ToolCalls);
+    } else {
+        set(message, MemberKey::Known(Field::ToolCalls), json::to_array(&left));
+    }
+    true
+}
+
+fn is_empty_message(message: &MessageMembers<'_>) -> bool {
+    get(message, Field::ToolCalls).is_none()
+        && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is_str(""))
+}
+
+fn has_role(message: &MessageMembers<'_>, role: &str) -> bool {
+    get(message, Field::Role).is_some_and(|own| own.is_str(role))
+}

@@ -1,0 +1,74 @@
+//! Messages of `hai` in requests and snapshots.
+
+use super::blocks::{DeltaContent, block_text, parse_delta};
+use super::members::block;
+use super::{block_storage, interrupts};
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
+use crate::dialect::text_format::TextFormat;
+use crate::event::input::MessageMembers;
+use crate::event::{Field, Json, JsonType, Members, get};
+
+#[derive(Debug)]
+pub(super) struct HaiMessages;
+
+impl MessageAdapter for HaiMessages {
+    fn read(&self, message: &mut Members<'_>, extensions: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
+        block_storage::read(message, extensions, dialect)
+    }
+
+    fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
+        let intact = block_storage::intact_message_ids(messages, dialect);
+        messages.retain(|message| !block_storage::is_in_stored_blocks(message, dialect, &intact));
+    }
+
+    fn write(
+        &self,
+        message: &mut Members<'_>,
+        extensions: &mut Members<'_>,
+        canonical: &mut Members<'_>,
+        is_json: bool,
+        text_format: TextFormat,
+    ) {
+        if !is_json || block_storage::has_blocks_note(extensions) {
+            block_storage::write(message, extensions, canonical, text_format == TextFormat::Blocks);
+        }
+    }
+
+    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
+        interrupts::apply_answers(request, messages);
+    }
+
+    fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat> {
+        let blocks = has_block_delta(members).or_else(|| {
+            let messages = get(members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+            let is_stored =
+                |message: &Json<'_>| json::parse_members(message).is_some_and(|one| self.has_own_form(&one));
+            messages.iter().any(is_stored).then_some(true)
+        })?;
+        Some(if blocks { TextFormat::Blocks } else { TextFormat::String })
+    }
+
+    fn has_own_form(&self, message: &Members<'_>) -> bool {
+        let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
+        content.and_then(Json::text).is_some_and(|text| {
+            let first = json::parse_sequence(&text).and_then(|values| values.into_iter().next().map(Json::into_owned));
+            first.as_ref().is_some_and(|value| block_text(value).is_some())
+        })
+    }
+}
+
+/// Returns whether an event's text is a block or a string; thinking counts where our own writer made a block of it.
+fn has_block_delta(members: &Members<'_>) -> Option<bool> {
+    let delta = get(members, Field::Delta)?;
+    let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
+    match parse_delta(Some(delta)) {
+        DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
+        DeltaContent::Block { .. } => None,
+        DeltaContent::Plain => {
+            let text = delta.json_type() == JsonType::String && get(members, Field::MessageId).is_some();
+            text.then_some(false)
+        }
+    }
+}

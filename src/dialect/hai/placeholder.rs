@@ -1,0 +1,77 @@
+//! Events that a dialect only displays: one of its own represents a canonical one, which `extra["ag-ui"]` contains in
+//! full.
+//!
+//! ```text
+//! canonical ──▶ shown members, extra["ag-ui"] = {"type": kind, every member of the canonical event but its timestamp}
+//! dialect   ──▶ the canonical event as noted; of the members next to the note only unknown ones are carried
+//! ```
+
+use super::members::{block, collaboration};
+use crate::dialect::carry;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
+
+/// Members for display, which the note makes redundant.
+const DISPLAY_MEMBERS: [&str; 6] = [
+    Field::MessageId.camel(),
+    Field::Role.camel(),
+    Field::Delta.camel(),
+    block::BLOCK_ID,
+    collaboration::FROM,
+    collaboration::TO,
+];
+
+/// Returns true if the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
+#[must_use]
+pub(super) const fn carries_event(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::SubagentStarted
+            | EventType::SubagentFinished
+            | EventType::SubagentError
+    )
+}
+
+/// Returns the canonical event noted in `parts`.
+#[must_use]
+pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
+    let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
+    event.kind = kind;
+    event.members.retain(|(key, _)| match key {
+        MemberKey::Known(field) => *field == Field::Timestamp || restored.contains(field),
+        MemberKey::Other(_) => true,
+    });
+    own.retain(|(key, _)| !DISPLAY_MEMBERS.iter().any(|name| carry::is_named(key, name)));
+    carry::pack(&mut event, dialect, own);
+    event
+}
+
+/// Returns the placeholder for `event`: the dialect's own members that show it, and the note.
+#[must_use]
+pub(super) fn write_placeholder<'a>(
+    mut event: Event<'a>,
+    members: Members<'a>,
+    display: Members<'static>,
+) -> OutgoingEvent<'a> {
+    let mut outgoing = OutgoingEvent {
+        members,
+        extensions: display,
+        canonical: Members::new(),
+        canonical_type: Some(event.kind.wire()),
+    };
+    outgoing.members.extend(take_timestamp(&mut event.members));
+    outgoing.canonical = event.members;
+    outgoing
+}
+
+/// Returns a display-only event: it has no canonical counterpart and is dropped when read back.
+#[must_use]
+pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
+    OutgoingEvent { members, extensions: display, canonical: Members::new(), canonical_type: Some("") }
+}
+
+fn take_timestamp<'a>(members: &mut Members<'a>) -> Option<(MemberKey<'a>, Json<'a>)> {
+    remove(members, Field::Timestamp).map(|at| (MemberKey::Known(Field::Timestamp), at))
+}

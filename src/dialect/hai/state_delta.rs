@@ -1,0 +1,69 @@
+//! JSON Patches whose operations all have a `from`.
+
+use crate::codec::json;
+use crate::dialect::adapter::CanonicalSink;
+use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::{carry, json_patch};
+use crate::event::{EventRepair, Field, MemberKey};
+use std::borrow::Cow;
+
+/// Notes: members of operations that were removed or corrected, by position of the operation.
+const FROM_NOTE: &str = "$from";
+const PATH_NOTE: &str = "$path";
+
+/// Corrects the patch of a dialect's event and notes the changes, so that writing can undo them.
+pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
+    if let Some(notes) = json_patch::repair_patch(&mut parts.event, Field::Delta) {
+        // A form that the dialect's row allows is not a fault of the agent.
+        sink.count_allowed_repair(EventRepair::PatchMended);
+        for (name, list) in [(FROM_NOTE, notes.from), (PATH_NOTE, notes.path)] {
+            if !list.is_empty() {
+                let note = json::build_object(|object| {
+                    list.iter().for_each(|(at, value)| object.member(&at.to_string(), value.as_str()));
+                });
+                parts.extensions.push((carry::extension_key(name), note));
+            }
+        }
+        if notes.wrapped {
+            carry::note_json(&mut parts.extensions, Field::Delta);
+        }
+    }
+}
+
+/// Restores the original members of a patch.
+pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
+    let from = carry::take(&mut outgoing.extensions, FROM_NOTE);
+    let path = carry::take(&mut outgoing.extensions, PATH_NOTE);
+    let wrapped = carry::take_json_note(&mut outgoing.extensions, Field::Delta);
+    if from.is_none() && path.is_none() && !wrapped {
+        return;
+    }
+    let Some(value) = crate::event::remove(&mut outgoing.members, Field::Delta) else {
+        return;
+    };
+    let mut operations = json::parse_elements(&value).unwrap_or_default();
+    for (note, name) in [(&from, json_patch::FROM_MEMBER), (&path, json_patch::PATH_MEMBER)] {
+        for (at, old) in note.as_ref().and_then(json::parse_members).unwrap_or_default() {
+            let Some(operation) = parse_index(&at).and_then(|at| operations.get_mut(at)) else { continue };
+            let Some(mut members) = json::parse_members(operation).map(crate::event::into_owned_members) else {
+                continue;
+            };
+            if json_patch::replace_member(&mut members, name, old.clone().into_owned()).is_none() {
+                members.push((MemberKey::Other(Cow::Borrowed(name)), old));
+            }
+            *operation = json::to_object(&members);
+        }
+    }
+    let delta = match operations.as_slice() {
+        [one] if wrapped => one.clone().into_owned(),
+        all => json::to_array(all),
+    };
+    outgoing.members.push((MemberKey::Known(Field::Delta), delta));
+}
+
+fn parse_index(key: &MemberKey<'_>) -> Option<usize> {
+    match key {
+        MemberKey::Other(name) => name.parse().ok(),
+        MemberKey::Known(_) => None,
+    }
+}

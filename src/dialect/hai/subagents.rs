@@ -1,0 +1,49 @@
+//! Subagents as messages between agents: a subagent's start is shown as the start of a message
+//! to it with its one task, its end as the end of that message. The canonical events are noted on the events shown.
+
+use super::collaboration::CollaborationStep;
+use super::members::collaboration as words;
+use super::placeholder;
+use crate::codec::json;
+use crate::dialect::carry;
+use crate::dialect::event_parts::OutgoingEvent;
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
+
+/// The sender where no subagent is active: the agent itself.
+const ROOT_AGENT: &str = "agent";
+
+/// The subagents of a run, by id.
+#[derive(Debug, Default)]
+pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
+
+impl SubagentNames {
+    /// Returns the events that show a subagent's event; the first notes the canonical event.
+    pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
+        let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let id = text(Field::SubagentRunId);
+        let message = (MemberKey::Known(Field::MessageId), id.clone());
+        if event.kind != EventType::SubagentStarted {
+            return vec![(
+                CollaborationStep::End,
+                placeholder::write_placeholder(event, Members::new(), vec![message]),
+            )];
+        }
+        let name = text(Field::Name);
+        let parent = event.get(Field::ParentSubagentRunId);
+        let parent = parent.and_then(|parent| self.0.iter().find(|(own, _)| own.is_same(parent)));
+        let from = parent.map_or_else(|| Json::string(ROOT_AGENT), |(_, name)| name.clone());
+        let task = json::build_object(|object| {
+            object.member(Field::Id.camel(), id.as_str());
+            object.member(Field::Name.camel(), name.as_str());
+        });
+        let delta = json::build_object(|object| object.member(words::TASK, task.as_str()));
+        self.0.push((id, name.clone()));
+        let start =
+            vec![message.clone(), (carry::extension_key(words::FROM), from), (carry::extension_key(words::TO), name)];
+        let content = vec![message, (MemberKey::Known(Field::Delta), delta)];
+        vec![
+            (CollaborationStep::Start, placeholder::write_placeholder(event, Members::new(), start)),
+            (CollaborationStep::Content, placeholder::write_display_only(Members::new(), content)),
+        ]
+    }
+}

@@ -1,0 +1,85 @@
+//! Corrects JSON Patches (RFC 6902) of real producers into the form that the real client checks.
+
+use super::carry;
+use crate::codec::json;
+use crate::event::schema::is_pointer;
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};
+
+const OP: &str = "op";
+pub(super) const FROM_MEMBER: &str = "from";
+pub(super) const PATH_MEMBER: &str = "path";
+
+/// Removed members of a patch: position of the operation → the original value.
+#[derive(Debug, Default)]
+pub(crate) struct PatchNotes {
+    pub(super) from: Vec<(usize, Json<'static>)>,
+    pub(super) path: Vec<(usize, Json<'static>)>,
+    pub(super) wrapped: bool,
+}
+
+/// Corrects a patch: `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
+pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
+    let value = event.get(field)?;
+    let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
+    let operations = if notes.wrapped { vec![value.as_borrowed()] } else { json::parse_elements(value)? };
+    let mut mended: Vec<Json<'_>> = Vec::with_capacity(operations.len());
+    for (at, operation) in operations.iter().enumerate() {
+        match repair_operation(at, operation, &mut notes) {
+            Some(operation) => mended.push(operation),
+            None => mended.push(operation.as_borrowed()),
+        }
+    }
+    if !notes.wrapped && notes.from.is_empty() && notes.path.is_empty() {
+        return None;
+    }
+    let list = json::to_array(&mended);
+    event.set(field, list);
+    Some(notes)
+}
+
+fn repair_operation(at: usize, operation: &Json<'_>, notes: &mut PatchNotes) -> Option<Json<'static>> {
+    let mut members = json::parse_members(operation)?;
+    let moves = find_member(&members, OP).is_some_and(|op| op.is_str("move") || op.is_str("copy"));
+    let mut changed = false;
+    if !moves && let Some(from) = carry::take(&mut members, FROM_MEMBER) {
+        notes.from.push((at, from.into_owned()));
+        changed = true;
+    }
+    let path = find_member(&members, PATH_MEMBER).and_then(Json::text);
+    if let Some(path) = path.filter(|path| !path.is_empty() && !path.starts_with('/')) {
+        let rooted = Json::string(&format!("/{path}"));
+        let old = replace_member(&mut members, PATH_MEMBER, rooted)?;
+        notes.path.push((at, old));
+        changed = true;
+    }
+    changed.then(|| json::to_object(&members))
+}
+
+pub(super) fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -> Option<Json<'static>> {
+    let (_, old) = members.iter_mut().find(|(key, _)| carry::is_named(key, name))?;
+    Some(std::mem::replace(old, value).into_owned())
+}
+
+/// Returns whether the real client accepts this patch: every operation has the members that RFC 6902 demands, and
+/// pointers are valid. Operations are open objects; the client strips an unknown `op`, so it may pass.
+pub(crate) fn is_valid(value: &Json<'_>) -> bool {
+    json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
+}
+
+fn is_valid_operation(operation: &Json<'_>) -> bool {
+    let Some(members) = json::parse_members(operation) else {
+        return false;
+    };
+    let Some(op) = find_member(&members, OP).and_then(Json::text) else {
+        return false;
+    };
+    let has_value = || members.iter().any(|(key, _)| *key == MemberKey::Known(Field::Value));
+    let pointer = |name: &str| find_member(&members, name).and_then(Json::text).is_some_and(|text| is_pointer(&text));
+    let from = find_member(&members, FROM_MEMBER).is_some();
+    pointer(PATH_MEMBER)
+        && match &*op {
+            "add" | "replace" | "test" => has_value() && !from,
+            "move" | "copy" => pointer(FROM_MEMBER),
+            _ => !from,
+        }
+}

@@ -1,0 +1,11 @@
+//! The form of streamed text.
+
+/// The form of streamed text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextFormat {
+    /// `"delta": "text"`
+    #[default]
+    String,
+    /// `"delta": {"output": {"type": "text", "content": "text"}}`
+    Blocks,
+}

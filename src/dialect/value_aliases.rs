@@ -1,0 +1,151 @@
+//! Values with other names in a dialect, such as roles and error codes.
+//!
+//! Reading notes the words that writing would not choose again; writing carries the values that their words do not read
+//! back to.
+
+use super::carry;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::table::{PeerDialect, ValueAlias};
+use crate::codec::json;
+use crate::event::input::ASSISTANT;
+use crate::event::kind::{MemberType, TEXT_ROLES};
+use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
+
+/// Note: words other than the dialect's own for the value.
+const ALIASES_NOTE: &str = "$words";
+
+/// Value aliases of a side: for its events of one kind, or for its messages.
+#[derive(Clone, Copy)]
+struct AliasLookup {
+    peer: PeerDialect,
+    kind: Option<EventType>,
+}
+
+impl AliasLookup {
+    /// Includes role aliases for events only where the role is a choice.
+    fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
+        let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
+        own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
+            Some(Some(MemberType::StringEnum(choices))) => choices == TEXT_ROLES,
+            Some(Some(_)) | None => true,
+            Some(None) => false,
+        })
+    }
+
+    /// Returns those of `members` that have aliases, each once. Most events have none, which is the first check.
+    fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
+        let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
+        if !words.any(|word| get(members, word.field).is_some()) {
+            return Vec::new();
+        }
+        let mut fields: Vec<Field> = self.all_aliases().map(|word| word.field).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+
+    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's: the
+    /// real client accepts no other.
+    fn canonical_value(self, field: Field, value: &str) -> &str {
+        let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
+        match self.all_aliases().find(is_it) {
+            Some(word) => word.canonical,
+            None if field == Field::Role && self.kind.is_some() && !TEXT_ROLES.contains(&value) => ASSISTANT,
+            None => value,
+        }
+    }
+
+    fn alias_of(self, field: Field, value: &str) -> Option<&'static ValueAlias> {
+        self.all_aliases().find(|word| word.field == field && word.canonical == value)
+    }
+
+    /// Replaces words by canonical values; notes the original where writing would choose another word.
+    fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
+        let mut notes = Members::new();
+        for field in fields {
+            let Some(original) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(text) = original.text() else { continue };
+            let value = self.canonical_value(field, &text);
+            if self.alias_of(field, value).is_some_and(|word| word.wire != text) {
+                notes.push((MemberKey::Known(field), original.clone()));
+            }
+            if value != text {
+                set(members, MemberKey::Known(field), Json::string(value));
+            }
+        }
+        if !notes.is_empty() {
+            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&notes)));
+        }
+    }
+
+    /// Replaces canonical values by words, and returns the values that their words do not read back to.
+    fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
+        let notes = carry::take(own, ALIASES_NOTE);
+        let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
+        let mut lost = Members::new();
+        for field in self.aliased_fields(members) {
+            let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(text) = value.text() else { continue };
+            let means_it = |original: &&Json<'_>| {
+                original.text().is_some_and(|original| *self.canonical_value(field, &original) == *text)
+            };
+            if let Some(original) = get(&notes, field).filter(means_it) {
+                set(members, MemberKey::Known(field), original.clone().into_owned());
+            } else if let Some(word) = self.alias_of(field, &text) {
+                set(members, MemberKey::Known(field), Json::string(word.wire));
+                if !word.is_reversible {
+                    lost.push((MemberKey::Known(field), value.clone()));
+                }
+            }
+        }
+        lost
+    }
+}
+
+/// Returns the canonical role of a message for a side's word.
+#[must_use]
+pub(crate) fn canonical_role(side: PeerDialect, value: &str) -> &str {
+    AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
+}
+
+pub(crate) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
+    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
+    words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
+}
+
+/// Replaces the word of one member from elsewhere in the event, unless it is in `already`.
+pub(crate) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
+    let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
+    if words.aliased_fields(&parts.event.members).contains(&field)
+        && !already.contains(&field)
+        && !parts.restored_fields.contains(&field)
+    {
+        words.read(vec![field], &mut parts.event.members, &mut parts.extensions);
+    }
+}
+
+pub(crate) fn read_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
+    let words = AliasLookup { peer: side, kind: None };
+    words.read(words.aliased_fields(message), message, own);
+}
+
+pub(crate) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+    let lost = AliasLookup { peer: side, kind: Some(kind) }.write(&mut outgoing.members, &mut outgoing.extensions);
+    outgoing.canonical.extend(lost);
+}
+
+/// Writes the words of members that the event nests. The notes stay for its other members.
+pub(crate) fn write_nested_aliases(
+    side: PeerDialect,
+    kind: EventType,
+    nested: &mut Members<'_>,
+    extensions: &Members<'static>,
+) -> Members<'static> {
+    let is_note = |(key, _): &&Member<'_>| carry::is_named(key, ALIASES_NOTE);
+    let mut notes: Members<'_> = extensions.iter().filter(is_note).cloned().collect();
+    AliasLookup { peer: side, kind: Some(kind) }.write(nested, &mut notes)
+}
+
+pub(crate) fn write_role(side: PeerDialect, message: &mut Members<'_>, own: &mut Members<'_>) {
+    AliasLookup { peer: side, kind: None }.write(message, own);
+}
