@@ -1,4 +1,4 @@
-//! The keys of each mapping of the file, for hints about a key in the wrong one.
+//! The keys of each mapping, for hints about misplaced keys.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,30 +9,32 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::file::{self, ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
+use super::problem::ends_with_key;
 
-/// Returns whether the key at `path` is one of routes at the top level of the file.
 pub(super) fn is_route_key_at_top(key: &str, path: &str) -> bool {
     path == key && keys_of::<RouteSpec>().contains(&key)
 }
 
-/// Describes the right place for a key that is unknown in the mapping where `path` ends.
+/// Describes the right place of the unknown key at `path`.
 pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     const OF_ROUTE: &str =
         "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
     let is_top = path == key;
     let index = path.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(key)?.strip_suffix("]."));
     let is_in_route = index.is_some_and(|index| index.bytes().all(|each| each.is_ascii_digit()));
+    // `headers` is rather a part of `forward_headers` than the key of `limits`.
+    let is_partial = keys_of::<RouteSpec>().iter().any(|known| ends_with_key(known, key));
     let homes = [
         (is_top, keys_of::<RouteSpec>(), OF_ROUTE),
         (!is_top, keys_of::<ConfigFile>(), "it is a key of the whole file: write it without indentation"),
-        (is_top || is_in_route, keys_of::<LimitsSpec>(), "it is a key of `limits` of the file"),
+        (is_top || is_in_route && !is_partial, keys_of::<LimitsSpec>(), "it is a key of `limits` of the file"),
         (is_top || is_in_route, keys_of::<TimeoutsSpec>(), "it is a key of `timeouts` of a route"),
     ];
     let home = homes.into_iter().find(|(may_be, keys, _)| *may_be && keys.contains(&key));
     home.map(|(_, _, words)| words)
 }
 
-/// Returns the mappings of the file and of files of API keys by type name, each with its keys in the order of the type.
+/// Returns the keys of each mapping by the name of its type.
 #[must_use]
 pub fn keys_by_mapping() -> BTreeMap<&'static str, &'static [&'static str]> {
     macro_rules! keys {

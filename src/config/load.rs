@@ -1,4 +1,4 @@
-//! Reading a configuration: file, YAML, checks, and everything that is wrong with it.
+//! Loads and checks configurations.
 
 use std::path::Path;
 
@@ -11,21 +11,19 @@ use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
 
-/// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
-/// folder.
+/// Reads and checks the file at `path`. Relative names of files in it start at its directory.
 ///
 /// # Errors
-/// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
+/// Returns every problem of the file.
 pub(crate) fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
     from_path_with(path, &env_var)
 }
 
-/// As [`from_path`], with the variables that `lookup` knows.
 pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigProblems> {
     load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup)).map(|loaded| loaded.config)
 }
 
-/// Reads `bytes`, the content of the file at `path`, and reports everything that prevents a gateway from running on it.
+/// Loads `bytes`, the content of the file at `path`.
 ///
 /// # Errors
 /// Returns every problem of the file.
@@ -33,19 +31,19 @@ pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Lo
     load_with(path, bytes, LoadContext { key_check: keys, ..LoadContext::for_path(path, &env_var) })
 }
 
-/// Reads the bytes of the file at `path`, for [`load_bytes`].
-///
 /// # Errors
 /// Fails if the file cannot be read.
 pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
     read_file::read_file(path).map_err(|error| {
-        ConfigProblem::for_path(path, error.to_string())
-            .with_hint("name a YAML file that this user may read, of at most 1 MiB")
-            .into()
+        let hint = if path.is_dir() {
+            "name a file in this directory"
+        } else {
+            "name a YAML file that this user may read, of at most 1 MiB"
+        };
+        ConfigProblem::for_path(path, error.to_string()).with_hint(hint).into()
     })
 }
 
-/// Loads as [`load_bytes`] does, with another context.
 pub(super) fn load_with(path: &Path, bytes: &[u8], with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
     let name = path.display().to_string();
     load_text(&name, decode_utf8(&name, bytes)?, with)
@@ -56,19 +54,18 @@ fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConf
     Ok(LoadedConfig { config, warnings, file })
 }
 
-/// Checks `text` as the file `name`, with the variables of the process. Relative names of files start at the current
-/// folder.
+/// Checks `text` as the file `name`. Relative names of files start at the current directory.
 ///
 /// # Errors
-/// Everything that is wrong with it, each with its line and column; of a text that is no YAML, why it is none.
+/// Returns every problem of the text.
 pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigProblems> {
     from_str_with(name, text, &env_var)
 }
 
-/// As [`from_str`], with the variables that `lookup` knows.
+/// Checks as [`from_str`] does, with the variables of `lookup`.
 ///
 /// # Errors
-/// As [`from_str`].
+/// Returns every problem of the text.
 pub fn from_str_with(
     name: &str,
     text: &str,
@@ -77,7 +74,7 @@ pub fn from_str_with(
     load_text(name, text, LoadContext::for_path(Path::new(""), lookup)).map(|loaded| loaded.config)
 }
 
-/// Checks what stands in the file of API keys at `path`, with the variables of the process.
+/// Checks the content of the file of API keys at `path`.
 ///
 /// # Errors
 /// Returns every problem of the file.
@@ -85,13 +82,11 @@ pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyCon
     check::load_key_file(path, content, &env_var)
 }
 
-/// A file that can be run on.
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
-    /// Warnings, in the order of the file.
+    /// In the order of the file.
     pub(crate) warnings: Vec<ConfigProblem>,
-    /// As it was written.
     pub(super) file: ConfigFile,
 }
 

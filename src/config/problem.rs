@@ -1,4 +1,4 @@
-//! A mistake in a configuration: position, message and hint.
+//! Problems of a configuration: position, message and hint.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -10,7 +10,7 @@ use serde_saphyr::Location;
 /// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
-/// A line and a column, both from 1, the column in characters.
+/// A line and a column in characters, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SourcePosition {
     pub(super) line: u64,
@@ -18,7 +18,7 @@ pub(super) struct SourcePosition {
 }
 
 impl SourcePosition {
-    /// A default stands nowhere.
+    /// Returns `None` for a default, which has no position.
     pub(super) fn from_location(location: Location) -> Option<SourcePosition> {
         (location != Location::UNKNOWN).then(|| SourcePosition { line: location.line(), column: location.column() })
     }
@@ -30,50 +30,48 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// How serious a problem is.
+/// The consequence of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemSeverity {
-    /// The configuration is not used.
+    /// The configuration is refused.
     Error,
-    /// It is used, and probably not what was meant.
+    /// The setting is valid but probably unintended.
     Warning,
 }
 
-/// A mistake that keeps a configuration from being used, or what is doubtful about one.
+/// A mistake in a configuration, or a setting that is probably unintended.
 ///
 /// Displayed as a block without a final newline:
 /// ```text
-/// diglot.yaml:12:5: routes[0].cleint: unknown key `cleint`
-///   hint: did you mean `client`?
-///   12 |     cleint: ag-ui
-///      |     ^
+/// diglot.yaml:12:13: routes[0].client: `hia` is not a dialect
+///   hint: did you mean `hai`?
+///   12 |     client: hia
+///      |             ^
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub(crate) severity: ProblemSeverity,
-    /// The file as it was named to Diglot.
+    /// The file, as given on the command line or in the configuration.
     pub(crate) file: String,
-    /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
+    /// From 1; `None` if the problem concerns the whole file.
     pub(crate) line: Option<u64>,
-    /// The column in characters, from 1. Present when the line is.
+    /// In characters, from 1; set if `line` is.
     pub(crate) column: Option<u64>,
-    /// The value's place in the file, such as `routes[0].client`. Empty for the whole file.
+    /// Such as `routes[0].client`; empty for the whole file.
     pub(crate) path: String,
     /// Never contains the value of a variable.
     pub message: String,
     pub(crate) hint: Option<String>,
-    /// The line of the file, unless it may hold a secret.
+    /// The line of the file, unless it may contain a secret.
     pub(crate) excerpt: Option<String>,
 }
 
 impl ConfigProblem {
-    /// Returns a problem with the whole file at `path`.
     #[must_use]
     pub(crate) fn for_path(path: &Path, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem::for_file(&path.display().to_string(), message)
     }
 
-    /// A problem with the whole file.
     pub(super) fn for_file(file: &str, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem {
             severity: ProblemSeverity::Error,
@@ -87,7 +85,6 @@ impl ConfigProblem {
         }
     }
 
-    /// Adds the place within the file.
     pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>) -> ConfigProblem {
         path.clone_into(&mut self.path);
         self.line = position.map(|position| position.line);
@@ -137,29 +134,27 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// All that is wrong with a configuration, in the order of the file. Never empty.
+/// The problems of a configuration in the order of the file, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblems(Vec<ConfigProblem>);
 
 impl ConfigProblems {
-    /// The first problem and those after it, put in the order of the file.
     pub(super) fn new(mut problems: Vec<ConfigProblem>) -> ConfigProblems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
-        // A list of API keys is a file of its own.
+        // The API keys may be in another file.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
         // A mistake that an alias repeats is reported once.
         let mut said = HashSet::new();
         problems.retain(|one| {
             one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
         });
-        // If one problem must not show its line, no problem of that line may.
+        // If one problem hides its line, all problems of that line do.
         let place = |problem: &ConfigProblem| (problem.file.clone(), problem.line);
         let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
         problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
         ConfigProblems(problems)
     }
 
-    /// The problems, at least one.
     pub(crate) fn as_slice(&self) -> &[ConfigProblem] {
         &self.0
     }
@@ -192,7 +187,7 @@ impl fmt::Display for ConfigProblems {
 
 impl Error for ConfigProblems {}
 
-/// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
+/// Returns a hint for a word that is not in `known`: the nearest known words, or all of them.
 #[must_use]
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     let listed = |words: &[&str], between: &str| {
@@ -205,16 +200,24 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the members of `known` nearest to an unknown word: several if they are equally near.
+/// Returns the nearest members of `known`, several if they are equally near.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits turn a word of two letters into any other, so short words must be nearer.
     let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);
     let mut near: Vec<(usize, &str)> =
         known.iter().map(|each| (edit_distance(word, each), *each)).filter(near).collect();
+    if near.is_empty() {
+        return known.iter().copied().filter(|known| ends_with_key(known, word)).collect();
+    }
     near.sort_unstable();
     let least = near.first().map(|(edits, _)| *edits);
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
+}
+
+/// Returns whether a key is `part` after a prefix: `upstream_headers`, `headers`.
+pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
+    key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
 
 /// Returns whether two words differ by one typing error.
@@ -222,12 +225,13 @@ pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
     edit_distance(word, meant) <= 1
 }
 
-/// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
+/// Returns the Levenshtein distance, ignoring case, `_` and `-`.
 fn edit_distance(left: &str, right: &str) -> usize {
     let letters = |word: &str| -> Vec<char> {
         word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
     };
-    let (left, right) = (letters(left), letters(right));
+    let left = letters(left);
+    let right = letters(right);
     let mut above: Vec<usize> = (0..=right.len()).collect();
     for (row, one) in left.iter().enumerate() {
         let mut current = vec![row + 1];
@@ -240,11 +244,9 @@ fn edit_distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Returns whether a text could be a URL with a user name, a password or a key, which no message may repeat: an `@`
-/// after other text,
-/// or a query.
+/// Returns whether a text could be a URL with a password or a key in it: other text before an `@`, or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
-    // The path `/@me` holds none, but a password may end in `/`.
+    // The path `/@me` contains none, but a password may end in `/`.
     let in_url = text.contains("://");
     if in_url && text.split_once('?').is_some_and(|(_, query)| query.contains('=')) {
         return true;
@@ -266,7 +268,7 @@ fn to_printable(each: char) -> char {
     }
 }
 
-/// Returns the width of a character in terminal columns: two for the wide blocks of East Asian scripts and for emoji.
+/// Returns the width of a character in terminal columns: two for East Asian scripts and emoji.
 fn char_width(each: char) -> usize {
     let wide = matches!(u32::from(each),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F

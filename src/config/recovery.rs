@@ -114,7 +114,7 @@ fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, en
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
     // A file of API keys has no routes.
     let has_others = at.corrected_path != entry.key || known.contains(&"routes");
-    // The exact name of another key is that key rather than one that is only near.
+    // A key that is known elsewhere is probably misplaced, unless it is one typing error off.
     let is_other = has_others && !meant.iter().any(|meant| is_one_edit_off(&entry.key, meant));
     match keys::suggest_location(&entry.key, &at.corrected_path).filter(|_| is_other) {
         Some(location) => KeySuggestion::Misplaced(location),

@@ -1,20 +1,20 @@
-//! Redaction: how much of a secret, a digest or a URL is printed.
+//! Redacts secrets, digests and URLs for printing.
 
 use std::borrow::Cow;
 
 const MASK: &str = "***";
 
-/// Replaces a secret by a mask. A reference such as `${NAME}` is no secret.
+/// Masks a secret, but not a reference such as `${NAME}`.
 pub(crate) fn redact_secret(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(if is_reference(text) { text } else { MASK })
 }
 
-/// Cuts a digest to its first 8 digits, which tell keys apart.
+/// Cuts a digest to its first 8 digits, which are enough to distinguish keys.
 pub(crate) fn redact_digest(text: &str) -> Cow<'_, str> {
     if is_reference(text) { text.into() } else { text.chars().take(8).chain(['…']).collect() }
 }
 
-/// Masks a prefix of a header value unless it is the name of an authentication scheme alone, such as `Bearer `.
+/// Masks the prefix of a header value unless it is only an authentication scheme, such as `Bearer `.
 pub(crate) fn redact_prefix(text: &str) -> Cow<'_, str> {
     let scheme = text.trim();
     let is_scheme = scheme.len() < 16 && scheme.bytes().all(|each| each.is_ascii_alphabetic());
@@ -38,7 +38,7 @@ pub(crate) fn redact_url(text: &str) -> Cow<'_, str> {
     redacted.into()
 }
 
-/// Masks a query value. A placeholder for an id of the run is no secret.
+/// Masks a query value unless it is a placeholder for an id.
 fn redact_query_value(value: &str) -> Cow<'_, str> {
     if matches!(value, "{thread_id}" | "{run_id}") { value.into() } else { redact_secret(value) }
 }

@@ -115,7 +115,7 @@ pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError
     let millis = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
     match millis.map(Duration::from_millis) {
         Some(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err(ScalarError::new("is longer than 30 days", HINT)),
+        _ => Err(ScalarError::new("is longer than 30 days", "write at most `720h`")),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct TreeNode {
     pub(super) referenced: Location,
     /// At an alias, the position of the anchor's value.
     pub(super) defined: Location,
-    /// Set if it is read as nothing: an entry of a mapping as if it were absent, one of a list as an empty value.
+    /// Set if it is left out: an entry of a mapping is read as absent, an item of a list as an empty value.
     pub(super) is_skipped: Cell<bool>,
 }
 
@@ -57,7 +57,6 @@ pub(super) struct MapEntry {
     pub(super) value: TreeNode,
 }
 
-/// The shape of a node; displayed as in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeShape {
     Empty,
@@ -66,7 +65,6 @@ pub(super) enum NodeShape {
     Mapping,
 }
 
-/// Returns the path of a key in the mapping at `path`.
 pub(super) fn join_key(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
@@ -116,8 +114,7 @@ impl TreeNode {
         }
     }
 
-    /// Skips each key that repeats an earlier one of its mapping, and reports its path, itself and the line of the earlier
-    /// one.
+    /// Skips each key that repeats an earlier one of its mapping, and reports its path and the line of the earlier one.
     pub(super) fn skip_duplicate_keys(&self, path: &str, report: &mut impl FnMut(&str, &MapEntry, u64)) {
         match &self.value {
             NodeValue::Empty | NodeValue::Scalar(_) => {}

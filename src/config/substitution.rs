@@ -1,34 +1,31 @@
-//! `${VAR}` inside a scalar: the one place where the environment enters the configuration.
+//! Environment variables in scalars:
 //!
 //! ```text
 //! ${VAR}           the variable's value; a problem when it is not set
 //! ${VAR:-text}     its value, or `text` when it is not set or empty
 //! $${              the two characters `${`
 //! ```
-//! A name is `[A-Za-z_][A-Za-z0-9_]*`; the text after `:-` ends at the first `}`. A value is not looked into again, so
-//! what a variable holds can never name another one.
+//! A name is `[A-Za-z_][A-Za-z0-9_]*`; the text after `:-` ends at the first `}`. The value of a variable is not expanded
+//! again.
 
-/// A scalar with its variables put in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExpandedText {
-    /// The text that is checked and used.
     pub(super) text: String,
-    /// Set if a variable was expanded in it. Such text is never repeated in a message.
+    /// Set if it contains the value of a variable, which no message repeats.
     pub(super) substituted: bool,
 }
 
-/// The reason why a reference could not be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubstitutionError {
     /// The variable is not set and the reference has no default.
     Unset(String),
     /// There is no `}` after `${`.
     Unclosed,
-    /// Between `${` and `}` stands something else than a name, or a name and `:-text`.
+    /// The text between `${` and `}` is neither a name nor a name and `:-text`.
     Malformed(String),
 }
 
-/// Puts the variables of `written` in, and takes white space off both ends: secrets in files like to end in a newline.
+/// Replaces the variables of `written` and trims white space, because secrets in files often end in a newline.
 pub(super) fn expand(
     written: &str,
     lookup: &dyn Fn(&str) -> Option<String>,

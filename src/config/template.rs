@@ -1,13 +1,13 @@
 //! Path templates with the ids of a run: `/runs/{thread_id}/events`.
 //!
-//! Towards an agent ids are put in, percent-encoded; from a client the thread's id is read out, percent-decoded once.
+//! Ids are percent-encoded into paths of agents and percent-decoded from paths of clients.
 
 use std::fmt::Write;
 
-/// Longest id that is read out of a path, in bytes. An identifier; more is an attack on whoever keeps it.
+/// The longest id in a path of a request, in bytes. Kept ids occupy memory.
 const ID_LIMIT: usize = 1 << 10;
 
-/// A path, and for an agent a query, with places for ids.
+/// A path, for agents also with a query, that contains placeholders for ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathTemplate(Vec<TemplatePart>);
 
@@ -18,12 +18,11 @@ enum TemplatePart {
     RunId,
 }
 
-/// The places, as they are written.
 const PLACEHOLDERS: &[(&str, TemplatePart)] =
     &[("{thread_id}", TemplatePart::ThreadId), ("{run_id}", TemplatePart::RunId)];
 
 impl PathTemplate {
-    /// Reads a template. `None` when it has braces that are no place, or no place at all.
+    /// Returns `None` if the text contains no placeholder, or braces that are not part of one.
     pub(super) fn parse(text: &str) -> Option<PathTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -41,7 +40,7 @@ impl PathTemplate {
         Some(PathTemplate(pieces))
     }
 
-    /// Returns the path where runs of a route that outlive their clients are resumed and stopped.
+    /// Returns the paths at which runs that outlive their clients are resumed and stopped.
     #[must_use]
     pub(crate) fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
@@ -54,8 +53,7 @@ impl PathTemplate {
         })
     }
 
-    /// The path with the ids of a run in it. `None` for an id that is nothing in a path, or another path: the empty one,
-    /// `.` and `..`.
+    /// Returns the path of a run. `None` for ids that would lead to another path: the empty one, `.` and `..`.
     #[must_use]
     pub(crate) fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
         let mut path = String::new();
@@ -69,15 +67,14 @@ impl PathTemplate {
         Some(path)
     }
 
-    /// The thread's id in the path of a request, if that is one of this template with its place a whole segment.
-    /// An outer `None` for another path; an inner one for a segment that is no id: not percent-encoded UTF-8, or with
-    /// control characters, or far too long.
+    /// Returns the id of the thread in the path of a request: an outer `None` if the path does not match, an inner one if
+    /// the segment is not a valid id, because it is not percent-encoded UTF-8, has control characters or is too long.
     #[must_use]
     pub(crate) fn thread_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
     }
 
-    /// Returns the run's id in the path of a request, as [`PathTemplate::thread_id`] does for the thread's.
+    /// Returns the id of the run as [`PathTemplate::thread_id`] does.
     #[must_use]
     pub(crate) fn run_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
@@ -89,7 +86,6 @@ impl PathTemplate {
         (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment))
     }
 
-    /// Returns whether a path matches this template.
     pub(super) fn matches_path(&self, path: &str) -> bool {
         self.extract_id(path).is_some()
     }
@@ -102,13 +98,14 @@ impl PathTemplate {
             return false;
         };
         let whole = |before: &str, after: &str| format!("{before}\0{after}");
-        let (one, two) = (whole(before, after), whole(other_before, other_after));
+        let one = whole(before, after);
+        let two = whole(other_before, other_after);
         let mut pairs = one.split('/').zip(two.split('/'));
         one.matches('/').count() == two.matches('/').count()
             && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
     }
 
-    /// Returns the text before and after the one placeholder of a template for clients.
+    /// Returns the text before and after the placeholder of a template with only one.
     fn prefix_and_suffix(&self) -> Option<(&str, &str)> {
         match &*self.0 {
             [TemplatePart::Text(before), TemplatePart::ThreadId] => Some((before, "")),
@@ -120,7 +117,7 @@ impl PathTemplate {
     }
 }
 
-/// RFC 3986, section 2.3: what need not be encoded anywhere.
+/// RFC 3986, section 2.3
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }

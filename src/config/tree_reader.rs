@@ -93,8 +93,6 @@ impl Error for TreeError<'_> {
     }
 }
 
-/// Reads a value from the tree below `root`.
-///
 /// # Errors
 /// Returns the first mistake that is not below a skipped node.
 pub(super) fn read<T: DeserializeOwned>(root: &TreeNode) -> Result<T, TreeError<'_>> {
@@ -105,7 +103,6 @@ pub(super) fn read<T: DeserializeOwned>(root: &TreeNode) -> Result<T, TreeError<
 struct TreeReader<'t>(&'t TreeNode);
 
 impl<'t> TreeReader<'t> {
-    /// The error for a node of another shape.
     fn wrong_shape(self, expected: NodeShape) -> TreeError<'t> {
         match self.0.value {
             NodeValue::Empty => TreeMistake::MissingValue.into(),
@@ -133,16 +130,12 @@ impl<'de, 't> Deserializer<'de> for TreeReader<'t> {
         }
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError<'t>> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError<'t>> {
         match &self.0.value {
             _ if self.0.is_skipped.get() => visitor.visit_str(""),
             NodeValue::Scalar(scalar) => visitor.visit_str(&scalar.text),
             _ => Err(self.wrong_shape(NodeShape::Scalar)),
         }
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError<'t>> {
-        self.deserialize_str(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError<'t>> {
@@ -187,7 +180,7 @@ impl<'de, 't> Deserializer<'de> for TreeReader<'t> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct enum
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str bytes byte_buf unit unit_struct tuple tuple_struct enum
         identifier ignored_any
     }
 }

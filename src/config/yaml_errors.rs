@@ -64,7 +64,10 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
             "the file is nested too deeply or repeats itself too often".to_owned(),
             Some("use fewer levels and aliases: a configuration is four levels deep and needs few aliases"),
         ),
-        other => (UserMessageFormatter.format_message(other).into_owned(), None),
+        other => (
+            format!("this cannot be read: {}", UserMessageFormatter.format_message(other)),
+            Some("write keys and values without YAML tags such as `!!int` and without merge keys (`<<`)"),
+        ),
     };
     let problem = ConfigProblem::for_file(name, message).with_location("", position);
     ConfigProblem { hint: hint.map(str::to_owned), ..problem }
@@ -138,6 +141,7 @@ pub(super) fn explain_duplicate_key(name: &str, path: &str, entry: &MapEntry, fi
 fn shape_hint(expected: NodeShape, path: &str) -> &'static str {
     let key = path.rsplit('.').next().unwrap_or(path);
     match expected {
+        NodeShape::Mapping if path.is_empty() => "begin with a key such as `routes:`, without indentation",
         NodeShape::Mapping => {
             let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
             of_key.unwrap_or("write `key: value` lines below it, indented")

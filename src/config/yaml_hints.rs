@@ -1,18 +1,13 @@
-//! Slips of the pen that YAML takes for something else, so that the reader stops elsewhere or complains of what is right: a
-//! key without its colon, a dash without its blank, a tab, `#` before a value, quotes of a word processor.
+//! Hints for typing errors that YAML reads as something else: a key without its colon, a dash without its space, a tab, `#`
+//! before a value, typographic quotes.
 //!
-//! A hint contains known keys and nothing else of the line, which may hold a secret.
+//! A hint contains only known keys of its line, because the rest may be a secret.
 
-use super::file::{
-    ApiKeyListSpec, ApiKeySpec, AuthSpec, ConfigFile, IssuerSpec, LimitsSpec, PeerDialectMapping, RouteSpec,
-    TimeoutsSpec,
-};
-use super::keys::keys_of;
+use super::keys::keys_by_mapping;
 use super::problem::SourcePosition;
 use super::source::SourceText;
 use super::spanned_tree::NodeShape;
 
-/// A hint about the probable intention.
 #[derive(Debug)]
 pub(super) struct YamlHint {
     pub(super) position: SourcePosition,
@@ -20,7 +15,7 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
-/// The slip behind the reader's `message` about a text that is no YAML; it stopped at `stopped`.
+/// Returns a hint for the reader's `message` about a text that is not YAML; it stopped at `stopped`.
 pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
     if message.contains("tab") {
@@ -37,7 +32,7 @@ pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message
     if message.contains("did not find expected '-'") { at.missing_dash_blank() } else { None }
 }
 
-/// The slip behind one shape where another was expected, found at `place`.
+/// Returns a hint for a value of another shape than expected at `place`.
 pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeShape) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     match expected {
@@ -88,7 +83,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     })
 }
 
-/// The reader may stop at the end of the line before the one that begins with a tab.
+/// Moves the position to the tab: the reader may stop at the end of the line above.
 fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let line =
         YamlLine::lines_from(text, stopped.line).find(|line| line.indentation().contains('\t') && !line.is_blank())?;
@@ -112,7 +107,6 @@ impl<'t> YamlLine<'t> {
         text.lines().nth(zero_based(number)).map(|text| YamlLine { number, text })
     }
 
-    /// This line of `text` and those behind it.
     fn lines_from(text: &'t str, number: u64) -> impl Iterator<Item = YamlLine<'t>> {
         (number..).zip(text.lines().skip(zero_based(number))).map(|(number, text)| YamlLine { number, text })
     }
@@ -126,7 +120,6 @@ impl<'t> YamlLine<'t> {
         char_count(self.indentation()) + 1
     }
 
-    /// Returns whether the line has no content.
     fn is_blank(&self) -> bool {
         let inside = self.text.trim_start();
         inside.is_empty() || inside.starts_with('#')
@@ -164,18 +157,7 @@ impl<'t> YamlLine<'t> {
 }
 
 fn is_known_key(key: &str) -> bool {
-    let all = [
-        keys_of::<ConfigFile>(),
-        keys_of::<LimitsSpec>(),
-        keys_of::<RouteSpec>(),
-        keys_of::<TimeoutsSpec>(),
-        keys_of::<PeerDialectMapping>(),
-        keys_of::<AuthSpec>(),
-        keys_of::<IssuerSpec>(),
-        keys_of::<ApiKeyListSpec>(),
-        keys_of::<ApiKeySpec>(),
-    ];
-    all.iter().any(|keys| keys.contains(&key))
+    keys_by_mapping().values().any(|keys| keys.contains(&key))
 }
 
 fn char_count(text: &str) -> u64 {

@@ -35,7 +35,15 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
 
     /// Restores the canonical event of this kind, of which the dialect's event carries the type.
-    fn restore<'a>(&mut self, _row: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a>;
+    fn restore<'a>(
+        &mut self,
+        _row: &'static EventRow,
+        kind: EventType,
+        parts: IncomingEvent<'a>,
+        dialect: &str,
+    ) -> Event<'a> {
+        parts.into_canonical_event(kind, dialect)
+    }
 
     /// Returns the text in a delta that is not a string.
     fn text_of_delta<'a>(&self, _delta: &'a Json<'_>) -> Option<Json<'a>> {

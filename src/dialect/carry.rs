@@ -64,7 +64,6 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 }
 
 /// Returns the metadata object `old` with `own` added to its member `dialect`.
-#[must_use]
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
@@ -103,7 +102,6 @@ pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
 /// Splits a metadata object into the members carried for the dialect and the rest of the object.
 ///
 /// Members for which `splices` is false stay in the rest, since the event has them itself.
-#[must_use]
 pub(crate) fn unpack(
     metadata: Json<'_>,
     dialect: &str,
@@ -150,7 +148,6 @@ pub(crate) struct CarriedMembers {
     pub(crate) rest: Option<Json<'static>>,
 }
 
-#[must_use]
 pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
     let members = json::parse_members(extra).unwrap_or_default();
     let ours = location.carry_member().map_or("", |(_, key)| key);
@@ -178,7 +175,6 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
 
 /// Returns the value for a dialect's `location`: the existing value plus the carried members; `None` when both are
 /// empty.
-#[must_use]
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
     own: Option<&Json<'_>>,
@@ -206,7 +202,6 @@ pub(crate) fn wrap_canonical(
     Some(json::to_object(&extra))
 }
 
-#[must_use]
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name
 }
@@ -217,9 +212,13 @@ pub(crate) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>
 }
 
 /// Returns the key of a dialect's own member.
-#[must_use]
 pub(crate) fn extension_key(name: &'static str) -> MemberKey<'static> {
     MemberKey::Other(Cow::Borrowed(name))
+}
+
+/// Adds a note without a value.
+pub(crate) fn add_note(own: &mut Members<'_>, name: &'static str) {
+    own.push((extension_key(name), Json::from_trusted("true")));
 }
 
 /// Removes a note that lists members from the carried ones and returns those that `admits` accepts. Clients send the
@@ -231,7 +230,6 @@ pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Fie
     names.iter().filter_map(field).filter(|field| admits(*field)).collect()
 }
 
-#[must_use]
 pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
     json::to_array(&names)

@@ -184,7 +184,6 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     texts.join(SEPARATOR)
 }
 
-#[must_use]
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {
     value.json_type() == JsonType::Array
         && json::parse_elements(value).is_some_and(|parts| {

@@ -44,7 +44,6 @@ impl PeerDialect {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
     }
 
-    #[must_use]
     pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
         if self.is_auto { ALL.to_vec() } else { vec![self.dialect] }
     }

@@ -39,7 +39,7 @@ impl<'a> IncomingEvent<'a> {
 }
 
 /// An event to be written, sorted by the dialect's row.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OutgoingEvent<'a> {
     pub(crate) members: Members<'a>,
     /// the dialect's own members, carried until now

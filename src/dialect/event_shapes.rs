@@ -91,7 +91,7 @@ pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     let id_member = parts.event.get(Field::MessageId);
     let unnamed = id_member.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
     if unnamed {
-        parts.extensions.push((carry::extension_key(EMPTY_ID_NOTE), Json::from_trusted("true")));
+        carry::add_note(&mut parts.extensions, EMPTY_ID_NOTE);
     }
     if unnamed || id_member.is_none() {
         let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));

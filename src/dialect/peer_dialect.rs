@@ -41,7 +41,6 @@ pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl PeerDialect {
     /// Returns the tool whose calls are interrupts, if the dialect has no other form of them.
-    #[must_use]
     pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
         self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }

@@ -32,7 +32,7 @@ impl ReasoningIds {
         let id = self.resolve_id(parts);
         if parts.event.get(Field::MessageId).is_none() {
             parts.event.set(Field::MessageId, id);
-            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
+            carry::add_note(&mut parts.extensions, NAMELESS_NOTE);
         }
     }
 
@@ -44,7 +44,7 @@ impl ReasoningIds {
             parts.event.set(Field::Role, Json::string(REASONING));
         }
         if parts.restored_fields.is_empty() {
-            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
+            carry::add_note(&mut parts.extensions, NAMELESS_NOTE);
         }
         parts.event.set(Field::MessageId, id);
     }

@@ -32,8 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// The difference between an event of a dialect and its canonical counterpart. Each shape is one reading and one
-/// writing in `translate/`.
+/// The difference between an event of a dialect and its canonical counterpart. The engine (`translate/`) reads and writes
+/// all but `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names
@@ -111,7 +111,6 @@ impl EventShape {
     }
 
     /// Returns true if this row writes all events of its kind. The other rows are found by their shape.
-    #[must_use]
     pub(crate) const fn writes_its_kind(self) -> bool {
         match self {
             EventShape::Own(own) => own.writes_its_kind,
@@ -144,7 +143,6 @@ impl EventRow {
 
     /// Returns true if this event has `field`. Every event has a timestamp; metadata carries members, so it is never
     /// written unchanged.
-    #[must_use]
     pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
             (Field::Timestamp, _) => true,
@@ -154,7 +152,6 @@ impl EventRow {
         }
     }
 
-    #[must_use]
     pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
         let own = self.field_aliases.iter().find(|(own, _)| *own == field);
         own.map_or_else(|| field.wire_name(snake), |(_, name)| name)

@@ -9,7 +9,7 @@ use super::row::{EventRow, EventShape};
 use super::sign::DialectSign;
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
-use crate::event::{Event, EventType, Field, MemberKey, Members};
+use crate::event::{Event, EventType, Field, MemberKey};
 
 /// One dialect, described against AG-UI 1.0.
 #[derive(Debug)]
@@ -184,7 +184,6 @@ static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
 
 impl Dialect {
     /// Returns the row of the event `wire`, and its position in [`Self::labels`].
-    #[must_use]
     pub(crate) fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
     where
         Self: 'static,
@@ -194,7 +193,6 @@ impl Dialect {
     }
 
     /// Returns the first peer version with the event `wire`, if older ones have another event instead, or none.
-    #[must_use]
     pub(crate) fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
         let kind = EventType::from_wire(wire)?;
         let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_native()))?;
@@ -207,12 +205,10 @@ impl Dialect {
         self.option_names.contains(&"pin")
     }
 
-    #[must_use]
     pub(crate) fn is_canonical(&self) -> bool {
         self.carry_location == CarryLocation::Native
     }
 
-    #[must_use]
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
     }
@@ -227,19 +223,16 @@ impl Dialect {
     }
 
     /// Returns the row that [`Dialect::row_for_kind`] found for `kind`, by its position.
-    #[must_use]
     pub(crate) fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
         self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
     /// Returns the row of this shape, which must be one that occurs once.
-    #[must_use]
     pub(crate) fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
     /// Returns true if a message is one event, so that a snapshot cannot continue it.
-    #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
     }
@@ -251,12 +244,7 @@ impl Dialect {
         event: Event<'a>,
         canonical_type: Option<&'static str>,
     ) -> OutgoingEvent<'a> {
-        let mut outgoing = OutgoingEvent {
-            members: Members::new(),
-            extensions: Members::new(),
-            canonical: Members::new(),
-            canonical_type,
-        };
+        let mut outgoing = OutgoingEvent { canonical_type, ..OutgoingEvent::default() };
         // Most events have only members of the row: the list stays as it is.
         if event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
             return OutgoingEvent { members: event.members, ..outgoing };
@@ -294,7 +282,6 @@ impl Dialect {
 
     /// Returns the closed set of event types for metrics: the rows, the canonical kinds if the dialect has them, and
     /// `OTHER` last.
-    #[must_use]
     pub(crate) fn labels(&self) -> Vec<&'static str> {
         let canonical = match self.fallback {
             FallbackPolicy::PassThrough => EventType::ALL,
@@ -313,7 +300,6 @@ impl Dialect {
         }
     }
 
-    #[must_use]
     pub(crate) fn other_label_index(&self) -> usize {
         match self.fallback {
             FallbackPolicy::PassThrough => self.rows.len() + EventType::ALL.len(),

@@ -34,7 +34,6 @@ impl ToolName {
         ToolName { text: name, len: from.len() }
     }
 
-    #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         // The buffer was filled from a `&str` without truncation.
         std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()

@@ -103,7 +103,6 @@ impl AliasLookup {
 }
 
 /// Returns the canonical role of a message for a side's word.
-#[must_use]
 pub(crate) fn canonical_role(side: PeerDialect, value: &str) -> &str {
     AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
 }

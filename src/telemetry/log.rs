@@ -83,7 +83,7 @@ pub(crate) fn set_level(text: &str) -> Result<(), LogFilterError> {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogFilterError {
-    #[error("`{0}` names no level; there are: off, error, warn, info, debug, trace")]
+    #[error("`{0}` is not a log level; use one of: off, error, warn, info, debug, trace")]
     NoLevel(String),
     #[error(transparent)]
     Malformed(#[from] ParseError),
@@ -121,7 +121,8 @@ mod tests {
         }
         for bad in ["warning", "nonsense", "info,dbug", "diglot=", "diglot=dbug", "diglot"] {
             assert!(
-                parse_filter(bad).is_err_and(|mistake| mistake.to_string().contains("names no level; there are: off")),
+                parse_filter(bad)
+                    .is_err_and(|mistake| mistake.to_string().contains("is not a log level; use one of: off")),
                 "{bad}"
             );
         }

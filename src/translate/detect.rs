@@ -153,7 +153,6 @@ fn is_snake_case(data: &str) -> bool {
 
 /// Detects the dialect of a client by its request. A guess: clients of AG-UI 1.0 declare it, older ones send all seven
 /// members, and the HAI document's request lacks `state` (§3.3.1).
-#[must_use]
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));

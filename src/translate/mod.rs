@@ -1,9 +1,14 @@
 //! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
 //!
 //! ```text
-//!   bytes ─▶ Frames ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
-//!            frames    canonical   legal       frames of the
-//!                      events      events      client's dialect
+//!   bytes ─▶ FrameReader ─▶ EventReader ─▶ RunGuard ─▶ EventWriter ─▶ bytes
+//!            frames         canonical      legal       frames of the
+//!                           events         events      client's dialect
+//! ```
+//! Reader and writer implement the shapes of events that several dialects share, and call the dialect's adapter for the
+//! others:
+//! ```text
+//!   EventReader ─▶ DialectAdapter::read      DialectAdapter::buffer, DialectAdapter::write ◀─ EventWriter
 //! ```
 //!
 //! [`verify`] checks a recorded stream against the rules of the real client and repairs nothing.

@@ -82,7 +82,7 @@ impl EventReader {
         }
     }
 
-    /// Emits what must precede an event that is not of an own shape.
+    /// Emits what must precede an event of a shared shape.
     fn read_other(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(sink);
@@ -160,7 +160,16 @@ impl EventReader {
         }
         match canonical_type {
             Some(None) => return,
-            Some(Some(kind)) => return self.restore_canonical(row, kind, parts, sink),
+            Some(Some(kind)) => {
+                let event = match &mut self.adapter {
+                    Some(adapter) if row.shape.own_shape().is_some() => {
+                        adapter.restore(row, kind, parts, self.dialect.name)
+                    }
+                    _ => parts.into_canonical_event(kind, self.dialect.name),
+                };
+                self.observe(&event);
+                return sink.emit(event);
+            }
             None => {}
         }
         match row.shape {
@@ -176,7 +185,7 @@ impl EventReader {
         }
         self.read_shape(row.shape, &mut parts, sink);
         self.observe(&parts.event);
-        sink.emit(self.pack_event(parts));
+        sink.emit(parts.into_event(self.dialect.name));
     }
 
     /// Reads shapes that are one event on both sides.
@@ -258,31 +267,10 @@ impl EventReader {
         }
     }
 
-    fn pack_event<'a>(&self, parts: IncomingEvent<'a>) -> Event<'a> {
-        parts.into_event(self.dialect.name)
-    }
-
-    /// Passes an event that the engine read to the dialect's adapter.
     fn observe(&mut self, event: &Event<'_>) {
         if let Some(adapter) = &mut self.adapter {
             adapter.observe(event);
         }
-    }
-
-    /// Restores the canonical event named by `extra["ag-ui"].type`.
-    fn restore_canonical(
-        &mut self,
-        row: &'static EventRow,
-        kind: EventType,
-        parts: IncomingEvent<'_>,
-        sink: &mut impl EventSink,
-    ) {
-        let event = match &mut self.adapter {
-            Some(adapter) if row.shape.own_shape().is_some() => adapter.restore(row, kind, parts),
-            _ => parts.into_canonical_event(kind, self.dialect.name),
-        };
-        self.observe(&event);
-        sink.emit(event);
     }
 
     /// CUSTOM `ag-ui.<TYPE>` wraps a canonical event without a counterpart in this dialect.
@@ -301,11 +289,11 @@ impl EventReader {
             }
             _ if self.peer.error_events.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.emit(self.pack_event(run_error::read_custom(parts)));
+                sink.emit(run_error::read_custom(parts).into_event(self.dialect.name));
             }
             _ => {
                 drop(name);
-                sink.emit(self.pack_event(parts));
+                sink.emit(parts.into_event(self.dialect.name));
             }
         }
     }
@@ -325,7 +313,7 @@ impl EventReader {
     }
 }
 
-/// Discards events that were emitted before.
+/// Discards events, which were emitted before.
 struct DiscardingSink(TranslationReport);
 
 impl EventSink for DiscardingSink {

@@ -258,7 +258,6 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
 
 /// Writes the canonical input for a dialect; also returns the number of members and messages that the agent cannot
 /// accept.
-#[must_use]
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);

@@ -16,7 +16,6 @@ impl RunIds {
         RunIds { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
     }
 
-    #[must_use]
     pub(crate) fn truncated(&self, most: usize) -> Self {
         let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();
         RunIds::new(&beginning(&self.thread_id), &beginning(&self.run_id))

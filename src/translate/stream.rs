@@ -103,7 +103,6 @@ impl Stream {
     }
 
     /// Limits the events and bytes sent to the client; [`Stream::fail`] is exempt.
-    #[must_use]
     pub(crate) fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
         self.stages.writer.budget = OutputBudget::new(events, bytes);
         self
@@ -131,12 +130,10 @@ impl Stream {
 
     /// Returns the `id` from which the agent can resume a [followed](Stream::follow_run) stream: that of its last
     /// frame, if it had one.
-    #[must_use]
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
 
-    #[must_use]
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
     }

@@ -188,7 +188,7 @@ async fn ignores_an_invalid_log_filter() {
     command.env("DIGLOT_LOG", "warning").args(["demo", "--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
     let mut process = Process::start(command.stdout(Stdio::null()), false);
     let line = process.line().await.expect("a complaint");
-    assert!(line.contains("DIGLOT_LOG is not used: `warning` names no level"), "{line}");
+    assert!(line.contains("DIGLOT_LOG is not used: `warning` is not a log level"), "{line}");
     let line = process.line().await.expect("a line of the log");
     assert!(line.contains("listening"), "{line}");
 }

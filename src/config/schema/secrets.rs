@@ -25,8 +25,8 @@ struct SensitiveMarks {
 
 static MARKS: LazyLock<SensitiveMarks> = LazyLock::new(SensitiveMarks::from_schemas);
 
-/// Returns whether the value at a path may be a secret or part of one. A path that is not in the schema is judged by its
-/// keys, since any of them may be in the wrong mapping or misspelt.
+/// Returns whether the value at a path may be a secret. A path that is not in the schema is judged by the names of its
+/// keys, since any of them may be misspelt or misplaced.
 pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let is_section =
@@ -47,7 +47,6 @@ pub(in crate::config) fn is_sensitive_key(key: &str) -> bool {
     MARKS.sensitive_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
 }
 
-/// Returns whether a key is named like one that holds a secret.
 fn is_named_like_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     ["secret", "password", "passwd", "token", "credential", "sha256", "headers", "authorization", "cookie"]
@@ -80,7 +79,7 @@ impl SensitiveMarks {
         marks
     }
 
-    /// Returns the nodes that a path may lead to.
+    /// Returns the schema nodes at a path; several if it has alternatives.
     fn nodes_at(&self, steps: &[&str]) -> Vec<&Value> {
         let mut nodes: Vec<&Value> = self.schemas.iter().collect();
         for step in steps {

@@ -44,7 +44,7 @@ f:2:3: routes: expected a list, found a mapping
 ",
         r"
 f:1:1: expected a mapping, found a list
-  hint: write `key: value` lines below it, indented
+  hint: begin with a key such as `routes:`, without indentation
 ",
     ),
     (
@@ -417,7 +417,7 @@ f:8:25: routes[0].timeouts.connect: `0s` must be greater than zero
 f:8:41: routes[0].timeouts.first_byte: `2 minutes` is not a duration
   hint: did you mean `2m`?
 f:8:58: routes[0].timeouts.idle: `1000h` is longer than 30 days
-  hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
+  hint: write at most `720h`
 ",
     ),
     (
@@ -1033,6 +1033,7 @@ routes:
     idle: 5m
     request_body: 1MiB
     replay: {age: 1m}
+    headers: {x-a: b}
 ",
         r"
 f:6:5: routes[0].idle: unknown key `idle`
@@ -1041,6 +1042,8 @@ f:7:5: routes[0].request_body: unknown key `request_body`
   hint: it is a key of `limits` of the file
 f:8:5: routes[0].replay: unknown key `replay`
   hint: it is a key of the whole file: write it without indentation
+f:9:5: routes[0].headers: unknown key `headers`
+  hint: did you mean `forward_headers` or `upstream_headers`?
 ",
     ),
     (

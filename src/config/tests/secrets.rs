@@ -108,6 +108,7 @@ const MISPLACED_SECRETS: &[&str] = &[
     "auth:\n  api_keys:\n    - name: a\n      keys:\n        - id: a\n          key: CANARY\n",
     "auth:\n  issuers:\n    - name: a\n      client: CANARY\n",
     "auth: {bearer: CANARY}\n",
+    "redis: {url: redis://h, file: CANARY}\n",
     "auth: {CANARY}\n",
     "redis: {CANARY}\n",
     "pass: CANARY\n",

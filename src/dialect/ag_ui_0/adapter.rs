@@ -107,10 +107,6 @@ impl DialectAdapter for AgUi0Adapter {
         Ok(())
     }
 
-    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
-        parts.into_canonical_event(kind, self.peer.dialect.name)
-    }
-
     fn observe(&mut self, event: &Event<'_>) {
         if event.kind == EventType::RunStarted {
             self.reasoning_ids.start_run(event);

@@ -91,11 +91,17 @@ impl DialectAdapter for AgUiSnakeAdapter {
         Ok(())
     }
 
-    fn restore<'a>(&mut self, row: &'static EventRow, kind: EventType, mut parts: IncomingEvent<'a>) -> Event<'a> {
+    fn restore<'a>(
+        &mut self,
+        row: &'static EventRow,
+        kind: EventType,
+        mut parts: IncomingEvent<'a>,
+        dialect: &str,
+    ) -> Event<'a> {
         if row.kind == EventType::ReasoningMessageStart {
             self.read_role(&mut parts.event, &mut parts.extensions);
         }
-        parts.into_canonical_event(kind, self.dialect.name)
+        parts.into_canonical_event(kind, dialect)
     }
 
     fn observe(&mut self, event: &Event<'_>) {

@@ -48,7 +48,7 @@ impl DialectAdapter for CloudbaseAdapter {
             sink.emit(event);
             return Ok(());
         };
-        own.push((carry::extension_key(ARGS_IN_START), Json::from_trusted("true")));
+        carry::add_note(&mut own, ARGS_IN_START);
         let call = call_id(&event);
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
@@ -102,10 +102,6 @@ impl DialectAdapter for CloudbaseAdapter {
         let args = value.flatten().unwrap_or_else(|| text.into_owned());
         carry::pack(&mut start, dialect, vec![(carry::extension_key(ARGS_MEMBER), args)]);
         ReleasedEvents::pass(start, None)
-    }
-
-    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
-        parts.into_canonical_event(kind, self.dialect.name)
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {

@@ -45,7 +45,6 @@ impl HaiAdapter {
         self.peer.text_format == TextFormat::Blocks
     }
 
-    /// Sorts the members of an event of this kind, which has a row.
     fn split_members<'a>(
         &self,
         kind: EventType,
@@ -56,7 +55,6 @@ impl HaiAdapter {
         Some((row, self.peer.dialect.split_members(row, event, canonical_type)))
     }
 
-    /// Writes content whose delta is complete.
     fn write_content<'a>(&mut self, row: &'static EventRow, outgoing: OutgoingEvent<'a>) -> ReleasedEvents<'a> {
         if self.writes_blocks() {
             self.block_writer.mark_nonempty(&outgoing);
@@ -83,7 +81,7 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Writes an activity as its original output block, or as one that shows it where text is written in blocks.
+    /// Writes an activity as its original output block, or, where text is written in blocks, as a new one.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
         let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);
@@ -143,7 +141,7 @@ impl HaiAdapter {
         }
     }
 
-    /// Writes a piece of reasoning as the thinking block of its message from which it came.
+    /// Writes a piece of reasoning as a thinking block of the message from which it came.
     fn write_native_thinking<'a>(&mut self, message: Json<'static>, event: Event<'a>) -> Option<ReleasedEvents<'a>> {
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
         let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
@@ -252,8 +250,13 @@ impl DialectAdapter for HaiAdapter {
         block_text(delta)
     }
 
-    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, mut parts: IncomingEvent<'a>) -> Event<'a> {
-        let dialect = self.peer.dialect.name;
+    fn restore<'a>(
+        &mut self,
+        _: &'static EventRow,
+        kind: EventType,
+        mut parts: IncomingEvent<'a>,
+        dialect: &str,
+    ) -> Event<'a> {
         if placeholder::carries_event(kind) {
             return placeholder::read_placeholder(kind, parts, dialect);
         }

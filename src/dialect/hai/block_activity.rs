@@ -7,6 +7,7 @@
 //! its members, which a note records. A block whose type is the last part of another activity's stays a block.
 
 use super::blocks::{DELTA, DeltaContent, carry_members, check_thinking_text, has_text_member, parse_delta};
+use super::collaboration::id_text;
 use super::members::{block, collaboration};
 use crate::codec::json;
 use crate::dialect::carry;
@@ -20,7 +21,6 @@ pub(super) const WHOLE_BLOCK: &str = "$block";
 #[derive(Debug, Default)]
 pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
 
-/// A parsed block.
 pub(super) struct OutputBlock<'a> {
     pub(crate) kind: Json<'a>,
     /// its other members
@@ -29,7 +29,7 @@ pub(super) struct OutputBlock<'a> {
     pub(crate) delta_members: Members<'a>,
 }
 
-/// The id, type and content of a block as an activity.
+/// A block as an activity.
 pub(super) struct BlockActivity {
     pub(crate) id: Json<'static>,
     pub(crate) activity_type: Json<'static>,
@@ -38,14 +38,12 @@ pub(super) struct BlockActivity {
 }
 
 /// Returns true if a block of this type is an activity.
-#[must_use]
 pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
     let others = [block::TEXT, block::THINKING, collaboration::NAME];
     kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
-/// Returns true if reading converts content with these members to nothing but the event itself.
-#[must_use]
+/// Returns true if content with these members is carried whole.
 pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
@@ -62,7 +60,6 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
 
 impl BlockCounts {
     /// Converts a block of `message` to an activity; `own` are the other members of the event.
-    #[must_use]
     pub(crate) fn to_activity(
         &self,
         message: &Json<'_>,
@@ -74,7 +71,7 @@ impl BlockCounts {
         let name = match block_id(own) {
             Some(id) if id.json_type() == JsonType::String => inner(id),
             Some(id) => id.as_str().to_owned(),
-            None => (self.0.get(&message_key(message)).copied().unwrap_or_default() + 1).to_string(),
+            None => (self.0.get(&id_text(message)).copied().unwrap_or_default() + 1).to_string(),
         };
         let plain = match &one.members[..] {
             [(key, data)] if carry::is_named(key, block::DATA) && data.json_type() == JsonType::Object => Some(data),
@@ -88,15 +85,14 @@ impl BlockCounts {
         }
     }
 
-    /// Counts a block.
     pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
         if block_id(own).is_none() {
-            let count = self.0.entry(message_key(message)).or_default();
+            let count = self.0.entry(id_text(message)).or_default();
             *count = count.saturating_add(1);
         }
     }
 
-    /// Converts a block to an activity and adds the members to carry to `own`, the other members of the event.
+    /// Converts a block to an activity; adds the carried members to `own`, the event's other members.
     pub(crate) fn read(
         &mut self,
         message: Json<'static>,
@@ -109,14 +105,13 @@ impl BlockCounts {
         carry_members(own, &[block::LAYOUT], &one.delta_members, DELTA);
         own.push((MemberKey::Known(Field::MessageId), message));
         if activity.is_whole_block {
-            own.push((carry::extension_key(WHOLE_BLOCK), Json::from_trusted("true")));
+            carry::add_note(own, WHOLE_BLOCK);
         }
         activity
     }
 }
 
 impl BlockActivity {
-    /// Builds the event of the activity.
     pub(crate) fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &str) -> Event<'a> {
         event.kind = EventType::ActivitySnapshot;
         event.set(Field::MessageId, self.id);
@@ -131,9 +126,4 @@ impl BlockActivity {
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
-}
-
-/// Ids are equal however their characters are escaped.
-fn message_key(message: &Json<'_>) -> Box<str> {
-    message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }

@@ -12,8 +12,8 @@
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{
-    DeltaContent, OUTPUT, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text, has_text_member,
-    parse_delta,
+    DATA, DeltaContent, OUTPUT, START, TEXT, THINKING_MEMBERS, carry_delta, carry_members, check_thinking_text,
+    has_text_member, parse_delta,
 };
 use super::members::block;
 use crate::codec::json;
@@ -56,7 +56,6 @@ enum StartState {
 }
 
 impl BlockReader {
-    /// Reads a message start, such as BUSINESS_DATA_START.
     pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
@@ -98,10 +97,7 @@ impl BlockReader {
         self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
     }
 
-    /// Reads one piece of content.
-    ///
-    /// # Errors
-    /// Fails if it is neither text nor a block: the message is open then, and the piece has to be carried whole.
+    /// Reads text or a block; the message is open afterwards in any case.
     pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
@@ -113,7 +109,7 @@ impl BlockReader {
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
             self.open_messages[at].send_start(sink);
             if *self.uses_blocks.get_or_insert(false) {
-                own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
+                carry::add_note(&mut own, TEXT);
             }
             carry::pack(&mut event, dialect, own);
             sink.emit(event);
@@ -157,7 +153,6 @@ impl BlockReader {
         Ok(())
     }
 
-    /// Reads a message end, such as BUSINESS_DATA_END.
     pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open_messages.remove(at);
@@ -205,7 +200,6 @@ impl OpenMessage {
         }
     }
 
-    /// Reads the `data` of a thinking block.
     fn read_thinking(
         &mut self,
         event: Event<'_>,
@@ -217,21 +211,7 @@ impl OpenMessage {
         let mut data = json::parse_members(data).unwrap_or_default();
         let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
         let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
-        carry_thinking_data(&mut own, &data);
-        self.send_thinking(event, own, text, dialect, sink);
-        if ends {
-            self.stop_thinking(sink);
-        }
-    }
-
-    fn send_thinking(
-        &mut self,
-        event: Event<'_>,
-        own: Members<'_>,
-        text: Json<'_>,
-        dialect: &str,
-        sink: &mut dyn CanonicalSink,
-    ) {
+        carry_members(&mut own, &THINKING_MEMBERS, &data, DATA);
         let id = match &self.span_id {
             Some(id) => id.clone(),
             None => self.start_thinking(&event, dialect, sink),
@@ -241,6 +221,9 @@ impl OpenMessage {
         content.set(Field::Delta, text.into_owned());
         carry::pack(&mut content, dialect, own);
         sink.emit(content);
+        if ends {
+            self.stop_thinking(sink);
+        }
     }
 
     fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) -> Json<'static> {

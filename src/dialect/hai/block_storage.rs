@@ -17,7 +17,7 @@ use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
 use std::borrow::Cow;
 
 /// Note: the content as it was stored.
-const BLOCKS_NOTE: &str = "$blocks";
+pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
     /// all text blocks, joined
@@ -32,7 +32,7 @@ enum NonTextBlock {
     Block(OutputBlock<'static>),
 }
 
-/// Splits the content of a message if it is stored blocks: changes the message, and returns the messages around it.
+/// Reduces a message of stored blocks to its text, and returns the other blocks as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
     if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -84,24 +84,19 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
     surrounding
 }
 
-/// Returns the ids of messages whose stored blocks still match the message: those blocks contain their reasoning and
-/// activities.
-pub(super) fn intact_message_ids(messages: &[MessageMembers<'_>], dialect: &str) -> Vec<Json<'static>> {
-    messages
-        .iter()
-        .filter(|message| stored_blocks(message, dialect).is_some())
-        .filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned))
-        .collect()
-}
-
-pub(super) fn is_in_stored_blocks(message: &MessageMembers<'_>, dialect: &str, intact: &[Json<'static>]) -> bool {
-    let shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
-    if intact.is_empty() || !shown {
-        return false;
+/// Removes the reasoning and activities that the stored blocks of an unchanged message contain.
+pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
+    let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
+    let intact: Vec<_> = intact.filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned)).collect();
+    if intact.is_empty() {
+        return;
     }
-    let own = carried_members(message, dialect);
-    own.and_then(|own| get(&own, Field::MessageId).cloned())
-        .is_some_and(|own_members| intact.iter().any(|message| message.is_same(&own_members)))
+    messages.retain(|message| {
+        let is_shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
+        let carried = if is_shown { carried_members(message, dialect) } else { None };
+        let origin = carried.as_ref().and_then(|carried| get(carried, Field::MessageId));
+        !origin.is_some_and(|origin| intact.iter().any(|message| message.is_same(origin)))
+    });
 }
 
 fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
@@ -114,10 +109,6 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
     let metadata = json::parse_members(get(message, Field::Metadata)?).map(crate::event::into_owned_members)?;
     let (_, own) = metadata.into_iter().find(|(key, _)| carry::is_named(key, dialect))?;
     json::parse_members(&own).map(crate::event::into_owned_members)
-}
-
-pub(super) fn has_blocks_note(own: &Members<'_>) -> bool {
-    own.iter().any(|(key, _)| carry::is_named(key, BLOCKS_NOTE))
 }
 
 /// Converts the content of a message to the stored form. `own` is the material carried for it.
@@ -155,7 +146,8 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
     let mut text = String::from("\"");
     let mut stored = StoredBlocks { text: Json::NULL, non_text: Vec::new(), is_plain: true };
-    let (mut has_text, mut thinks) = (false, false);
+    let mut has_text = false;
+    let mut thinks = false;
     for value in json::parse_sequence(&whole)? {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
             return None;
@@ -184,11 +176,11 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
             thinks = true;
         } else {
             if is_activity_block(&kind) {
-                let (output, rest) = (crate::event::into_owned_members(output), crate::event::into_owned_members(rest));
-                stored.non_text.push((
-                    NonTextBlock::Block(OutputBlock { kind: kind.into_owned(), members: output, delta_members: rest }),
-                    true,
-                ));
+                let members = crate::event::into_owned_members(output);
+                let delta_members = crate::event::into_owned_members(rest);
+                stored
+                    .non_text
+                    .push((NonTextBlock::Block(OutputBlock { kind: kind.into_owned(), members, delta_members }), true));
             }
             // On the stream, too, the text starts before such a block.
             (stored.is_plain, thinks, has_text) = (false, false, true);

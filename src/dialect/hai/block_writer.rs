@@ -210,7 +210,6 @@ impl BlockWriter {
 
     /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
     /// display only the last message (seed §4.1), so a block goes into the open one.
-    #[must_use]
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,

@@ -65,10 +65,6 @@ pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Memb
     }
 }
 
-pub(super) fn carry_thinking_data(own: &mut Members<'_>, data: &Members<'_>) {
-    carry_members(own, &THINKING_MEMBERS, data, DATA);
-}
-
 /// Carries `members` by their own names if all are in `names` and the event has none of these; otherwise all under
 /// `note`, so that writing can tell them apart.
 pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {

@@ -75,26 +75,20 @@ pub(super) struct CollaborationActivity {
 }
 
 /// Returns the activity type of these messages.
-#[must_use]
 pub(super) fn activity_type(dialect: &str) -> Json<'static> {
     Json::string(&format!("{}.{}", dialect, words::NAME))
 }
 
 impl CollaborationState {
     /// Interprets an event with these members. `None` when it does not have this form.
-    #[must_use]
     pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
         let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
         match step {
             CollaborationStep::Start => {
-                let content = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
-                Some(CollaborationActivity {
-                    kind: EventType::ActivitySnapshot,
-                    id: self.next_id(&message),
-                    value: content,
-                    rest: None,
-                })
+                let id = self.next_id(&message);
+                let value = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
+                Some(CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest: None })
             }
             CollaborationStep::Content => {
                 let mut delta = json::parse_members(get(members, Field::Delta)?)?;
@@ -102,14 +96,13 @@ impl CollaborationState {
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
                 // The document's own agent uses another message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last()) {
-                    Some((_, id)) => CollaborationActivity {
-                        kind: EventType::ActivityDelta,
-                        id: id.clone(),
-                        value: add_task_patch(&task),
-                        rest,
-                    },
+                    Some((_, id)) => {
+                        let value = json::to_array(&[patch_operation("add", NEXT_TASK, &task)]);
+                        CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest }
+                    }
                     None => {
-                        let (id, value) = (self.next_id(&message), snapshot_content(None, None, &[task]));
+                        let id = self.next_id(&message);
+                        let value = snapshot_content(None, None, &[task]);
                         CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest }
                     }
                 })
@@ -284,7 +277,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
             let patch = json::parse_elements(event.get(Field::Patch)?)?;
             let [one] = &patch[..] else { return None };
             let mut members = json::parse_members(one)?;
-            let (op, path) = (carry::take(&mut members, "op")?, carry::take(&mut members, "path")?);
+            let op = carry::take(&mut members, "op")?;
+            let path = carry::take(&mut members, "path")?;
             let value = carry::take(&mut members, "value")?.into_owned();
             match (members.is_empty(), op.text()?.as_ref(), path.text()?.as_ref()) {
                 (true, "add", NEXT_TASK) => Some(CollaborationChange::Task(value)),
@@ -298,12 +292,7 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
 /// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
 /// named in `excluded` stay in the metadata: the event itself uses those names.
 pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
-    let mut outgoing = OutgoingEvent {
-        members: Members::new(),
-        extensions: Members::new(),
-        canonical: Members::new(),
-        canonical_type: None,
-    };
+    let mut outgoing = OutgoingEvent::default();
     let timed = event.get(Field::Timestamp).is_some();
     for (key, value) in event.members.iter().cloned() {
         match &key {
@@ -330,7 +319,6 @@ pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&
     outgoing
 }
 
-#[must_use]
 pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
     let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
     let own = carry::take(&mut metadata, dialect)?;
@@ -371,7 +359,7 @@ const fn value_field(kind: EventType) -> Field {
 }
 
 /// Normalises character escapes, so that equal ids compare equal.
-fn id_text(message: &Json<'_>) -> Box<str> {
+pub(super) fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }
 
@@ -383,10 +371,6 @@ fn snapshot_content(from: Option<&Json<'_>>, to: Option<&Json<'_>>, tasks: &[Jso
         object.member(words::TASKS, json::to_array(tasks).as_str());
         object.string_member(words::STATUS, words::RUNNING);
     })
-}
-
-fn add_task_patch(task: &Json<'_>) -> Json<'static> {
-    json::to_array(&[patch_operation("add", NEXT_TASK, task)])
 }
 
 fn patch_operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {

@@ -34,7 +34,6 @@ const CANCELLED: &str = "cancelled";
 const TOOL: &str = "tool";
 
 /// Returns start, arguments and end of a call for each interrupt of `finish`.
-#[must_use]
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
         .get(Field::Outcome)
@@ -68,7 +67,8 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     if !entries.is_empty() {
         let before = remove(members, Field::Resume).map(Json::into_owned);
         let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
-        let known: Vec<_> = all.iter().filter_map(interrupt_of_entry).collect();
+        let known = all.iter().filter_map(|entry| carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID));
+        let known: Vec<_> = known.map(Json::into_owned).collect();
         all.extend(
             entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.is_same(id))).map(|(_, entry)| entry),
         );
@@ -147,10 +147,6 @@ fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
         Some(rest) => Json::from_trusted(format!("\"{rest}")),
         None => Json::string(id),
     })
-}
-
-fn interrupt_of_entry(entry: &Json<'_>) -> Option<Json<'static>> {
-    carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID).map(Json::into_owned)
 }
 
 /// Removes the calls that represent interrupts; returns true if there were any.

@@ -1,5 +1,6 @@
 //! Messages of `hai` in requests and snapshots.
 
+use super::block_storage::BLOCKS_NOTE;
 use super::blocks::{DeltaContent, block_text, parse_delta};
 use super::members::block;
 use super::{block_storage, interrupts};
@@ -8,7 +9,7 @@ use crate::dialect::carry;
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::MessageMembers;
-use crate::event::{Field, Json, JsonType, Members, get};
+use crate::event::{Field, Json, JsonType, Members, find_member, get};
 
 #[derive(Debug)]
 pub(super) struct HaiMessages;
@@ -19,8 +20,7 @@ impl MessageAdapter for HaiMessages {
     }
 
     fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-        let intact = block_storage::intact_message_ids(messages, dialect);
-        messages.retain(|message| !block_storage::is_in_stored_blocks(message, dialect, &intact));
+        block_storage::remove_repeated(messages, dialect);
     }
 
     fn write(
@@ -31,7 +31,7 @@ impl MessageAdapter for HaiMessages {
         is_json: bool,
         text_format: TextFormat,
     ) {
-        if !is_json || block_storage::has_blocks_note(extensions) {
+        if !is_json || find_member(extensions, BLOCKS_NOTE).is_some() {
             block_storage::write(message, extensions, canonical, text_format == TextFormat::Blocks);
         }
     }

@@ -9,7 +9,7 @@
 use super::members::{block, collaboration};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
+use crate::event::{Event, EventType, Field, MemberKey, Members, remove};
 
 /// Members for display, which the note makes redundant.
 const DISPLAY_MEMBERS: [&str; 6] = [
@@ -22,7 +22,6 @@ const DISPLAY_MEMBERS: [&str; 6] = [
 ];
 
 /// Returns true if the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
-#[must_use]
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
         kind,
@@ -35,7 +34,6 @@ pub(super) const fn carries_event(kind: EventType) -> bool {
 }
 
 /// Returns the canonical event noted in `parts`.
-#[must_use]
 pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
     event.kind = kind;
@@ -49,29 +47,18 @@ pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, di
 }
 
 /// Returns the placeholder for `event`: the dialect's own members that show it, and the note.
-#[must_use]
 pub(super) fn write_placeholder<'a>(
     mut event: Event<'a>,
-    members: Members<'a>,
+    mut members: Members<'a>,
     display: Members<'static>,
 ) -> OutgoingEvent<'a> {
-    let mut outgoing = OutgoingEvent {
-        members,
-        extensions: display,
-        canonical: Members::new(),
-        canonical_type: Some(event.kind.wire()),
-    };
-    outgoing.members.extend(take_timestamp(&mut event.members));
-    outgoing.canonical = event.members;
-    outgoing
+    let canonical_type = Some(event.kind.wire());
+    let time = remove(&mut event.members, Field::Timestamp);
+    members.extend(time.map(|time| (MemberKey::Known(Field::Timestamp), time)));
+    OutgoingEvent { members, extensions: display, canonical: event.members, canonical_type }
 }
 
 /// Returns a display-only event: it has no canonical counterpart and is dropped when read back.
-#[must_use]
 pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
-    OutgoingEvent { members, extensions: display, canonical: Members::new(), canonical_type: Some("") }
-}
-
-fn take_timestamp<'a>(members: &mut Members<'a>) -> Option<(MemberKey<'a>, Json<'a>)> {
-    remove(members, Field::Timestamp).map(|at| (MemberKey::Known(Field::Timestamp), at))
+    OutgoingEvent { members, extensions: display, canonical_type: Some(""), ..OutgoingEvent::default() }
 }

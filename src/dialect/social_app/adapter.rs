@@ -109,10 +109,6 @@ impl DialectAdapter for SocialAppAdapter {
         }
     }
 
-    fn restore<'a>(&mut self, _: &'static EventRow, kind: EventType, parts: IncomingEvent<'a>) -> Event<'a> {
-        parts.into_canonical_event(kind, self.dialect.name)
-    }
-
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         match row.kind {
             EventType::TextMessageEnd => messages::write(outgoing),

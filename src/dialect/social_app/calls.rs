@@ -46,7 +46,8 @@ impl OpenToolCalls {
     }
 
     fn set_args(&mut self, id: Option<&Json<'_>>, args: OptionalJson) {
-        let (mut before, mut after) = (0, 0);
+        let mut before = 0;
+        let mut after = 0;
         if let Some(call) = self.find(id) {
             before = call.retained_bytes();
             call.args = args;
@@ -215,7 +216,7 @@ pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     match parts.event.get(Field::Delta).map(|args| (args.json_type(), args.as_str().to_owned())) {
         Some((JsonType::Object, object)) => parts.event.set(Field::Delta, Json::string(&object)),
         Some((JsonType::String, _)) if parts.event.get(Field::Delta).and_then(as_object).is_some() => {
-            parts.extensions.push((carry::extension_key(ARGS_AS_TEXT), Json::from_trusted("true")));
+            carry::add_note(&mut parts.extensions, ARGS_AS_TEXT);
         }
         _ => stringify_value(parts, Field::Delta),
     }

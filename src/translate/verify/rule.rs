@@ -10,7 +10,6 @@ pub enum RuleSeverity {
 }
 
 impl RuleSeverity {
-    #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             RuleSeverity::Violation => "violation",

@@ -7,12 +7,7 @@ use crate::event::{Event, EventLoss, EventType};
 
 impl EventWriter {
     /// Counts the frame written from `before` on, or removes it where it exceeds the budget.
-    pub(super) fn commit_frame(
-        &mut self,
-        (label, kind): (usize, EventType),
-        before: usize,
-        to: &mut OutputContext<'_>,
-    ) {
+    pub(super) fn commit_frame(&mut self, label: usize, kind: EventType, before: usize, to: &mut OutputContext<'_>) {
         if self.budget.admit(kind, to.out.len() - before) {
             to.report.events_written[label] += 1;
             if let Some(numbers) = &mut self.frame_ids {

@@ -1,11 +1,9 @@
 //! Writing: turns a canonical event into a frame of the client's dialect.
 //!
 //! ```text
-//!   event ─▶ chunk unfolded ─▶ buffering ─▶ rows ─▶ frames
-//!                              └─ the dialect's adapter, which may replace the event
+//!   event ─▶ chunk unfolded ─▶ the dialect's adapter, which may buffer or replace it ─▶ rows ─▶ frames
 //! ```
 
-mod buffering;
 mod frames;
 mod rows;
 
@@ -15,7 +13,7 @@ use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::report::TranslationReport;
 use crate::codec::{Framing, sse};
-use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, TextFormat};
+use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
@@ -98,7 +96,25 @@ impl EventWriter {
         self.write_mapped(event, mark, to);
     }
 
-    /// Returns whether a chunk has to be unfolded into start, content and end.
+    fn write_mapped(&mut self, mut event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
+        if event.kind == EventType::Custom && self.restore_custom(&event, to) {
+            return;
+        }
+        // Each hop declares its own protocol version.
+        if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
+            event.remove(Field::ProtocolVersion);
+        }
+        let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
+        for released in adapter.buffer(event, canonical_type, to.now_ms) {
+            match released {
+                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
+                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to),
+                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
+            }
+        }
+    }
+
+    /// Returns true if a chunk has to be unfolded into start, content and end.
     fn must_unfold(&self, kind: EventType) -> bool {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
@@ -116,7 +132,8 @@ impl EventWriter {
         if self.is_full {
             return;
         }
-        let (before, label) = (to.out.len(), self.peer.dialect.label_index(event.kind));
+        let before = to.out.len();
+        let label = self.peer.dialect.label_index(event.kind);
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
         if event.kind == EventType::RunStarted && to.report.agent != to.report.client {
@@ -132,6 +149,6 @@ impl EventWriter {
                 event.members.iter().for_each(|member| object.copy_member(member, false));
             }),
         }
-        self.commit_frame((label, event.kind), before, to);
+        self.commit_frame(label, event.kind, before, to);
     }
 }

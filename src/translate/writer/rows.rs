@@ -56,20 +56,18 @@ impl EventWriter {
         if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is_str(wire)) {
             return false;
         }
-        let (before, label) =
-            (to.out.len(), dialect.row_for_wire(wire).map_or_else(|| dialect.other_label_index(), |(label, _)| label));
+        let before = to.out.len();
         self.write_data(to.out, wire, value.as_str());
-        self.commit_frame((label, event.kind), before, to);
+        self.commit_frame(self.label_of(wire), event.kind, before, to);
         true
     }
 
-    /// Returns whether reading would wrap an event of this row, with these members, whole.
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {
         row.shape.own_shape().is_some()
             && self.adapter.as_ref().is_some_and(|adapter| adapter.is_unreadable(row, members))
     }
 
-    pub(super) fn write_row(
+    fn write_row(
         &mut self,
         label: usize,
         row: &'static EventRow,
@@ -107,23 +105,24 @@ impl EventWriter {
         self.write_outgoing(label, row, outgoing, to);
     }
 
-    pub(super) fn write_outgoing(
+    fn write_outgoing(
         &mut self,
         label: usize,
-        row: &'static EventRow,
+        mut row: &'static EventRow,
         mut outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
     ) {
-        let (before, kind) = (to.out.len(), row.kind);
-        let (snake, home) = (self.peer.member_case == MemberCase::Snake, self.peer.dialect.carry_location);
-        let mut row = row;
+        let before = to.out.len();
+        let kind = row.kind;
+        let snake = self.peer.member_case == MemberCase::Snake;
+        let location = self.peer.dialect.carry_location;
         carry::restore_number_ids(&mut outgoing.members, &mut outgoing.extensions);
-        if home == CarryLocation::Metadata {
+        if location == CarryLocation::Metadata {
             self.denormalize(&mut row, &mut outgoing);
         }
-        let place = home.carry_member().map_or("", |(member, _)| member);
+        let place = location.carry_member().map_or("", |(member, _)| member);
         let own = carry::take(&mut outgoing.extensions, place);
-        let carried = carry::wrap_canonical(home, own.as_ref(), &outgoing.canonical, outgoing.canonical_type);
+        let carried = carry::wrap_canonical(location, own.as_ref(), &outgoing.canonical, outgoing.canonical_type);
         self.write_frame(to.out, row.wire, |object| {
             for (key, value) in &outgoing.members {
                 match key {
@@ -136,7 +135,7 @@ impl EventWriter {
                 object.member(place, carried.as_str());
             }
         });
-        self.commit_frame((label, kind), before, to);
+        self.commit_frame(label, kind, before, to);
     }
 
     fn denormalize(&mut self, row: &mut &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
@@ -170,21 +169,20 @@ impl EventWriter {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());
         });
-        self.commit_frame((label, EventType::Custom), before, to);
+        self.commit_frame(label, EventType::Custom, before, to);
     }
 
-    /// Writes a complete event of this row.
     pub(super) fn write_complete(
         &mut self,
         row: &'static EventRow,
         outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
     ) {
-        let label = self
-            .peer
-            .dialect
-            .row_for_wire(row.wire)
-            .map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
-        self.write_outgoing(label, row, outgoing, to);
+        self.write_outgoing(self.label_of(row.wire), row, outgoing, to);
+    }
+
+    fn label_of(&self, wire: &str) -> usize {
+        let dialect = self.peer.dialect;
+        dialect.row_for_wire(wire).map_or_else(|| dialect.other_label_index(), |(label, _)| label)
     }
 }

@@ -9,7 +9,6 @@ const LONGEST_FUNCTION: usize = 70;
 #[rustfmt::skip]
 pub(super) const STILL_IRREGULAR: &[&str] = &[
     "src/translate/message.rs::write_message",
-    "src/translate/writer/frames.rs::commit_frame",
 ];
 
 /// One function of a file.
