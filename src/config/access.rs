@@ -5,11 +5,13 @@ use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::format_duration;
+use super::duration::format_duration;
+pub use super::file::AccessConfig;
+pub(crate) use super::file::{ApiKeyConfig, ApiKeyListConfig, CorsConfig, RequireConfig};
 
 /// Text that no log, error or page may show. Its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,18 +35,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
-}
-
-/// The accepted issuers and API keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct AuthConfig {
-    /// The gateway's identifier in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
-    /// end.
-    pub(crate) resource: Option<String>,
-    /// Issuers of tokens. No two share a name or an `issuer`.
-    pub(crate) issuers: Vec<IssuerConfig>,
-    /// Lists of API keys. Their names differ from each other and from those of the issuers.
-    pub(crate) api_keys: Vec<ApiKeyListConfig>,
 }
 
 /// One issuer of JSON Web Tokens.
@@ -133,81 +123,6 @@ algorithms! {
     EdDSA public,
 }
 
-/// A list of API keys and the header that they come in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ApiKeyListConfig {
-    /// In routes, metrics and logs.
-    pub(crate) name: String,
-    /// The header with the key; in `authorization` it is a bearer token.
-    pub(crate) header: HeaderName,
-    /// A file with a list `keys`, read again when it changes.
-    pub(crate) file: Option<PathBuf>,
-    /// Keys that stand in the configuration.
-    pub(crate) keys: Vec<ApiKeyConfig>,
-}
-
-/// One API key: its digest and whom it stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ApiKeyConfig {
-    /// In logs; unique in its source.
-    pub(crate) id: String,
-    /// SHA-256 of the key.
-    pub(crate) sha256: [u8; 32],
-    /// The caller's subject; the id when left out.
-    pub(crate) subject: String,
-    /// On whose behalf.
-    pub(crate) tenant: Option<String>,
-    /// The tier, which selects a quota.
-    pub(crate) tier: Option<String>,
-    pub(crate) scopes: Vec<String>,
-    /// Seconds since the epoch from which on it is refused.
-    pub(crate) expires: Option<u64>,
-}
-
-/// Requirements and limits of one route for its callers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AccessConfig {
-    /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
-    pub methods: Vec<String>,
-    /// Further requirements for a caller.
-    pub(crate) require: RequireConfig,
-    /// The only tools that requests may offer and the agent may call; any where it is `None`.
-    pub(crate) tools: Option<Vec<String>>,
-    /// Set if a thread belongs to the caller who opened it.
-    pub(crate) own_threads: bool,
-    /// The policy for a run whose caller's token expires.
-    pub(crate) on_token_expiry: OnExpiry,
-    /// Indices into [`RateLimitsConfig::policies`].
-    pub(crate) rate_limits: Vec<usize>,
-    /// Most runs of the route at once.
-    pub(crate) max_streams: Option<NonZeroUsize>,
-    /// Most runs of the route at once of one caller (one address where callers are not known).
-    pub(crate) max_streams_per_caller: Option<NonZeroUsize>,
-    /// Limits on the size and duration of one run.
-    pub(crate) run: RunLimitsConfig,
-    /// Pages of which origins may call; none but the gateway's own where it is `None`.
-    pub(crate) cors: Option<CorsConfig>,
-    /// The format of error responses to callers.
-    pub(crate) errors: RouteErrorFormat,
-    /// Fields of a request that the agent gets as they are. Never hop-by-hop fields, nor those that the gateway sets.
-    pub(crate) forward_headers: Vec<HeaderName>,
-    /// Set if the caller's own credential is forwarded to the agent.
-    pub(crate) forward_credentials: bool,
-    /// Fields that the agent gets from the gateway: its credentials.
-    pub(crate) upstream_headers: Vec<UpstreamHeaderConfig>,
-}
-
-/// Requirements for a caller. Each part that is not empty must be met.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RequireConfig {
-    /// Each claim has to have, or hold, one of its values.
-    pub(crate) claims: Vec<(String, Vec<String>)>,
-    /// All of these.
-    pub(crate) scopes: Vec<String>,
-    /// One of these.
-    pub(crate) tenants: Vec<String>,
-}
-
 /// The policy for a run whose caller's token expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnExpiry {
@@ -228,28 +143,6 @@ pub(crate) enum RouteErrorFormat {
     Http,
     /// 200 and a stream of one RUN_ERROR
     RunError,
-}
-
-/// Limits on the size and duration of one run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RunLimitsConfig {
-    /// Events for the client.
-    pub(crate) events: Option<NonZeroU64>,
-    /// Bytes for the client.
-    pub(crate) bytes: Option<NonZeroU64>,
-    /// From the request to the end.
-    pub(crate) duration: Option<Duration>,
-}
-
-/// Pages of which origins may call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CorsConfig {
-    /// Compared exactly; `None` stands for any origin (`*`), and then `credentials` is false.
-    pub(crate) origins: Option<Vec<String>>,
-    /// Set if browsers may send cookies and client certificates.
-    pub(crate) credentials: bool,
-    /// Time that a browser may cache the response to a preflight.
-    pub(crate) max_age: Duration,
 }
 
 /// A field that the agent gets from the gateway.

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use super::Config;
 use super::access::RateLimitQuota;
-use super::file::{ConfigFile, Scalar, ScalarOrList, SocketListSpec, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
+use super::file::{ConfigFile, Scalar, ScalarOrList, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
+use super::kind;
 use super::load::{self, LoadedConfig};
+use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
-use super::schema::kind;
-use super::source::{KeyCheck, LoadContext, env_var};
+use super::source::{KeyCheck, LoadContext};
 
 /// The file at `path`, checked, as YAML in the order of the complete file.
 ///
@@ -94,15 +95,11 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.extend(file.auth.api_keys.iter_mut().filter_map(|source| source.value.file.as_mut()));
     names.extend(file.redis.iter_mut().filter_map(|redis| redis.value.password_file.as_mut()));
     for sockets in [&mut file.listeners.data, &mut file.listeners.status] {
-        let entries: Vec<&mut SocketSpec> = match &mut sockets.value {
-            SocketListSpec::One(one) => vec![one],
-            SocketListSpec::Many(many) => many.iter_mut().map(value_mut).collect(),
-        };
-        for entry in entries {
+        for entry in sockets.value.values_mut() {
             if let SocketSpec::Mapping(mapping) = entry
                 && let Some(tls) = mapping.tls.as_mut().map(value_mut)
             {
-                names.extend([&mut tls.cert, &mut tls.key, &mut tls.client_ca].into_iter().flatten());
+                names.extend([tls.cert.as_mut(), tls.key.as_mut(), tls.client_ca.as_mut()].into_iter().flatten());
             }
         }
     }
@@ -110,9 +107,9 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
         if let Some(tls) = route.upstream_tls.as_mut().map(value_mut) {
             names.extend([&mut tls.ca, &mut tls.cert, &mut tls.key].into_iter().flatten());
         }
-        for header in route.upstream_headers.values_mut().map(value_mut) {
+        for header in route.upstream_headers.0.values_mut().map(value_mut) {
             if let UpstreamHeaderSpec::File(file) = header {
-                names.extend(&mut file.file);
+                names.extend(file.file.as_mut());
             }
         }
     }
@@ -146,7 +143,7 @@ fn fill_derived(file: &mut ConfigFile, config: &Config) {
             ScalarOrList::Many(methods.iter().map(|name| Scalar::without_position(Text::new(name.as_str()))).collect())
         };
         let all = if methods.is_empty() { ScalarOrList::One(Text::new("none")) } else { names() };
-        written.auth.get_or_insert(Spanned::without_position(all));
+        written.methods.0.get_or_insert(Spanned::without_position(all));
     }
 }
 

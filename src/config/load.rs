@@ -5,8 +5,9 @@ use std::path::Path;
 use super::access::ApiKeyConfig;
 use super::admin_endpoints::AdminEndpointsConfig;
 use super::file::{AdminEndpointsSpec, ConfigFile};
+use super::parse::{decode_utf8, env_var, parse_and_check};
 use super::problem::{ConfigProblem, ConfigProblems};
-use super::source::{KeyCheck, LoadContext, decode_utf8, env_var, parse_and_check};
+use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
 
@@ -109,7 +110,8 @@ impl AdminEndpointsConfig {
 }
 
 fn load_endpoints(name: &str, text: &str, with: LoadContext<'_>) -> Result<AdminEndpointsConfig, ConfigProblems> {
-    parse_and_check::<AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints).map(|(_, checked)| checked)
+    parse_and_check::<AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
+        .map(|(_, (status, run_dir))| AdminEndpointsConfig { status, run_dir })
 }
 
 #[cfg(test)]

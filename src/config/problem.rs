@@ -7,9 +7,7 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-use super::schema::secrets::{is_sensitive_key, is_sensitive_path};
-
-/// The longest excerpt in characters, half of it on each side of the mistake.
+/// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
 /// A line and a column in characters, both from 1.
@@ -94,16 +92,7 @@ impl ConfigProblem {
         self
     }
 
-    /// Adds the line of the source, unless it may contain a secret.
-    pub(super) fn with_excerpt(mut self, source: &str) -> ConfigProblem {
-        let Some(number) = self.line else { return self };
-        let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
-        let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));
-        let is_sensitive = is_sensitive_path(&self.path) || is_sensitive_line(source, above);
-        self.excerpt = line.filter(|_| !is_sensitive).map(str::to_owned);
-        self
-    }
-
+    /// Adds the way out.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ConfigProblem {
         self.hint = Some(hint.into());
         self
@@ -270,28 +259,7 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// Returns whether a line, or one that it is indented under, has a key whose value may be a secret.
-fn is_sensitive_line(source: &str, line: usize) -> bool {
-    let above: Vec<&str> = source.lines().take(line + 1).collect();
-    let mut indent = usize::MAX;
-    above.into_iter().rev().filter(|line| !line.trim().is_empty()).any(|line| {
-        let own = line.len() - line.trim_start().len();
-        let contains_line = own < indent;
-        indent = indent.min(own);
-        contains_line && keys_in_line(line).any(is_sensitive_key)
-    })
-}
-
-/// Returns the words of a line that are followed by a colon.
-fn keys_in_line(line: &str) -> impl Iterator<Item = &str> {
-    line.split(':').rev().skip(1).map(|before| {
-        let before = before.trim_end().trim_end_matches(['"', '\'']);
-        let start = before.rfind(|each: char| !(each.is_ascii_alphanumeric() || matches!(each, '_' | '-')));
-        &before[start.map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8))..]
-    })
-}
-
-/// Replaces control characters, so that a file cannot control the terminal.
+/// A file may hold anything; a terminal must not be steered by it.
 fn to_printable(each: char) -> char {
     match each {
         '\t' => ' ',

@@ -5,6 +5,7 @@ use serde_saphyr::Options;
 
 use super::keys;
 use super::problem::{ConfigProblem, is_one_edit_off, nearest};
+use super::source::FileRepairs;
 use super::spanned_tree::{MapEntry, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
@@ -20,17 +21,7 @@ pub(super) struct RecoveredFile<T> {
     pub(super) repairs: FileRepairs,
 }
 
-/// The differences between a file and what was read of it.
-#[derive(Debug, Default)]
-pub(super) struct FileRepairs {
-    /// Paths whose values were left out, so that nothing more is reported there.
-    pub(super) skipped_paths: Vec<String>,
-    /// Paths of values under a misspelt key, which may mean something else.
-    pub(super) guessed_paths: Vec<String>,
-    /// Keys of routes at the top of the file, so that they are not reported as missing in a route.
-    pub(super) misplaced_keys: Vec<String>,
-}
-
+/// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
     let first_error = match serde_saphyr::from_str_with_options(text, options.clone()) {
@@ -55,6 +46,29 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Option
         file.problems.push(explain_syntax(name, text, first_error.without_snippet()));
     }
     file
+}
+
+impl FileRepairs {
+    /// Applies a suggestion for an unknown key, in the tree and here.
+    fn apply(&mut self, suggestion: &KeySuggestion, at: &TreeError<'_>, entry: &MapEntry) {
+        let sibling_path =
+            |key: &str| format!("{}{key}", at.corrected_path.strip_suffix(&entry.key).unwrap_or_default());
+        match suggestion {
+            KeySuggestion::Misspelt(meant) => match meant[..] {
+                [meant] => {
+                    entry.read_as.set(Some(meant));
+                    self.guessed_paths.push(sibling_path(meant));
+                    return;
+                }
+                _ => self.skipped_paths.extend(meant.iter().map(|meant| sibling_path(meant))),
+            },
+            KeySuggestion::Misplaced(_) if keys::is_route_key_at_top(&entry.key, &at.corrected_path) => {
+                self.misplaced_keys.push(entry.key.clone());
+            }
+            KeySuggestion::Misplaced(_) => {}
+        }
+        entry.value.is_skipped.set(true);
+    }
 }
 
 /// Reads the tree until each of its mistakes is known and repaired.
@@ -94,36 +108,7 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
     file
 }
 
-impl FileRepairs {
-    /// Returns whether the value at `path` stands under a misspelt key, alone or in a list.
-    pub(super) fn is_guessed(&self, path: &str) -> bool {
-        self.guessed_paths
-            .iter()
-            .filter_map(|guess| path.strip_prefix(guess.as_str()))
-            .any(|index| index.is_empty() || index.starts_with('[') && index.find(']') == Some(index.len() - 1))
-    }
-
-    fn apply(&mut self, suggestion: &KeySuggestion, at: &TreeError<'_>, entry: &MapEntry) {
-        let sibling_path =
-            |key: &str| format!("{}{key}", at.corrected_path.strip_suffix(&entry.key).unwrap_or_default());
-        match suggestion {
-            KeySuggestion::Misspelt(meant) => match meant[..] {
-                [meant] => {
-                    entry.read_as.set(Some(meant));
-                    self.guessed_paths.push(sibling_path(meant));
-                    return;
-                }
-                _ => self.skipped_paths.extend(meant.iter().map(|meant| sibling_path(meant))),
-            },
-            KeySuggestion::Misplaced(_) if keys::is_route_key_at_top(&entry.key, &at.corrected_path) => {
-                self.misplaced_keys.push(entry.key.clone());
-            }
-            KeySuggestion::Misplaced(_) => {}
-        }
-        entry.value.is_skipped.set(true);
-    }
-}
-
+/// Suggests the members of `known` that an unknown key may be meant as, or else its right place.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));

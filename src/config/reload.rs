@@ -33,7 +33,7 @@ impl ConfigChanges {
             ("auth", before.auth != after.auth),
             ("rate_limits", limits.policies != after.rate_limits.policies),
             ("redis", limits.redis.ne(&after.rate_limits.redis)),
-            ("limits", before.limits != after.limits || limits.legacy_headers != after.rate_limits.legacy_headers),
+            ("limits", before.limits != after.limits),
             ("replay", before.replay != after.replay),
             ("keep_alive", before.keep_alive != after.keep_alive),
             ("drain_grace", before.process.drain_grace != after.process.drain_grace),

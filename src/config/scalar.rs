@@ -5,6 +5,7 @@
 //! the caller leaves that out where the value must not be shown.
 
 use crate::dialect::ToolName;
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::replay::OnDisconnect;
 
 mod access;
 mod listen;
+mod host;
 mod upstream;
 mod url;
 
@@ -32,18 +34,18 @@ const MAX_NAME: usize = 128;
 
 /// The reason why a text is not valid.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ScalarError {
+pub(crate) struct ScalarError {
     /// The rest of the sentence that the value begins.
     pub(super) predicate: &'static str,
     /// The way out, in general.
-    pub(super) hint: &'static str,
+    pub(super) hint: Cow<'static, str>,
     /// The probable intention, derived from the value.
     pub(super) suggestion: Option<String>,
 }
 
 impl ScalarError {
-    const fn new(predicate: &'static str, hint: &'static str) -> ScalarError {
-        ScalarError { predicate, hint, suggestion: None }
+    pub(super) fn new(predicate: &'static str, hint: impl Into<Cow<'static, str>>) -> ScalarError {
+        ScalarError { predicate, hint: hint.into(), suggestion: None }
     }
 
     fn with_suggestion(self, meant: Option<String>) -> ScalarError {

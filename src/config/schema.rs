@@ -14,8 +14,8 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use super::file::{ApiKeyFile, ConfigFile};
+use super::kind::to_bare_scalar;
 
-pub(super) mod kind;
 pub(super) mod secrets;
 
 /// The schema of the configuration, pretty-printed.
@@ -34,18 +34,6 @@ pub fn config_schema() -> String {
 #[must_use]
 pub fn key_file_schema() -> String {
     to_pretty_json(&generate_schema::<ApiKeyFile>("API keys of Diglot"))
-}
-
-/// A word as YAML reads it, where that is no text.
-pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
-    match word.parse::<u64>() {
-        Ok(number) if number.to_string() == word => Some(number.into()),
-        _ => match word.parse::<f64>() {
-            // A version such as `0.1`.
-            Ok(number) if number.to_string() == word => Some(number.into()),
-            _ => word.parse::<bool>().ok().map(Value::from),
-        },
-    }
 }
 
 fn generate_schema<T: JsonSchema>(title: &str) -> Schema {

@@ -4,7 +4,6 @@ use super::listen::{ListenAddress, ListenerConfig};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// One upstream, taken apart for the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,30 +61,6 @@ pub(crate) struct UpstreamClientCert {
     pub(crate) cert: PathBuf,
     /// The file of its key.
     pub(crate) key: PathBuf,
-}
-
-/// Active health checks of agents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HealthCheckConfig {
-    /// The path requested with GET, which must be answered 2xx; with `None` a connection is enough.
-    pub(crate) path: Option<String>,
-    /// From the end of one check of all agents to the next.
-    pub(crate) interval: Duration,
-    /// For one agent to answer.
-    pub(crate) timeout: Duration,
-    /// So many checks in a row have to pass until an agent that failed is asked for runs again.
-    pub(crate) healthy: usize,
-    /// So many have to fail until it is not.
-    pub(crate) unhealthy: usize,
-}
-
-/// Ejection of failing agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EjectionConfig {
-    /// So many failures in a row.
-    pub(crate) failures: u32,
-    /// For how long the first time.
-    pub(crate) duration: Duration,
 }
 
 impl UpstreamConfig {

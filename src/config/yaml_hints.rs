@@ -5,6 +5,7 @@
 
 use super::keys::keys_by_mapping;
 use super::problem::SourcePosition;
+use super::source::SourceText;
 use super::spanned_tree::NodeShape;
 
 #[derive(Debug)]
@@ -41,22 +42,24 @@ pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeSh
     }
 }
 
-/// Returns a hint if a `#` makes the value of `key` a comment, in the mapping that begins at `whole`.
-pub(super) fn hint_for_comment(text: &str, whole: SourcePosition, key: &str) -> Option<YamlHint> {
-    for (index, line) in YamlLine::lines_from(text, whole.line).enumerate() {
-        // The first line may begin with the dash of a list.
-        let begins = if index == 0 { whole.column } else { line.column() };
-        if begins < whole.column && !line.is_blank() {
-            return None;
+impl SourceText<'_> {
+    /// Returns a hint if the value of `key`, in the mapping that begins at `whole`, became a comment because of a `#`.
+    pub(super) fn hint_for_comment(&self, whole: SourcePosition, key: &str) -> Option<YamlHint> {
+        for (index, line) in YamlLine::lines_from(self.text, whole.line).enumerate() {
+            // The first line may begin with the dash of a list.
+            let begins = if index == 0 { whole.column } else { line.column() };
+            if begins < whole.column && !line.is_blank() {
+                return None;
+            }
+            let rest: String = line.text.chars().skip(zero_based(begins)).collect();
+            let value = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(':'));
+            if let Some(value) = value.filter(|_| begins == whole.column) {
+                let column = begins + char_count(key) + 1;
+                return comment_hint(value, SourcePosition { line: line.number, column });
+            }
         }
-        let rest: String = line.text.chars().skip(zero_based(begins)).collect();
-        let value = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(':'));
-        if let Some(value) = value.filter(|_| begins == whole.column) {
-            let column = begins + char_count(key) + 1;
-            return comment_hint(value, SourcePosition { line: line.number, column });
-        }
+        None
     }
-    None
 }
 
 /// Returns the hint for a comment in place of a value at or after `place`.
@@ -69,15 +72,7 @@ pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<Y
     }
 }
 
-/// Returns a hint for a value in typographic quotes.
-pub(super) fn hint_for_quotes(written: &str) -> Option<&'static str> {
-    const CURLY: [char; 8] = ['“', '”', '„', '‘', '’', '‚', '«', '»'];
-    let written = written.trim();
-    let curly = written.starts_with(CURLY) || written.ends_with(CURLY);
-    curly.then_some("use straight quotes, `\"` or `'`, or none")
-}
-
-/// Returns a hint if `value`, which begins at `begin`, is a `#` directly before other text: probably not a comment.
+/// A `#` with something right behind it is more likely a value than a comment. `value` begins at `begin`.
 fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let inside = value.trim_start().strip_prefix('#')?;
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');

@@ -139,8 +139,8 @@ impl Gate for OriginGate {
         let wants = match cors {
             None => Vec::new(),
             Some(None) => vec!["no page but the gateway's own".to_owned()],
-            Some(Some(CorsConfig { origins: None, .. })) => vec!["pages of any origin".to_owned()],
-            Some(Some(CorsConfig { origins: Some(origins), .. })) => {
+            Some(Some(cors)) if cors.allows_any_origin() => vec!["pages of any origin".to_owned()],
+            Some(Some(CorsConfig { origins, .. })) => {
                 vec![format!("pages of {}, or the gateway's own", origins.join(", "))]
             }
         };
@@ -192,11 +192,11 @@ impl CorsPolicy {
         if lines.next().is_some() {
             return PageOrigin::Foreign;
         }
-        match cors.map(|cors| &cors.origins) {
+        match cors {
             // The configuration check refuses the wildcard together with credentials.
-            Some(None) => return PageOrigin::Allowed(HeaderValue::from_static("*")),
+            Some(cors) if cors.allows_any_origin() => return PageOrigin::Allowed(HeaderValue::from_static("*")),
             // Compared as bytes: a browser serializes each origin in only one way.
-            Some(Some(origins)) if origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
+            Some(cors) if cors.origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
                 return PageOrigin::Allowed(origin.clone());
             }
             _ => {}

@@ -21,7 +21,7 @@ pub(crate) struct HeadRules {
 
 impl HeadRules {
     pub(crate) fn new(config: &Config) -> Self {
-        HeadRules { max_fields: config.limits.headers }
+        HeadRules { max_fields: config.limits.headers.get() }
     }
 
     pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {

@@ -308,9 +308,9 @@ fn prints_the_effective_configuration_without_secrets() {
         "    secret: \"***\"",
         "    - HS256",
         // The burst of the limit, of its tier, and of a limit without one.
-        "  burst: \"7\"",
-        "      burst: \"7\"",
-        "  burst: \"61\"",
+        "  burst: 7",
+        "      burst: 7",
+        "  burst: 61",
         "      sha256: c018c41c…",
         "  url: redis://***@127.0.0.1/1",
         "  - http://h:1/?key=***&k=${KEY}",

@@ -1,291 +1,276 @@
-//! Checks a route's access rules, rate limits and run limits.
-
-use std::num::NonZeroUsize;
+//! Checks who may call a route, its rate limits, and the header fields that its agent receives.
 
 use http::{HeaderName, HeaderValue, header};
-use serde_saphyr::Location;
 
-use super::{ConfigChecker, ReferenceKind, collect_values, position};
-use crate::config::access::{
-    AccessConfig, CorsConfig, OnExpiry, RequireConfig, RunLimitsConfig, UpstreamHeaderConfig, UpstreamHeaderValue,
+use crate::config::access::{OnExpiry, UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::checker::{ConfigChecker, Place, ReferenceKind};
+use crate::config::file::{
+    CorsSpec, MethodNames, RateLimitNames, RouteSpec, UpstreamHeaderMapping, UpstreamHeaderSpec, UpstreamHeaders,
 };
-use crate::config::file::{self, Scalar};
-use crate::config::schema::kind;
-use crate::config::{enum_values, scalar};
+use crate::config::kind;
+use crate::config::scalar::{self, NONE};
+use crate::config::section::{CrossCheck, FileValue, KeysOf, Section, collect_all};
+use crate::config::text::{OneOrList, Scalar};
 
-impl ConfigChecker<'_> {
-    pub(super) fn check_access(&mut self, route: &file::RouteSpec, at: &str) -> Option<AccessConfig> {
-        let methods = self.resolve_methods(route.auth.as_ref(), &format!("{at}.auth"));
-        let require = self.check_require(&route.require, &format!("{at}.require"));
-        let tools = route
-            .tools
-            .as_ref()
-            .map(|tools| collect_values(self.read_list(tools, &format!("{at}.tools"), scalar::parse_tool_name)));
-        let own_threads = self.read_choice(&route.threads, &format!("{at}.threads"), enum_values::THREADS);
-        let on_token_expiry =
-            self.read_choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), enum_values::ON_TOKEN_EXPIRY);
-        let rate_limits = self.resolve_rate_limits(route, at);
-        let max_streams = self.read_stream_limit(route.max_streams.as_ref(), &format!("{at}.max_streams"));
-        let per_caller =
-            self.read_stream_limit(route.max_streams_per_caller.as_ref(), &format!("{at}.max_streams_per_caller"));
-        let run = self.check_run_limits(&route.run_limits, &format!("{at}.run_limits"));
-        let cors = route.cors.as_ref().map(|cors| self.check_cors(cors, &format!("{at}.cors")));
-        let errors = self.read_choice(&route.errors, &format!("{at}.errors"), enum_values::ERRORS);
-        let forward_headers = self.check_forward_headers(route, at);
-        let forward_credentials = self.read_bool(&route.forward_credentials, &format!("{at}.forward_credentials"));
-        let upstream_headers = self.check_upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);
-        match methods.as_deref() {
-            Some([]) => {
-                let ends = on_token_expiry.is_some_and(|what| what != OnExpiry::Finish);
-                self.reject_caller_rules(route, (own_threads == Some(true), ends), at);
+impl FileValue for MethodNames {
+    type Checked = Vec<String>;
+
+    /// Returns all methods if the route names none, and no method if callers need no credential.
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<String>> {
+        let all: Vec<String> = checker.methods.iter().map(|method| method.name.clone()).collect();
+        let Some(written) = &self.0 else {
+            let is_unknown =
+                checker.is_skipped(&at.path) || checker.kinds_with_unnamed.contains(&ReferenceKind::Method);
+            return (!is_unknown).then_some(all);
+        };
+        let at = at.with_position_of(written);
+        let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
+        let names = match &written.value {
+            OneOrList::One(one) => vec![checker.resolve_name(one, &at, ReferenceKind::Method, &known)?],
+            OneOrList::Many(many) => {
+                let names = checker.resolve_names(many, &at, ReferenceKind::Method, &known);
+                names.into_iter().collect::<Option<_>>()?
             }
-            Some(methods) => self.reject_unmeetable_rules(route, methods, at),
-            None => {}
-        }
-        Some(AccessConfig {
-            methods: methods?,
-            require: require?,
-            tools: match tools {
-                Some(tools) => Some(tools?),
-                None => None,
-            },
-            own_threads: own_threads?,
-            on_token_expiry: on_token_expiry?,
-            rate_limits: rate_limits?,
-            max_streams: max_streams?,
-            max_streams_per_caller: per_caller?,
-            run: run?,
-            cors: match cors {
-                Some(cors) => Some(cors?),
-                None => None,
-            },
-            errors: errors?,
-            forward_headers: forward_headers?,
-            forward_credentials: forward_credentials?,
-            upstream_headers: upstream_headers?,
-        })
-    }
-
-    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    fn read_stream_limit(&mut self, written: Option<&Scalar<kind::Count>>, path: &str) -> Option<Option<NonZeroUsize>> {
-        self.read_optional(written, path, scalar::parse_count)
-    }
-
-    fn check_require(&mut self, written: &file::RequireSpec, at: &str) -> Option<RequireConfig> {
-        let mut claims = Vec::new();
-        for (claim, values) in &written.claims {
-            let values = self.read_non_empty(values, &format!("{at}.claims.{claim}"), scalar::parse_word);
-            claims.push(values.map(|values| (claim.clone(), values)));
-        }
-        let scopes = collect_values(self.read_list(&written.scopes, &format!("{at}.scopes"), scalar::parse_scope));
-        let tenants = collect_values(self.read_list(&written.tenants, &format!("{at}.tenants"), scalar::parse_word));
-        Some(RequireConfig { claims: claims.into_iter().collect::<Option<_>>()?, scopes: scopes?, tenants: tenants? })
-    }
-
-    /// Notes what asks who calls, on a route that anybody may call.
-    fn reject_caller_rules(&mut self, route: &file::RouteSpec, (owned, ends): (bool, bool), at: &str) {
-        let require = &route.require;
-        let first = |texts: &[Scalar<kind::Text>]| texts.first().map(|text| text.defined);
-        let claims = require.claims.values().next().map(|values| values.defined);
-        let mut needs: Vec<(&str, Option<Location>, &str)> = vec![
-            ("require.claims", claims, "requires claims"),
-            ("require.scopes", first(&require.scopes), "requires scopes"),
-            ("require.tenants", first(&require.tenants), "requires tenants"),
-        ];
-        needs.push(("threads", owned.then_some(route.threads.defined), "assigns threads to callers"));
-        needs.push(("on_token_expiry", ends.then_some(route.on_token_expiry.defined), "depends on tokens"));
-        let hint = "remove it, or list issuers or API keys in the route's `auth`, as defined in the file's `auth`";
-        for (key, place, what) in needs {
-            if let Some(place) = place {
-                let message = format!("this {what}, but the route accepts calls without a credential");
-                self.report_error(&format!("{at}.{key}"), position(place), message, hint);
+        };
+        let (message, hint) = match names.as_slice() {
+            [] => (
+                "the list is empty, so every call would be rejected",
+                format!("write names, or `{NONE}` to allow calls without a credential"),
+            ),
+            [one] if one == NONE => return Some(Vec::new()),
+            several if several.iter().any(|name| name == NONE) => {
+                ("`none` cannot be combined with names", format!("write `auth: {NONE}` alone, or the names alone"))
             }
-        }
-        for (index, name) in route.rate_limits.iter().enumerate() {
-            let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
-            if let Some(needs) = known.and_then(|known| known.caller_dependency) {
-                let message = format!("this rate limit {needs}, but the route accepts calls without a credential");
-                self.report_error(&format!("{at}.rate_limits[{index}]"), position(name.defined), message, hint);
-            }
-        }
+            _ => return Some(names),
+        };
+        checker.report_error(&at, message, hint);
+        None
     }
 
-    /// Notes claims and tenants that no caller of the route can have.
-    fn reject_unmeetable_rules(&mut self, route: &file::RouteSpec, methods: &[String], at: &str) {
-        let is_keys = |name: &String| self.methods.iter().any(|method| method.name == *name && method.is_keys);
-        if let Some((claim, values)) = route.require.claims.iter().next()
-            && methods.iter().all(is_keys)
-        {
-            let hint = "require `scopes` or `tenants` instead, which API keys can have";
-            let message = "API keys have no claims, so every call of this route would be rejected";
-            self.report_error(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
-        }
-        let has_tenants = |name: &String| self.methods.iter().any(|method| method.name == *name && method.has_tenants);
-        if let Some(first) = route.require.tenants.first()
-            && !methods.iter().any(has_tenants)
-        {
-            let hint = "add `tenant_claim` to an issuer of the route, or `tenant` to its API keys; or remove this key";
-            let message = "no caller of this route has a tenant, so every call would be rejected";
-            self.report_error(&format!("{at}.require.tenants"), position(first.defined), message, hint);
-        }
+    fn is_absent(&self) -> bool {
+        self.0.is_none()
     }
+}
 
-    fn resolve_rate_limits(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<usize>> {
-        let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
+impl FileValue for RateLimitNames {
+    type Checked = Vec<usize>;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<usize>> {
+        let names: Vec<Option<String>> = checker.policies.iter().map(|policy| policy.name.clone()).collect();
         let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-        let written =
-            self.resolve_names(&route.rate_limits, &format!("{at}.rate_limits"), ReferenceKind::RateLimit, &known);
-        let index = |name: String| names.iter().position(|known| known.as_ref() == Some(&name));
+        let resolved = checker.resolve_names(&self.0, at, ReferenceKind::RateLimit, &known);
         let mut indices = Vec::new();
-        for (place, name) in written.into_iter().enumerate() {
-            let found = index(name?)?;
+        for (place, name) in resolved.into_iter().enumerate() {
+            let found = names.iter().position(|known| *known == name && name.is_some())?;
             if indices.contains(&found) {
-                let place_of = position(route.rate_limits[place].defined);
-                let hint = "name each rate limit once";
-                self.report_error(
-                    &format!("{at}.rate_limits[{place}]"),
-                    place_of,
-                    "this rate limit is already listed",
-                    hint,
-                );
+                let at = at.index(place).with_position_of(&self.0[place]);
+                checker.report_error(&at, "this rate limit is already listed", "name each rate limit once");
             }
             indices.push(found);
         }
         Some(indices)
     }
+}
 
-    fn check_run_limits(&mut self, written: &file::RunLimitsSpec, at: &str) -> Option<RunLimitsConfig> {
-        let events = self.read_optional(written.events.as_ref(), &format!("{at}.events"), scalar::parse_event_count);
-        let bytes = self.read_optional(written.bytes.as_ref(), &format!("{at}.bytes"), scalar::parse_byte_count);
-        let duration = self.read_optional(written.duration.as_ref(), &format!("{at}.duration"), scalar::parse_duration);
-        Some(RunLimitsConfig { events: events?, bytes: bytes?, duration: duration? })
+impl FileValue for UpstreamHeaders {
+    type Checked = Vec<UpstreamHeaderConfig>;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<UpstreamHeaderConfig>> {
+        collect_all(self.0.iter().map(|(name, written)| {
+            let at = at.key(name).with_position_of(written);
+            let field = scalar::parse_set_field(name).map_err(|fault| {
+                let hint = fault.suggestion.map(|meant| format!("did you mean `{meant}`?"));
+                let hint = hint.unwrap_or_else(|| fault.hint.into_owned());
+                checker.report_error(&at, format!("`{name}` {}", fault.predicate), hint);
+            });
+            let value = written.value.check(checker, &at);
+            Some(UpstreamHeaderConfig { name: field.ok()?, value: value? })
+        }))
     }
+}
 
-    fn check_cors(&mut self, written: &file::Spanned<file::CorsSpec>, at: &str) -> Option<CorsConfig> {
-        let cors = &written.value;
-        let example = "the pages that may call, such as `origins: [https://app.example.com]`";
-        let list = self.require_key(cors.origins.as_ref(), at, "origins", example, position(written.defined));
-        let path = format!("{at}.origins");
-        let origins = list.and_then(|list| self.read_non_empty(list, &path, scalar::parse_origin));
-        let credentials = self.read_bool(&cors.credentials, &format!("{at}.credentials"));
-        let max_age = self.read_value(&cors.max_age, &format!("{at}.max_age"), scalar::parse_max_age);
-        let (origins, credentials) = (origins?, credentials?);
-        let any = origins.iter().any(Option::is_none);
-        let place = list.and_then(|list| position(list.defined));
-        if any && origins.len() > 1 {
-            let message = "`*` cannot be combined with other origins";
-            self.report_error(&path, place, message, "write `*` alone, or the origins alone");
+const VISIBLE_HINT: &str = "write visible ASCII on one line";
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|each| matches!(each, b' '..=b'~'))
+}
+
+impl FileValue for UpstreamHeaderSpec {
+    type Checked = UpstreamHeaderValue;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<UpstreamHeaderValue> {
+        let text = match self {
+            UpstreamHeaderSpec::Text(text) => checker.read(text, at)?,
+            UpstreamHeaderSpec::File(file) => return file.check(checker, at),
+        };
+        let Some(mut value) = HeaderValue::from_str(&text).ok().filter(|_| is_visible(&text)) else {
+            let message = "the value contains characters that a header cannot contain";
+            checker.report_error(at, message, VISIBLE_HINT);
+            return None;
+        };
+        value.set_sensitive(true);
+        Some(UpstreamHeaderValue::Text(value))
+    }
+}
+
+impl FileValue for UpstreamHeaderMapping {
+    type Checked = UpstreamHeaderValue;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<UpstreamHeaderValue> {
+        let keys = self.check_keys(checker, at);
+        let (path, written) = (keys.file?, self.file.as_ref()?);
+        let at = at.key("file").with_position_of(written);
+        let content = checker.read_file(&path, written, &at);
+        let prefix = match (keys.prefix?, &self.prefix) {
+            (Some(prefix), Some(written)) => prefix + trailing_spaces(written),
+            _ => String::new(),
+        };
+        let content = String::from_utf8(content?).unwrap_or_default();
+        let content = content.trim_end();
+        if content.is_empty() || !is_visible(content) || !is_visible(&prefix) {
+            let message = "the prefix and the content of the file are not a valid header value";
+            checker.report_error(&at, message, VISIBLE_HINT);
             return None;
         }
-        if any && credentials {
+        Some(UpstreamHeaderValue::File { prefix, path })
+    }
+}
+
+/// Returns the spaces at the end of a prefix, which reading a scalar removes.
+fn trailing_spaces(written: &Scalar<kind::FieldPrefix>) -> &str {
+    let prefix = written.value.expose_secret();
+    &prefix[prefix.trim_end().len()..]
+}
+
+impl CrossCheck for CorsSpec {
+    fn cross_check(&self, keys: &mut KeysOf<CorsSpec>, checker: &mut ConfigChecker<'_>, at: &Place) {
+        let (Some(origins), Some(written)) = (&keys.origins, &*self.origins) else { return };
+        if !origins.iter().any(|origin| origin == "*") {
+            return;
+        }
+        if origins.len() > 1 {
+            let message = "`*` cannot be combined with other origins";
+            checker.report_error(
+                &at.key("origins").with_position_of(written),
+                message,
+                "write `*` alone, or the origins alone",
+            );
+        } else if keys.credentials == Some(true) {
             // Fetch Standard §3.3.5: `*` is no match for a request whose credentials mode is "include".
             let hint = "list the origins, or remove `credentials`: otherwise every page on the web could call with its visitors' credentials";
-            let place = position(cors.credentials.defined);
-            self.report_error(&format!("{at}.credentials"), place, "credentials cannot be combined with `*`", hint);
-            return None;
+            let place = at.key("credentials").with_position_of(&self.credentials);
+            checker.report_error(&place, "credentials cannot be combined with `*`", hint);
         }
-        let origins = (!any).then(|| origins.into_iter().flatten().collect());
-        Some(CorsConfig { origins, credentials, max_age: max_age? })
     }
+}
 
-    fn check_forward_headers(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<HeaderName>> {
-        let names =
-            self.read_list(&route.forward_headers, &format!("{at}.forward_headers"), scalar::parse_forwarded_field);
-        let mut good = true;
-        for one in names.iter().flatten() {
-            if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&one.value)) {
-                good = false;
+impl ConfigChecker<'_> {
+    pub(super) fn check_access(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
+        match keys.methods.as_deref() {
+            Some([]) => {
+                self.reject_caller_requirements(route, at);
+                self.reject_caller_rules(route, keys, at);
+            }
+            Some(methods) => self.reject_unmeetable_rules(route, methods, at),
+            None => {}
+        }
+        for (index, written) in route.forward_headers.iter().enumerate() {
+            let Some(name) = self.peek(&written.value) else { continue };
+            if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&name)) {
                 let hint = "remove it, and write `forward_credentials: true` if the agent needs it";
-                let message = format!("`{}` carries API keys of callers", one.value);
-                self.report_error(&one.path, one.position, message, hint);
+                let place = at.key("forward_headers").index(index).with_position_of(written).at_use();
+                self.report_error(&place, format!("`{name}` carries API keys of callers"), hint);
             }
         }
-        collect_values(names).filter(|_| good)
+        let forwarded = keys.forward_headers.as_deref().unwrap_or_default();
+        self.check_header_conflicts(route, forwarded, keys.forward_credentials == Some(true), at);
     }
 
-    fn check_upstream_headers(
+    /// Reports fields that the agent would receive twice.
+    fn check_header_conflicts(
         &mut self,
-        route: &file::RouteSpec,
+        route: &RouteSpec,
         forwarded: &[HeaderName],
-        at: &str,
-    ) -> Option<Vec<UpstreamHeaderConfig>> {
-        let mut headers = Vec::new();
-        for (name, written) in &route.upstream_headers {
-            let path = format!("{at}.upstream_headers.{name}");
-            let place = position(written.defined);
-            let field = match scalar::parse_set_field(name) {
-                Ok(field) => Some(field),
-                Err(fault) => {
-                    let hint =
-                        fault.suggestion.map_or(fault.hint.to_owned(), |meant| format!("did you mean `{meant}`?"));
-                    self.report_error(&path, place, format!("`{name}` {}", fault.predicate), hint);
-                    None
-                }
-            };
-            if field.as_ref().is_some_and(|field| forwarded.contains(field)) {
+        forwards_credentials: bool,
+        at: &Place,
+    ) {
+        for (name, written) in &route.upstream_headers.0 {
+            let Ok(field) = scalar::parse_set_field(name) else { continue };
+            let place = at.key("upstream_headers").key(name).with_position_of(written);
+            if forwarded.contains(&field) {
                 let hint = "keep it in one of the two; callers must not set a header that the gateway sets";
-                self.report_error(&path, place, "this header is also in `forward_headers`", hint);
+                self.report_error(&place, "this header is also in `forward_headers`", hint);
             }
-            if field == Some(header::AUTHORIZATION) && route.forward_credentials.value.trim() == "true" {
+            if field == header::AUTHORIZATION && forwards_credentials {
+                let message = "`forward_credentials` already forwards the caller's `authorization`";
                 let hint = "keep one of the two: a request has only one `authorization`";
-                self.report_error(
-                    &path,
-                    place,
-                    "`forward_credentials` already forwards the caller's `authorization`",
-                    hint,
-                );
-            }
-            let value = self.check_upstream_value(written, &path);
-            headers.push(field.zip(value).map(|(name, value)| UpstreamHeaderConfig { name, value }));
-        }
-        headers.into_iter().collect()
-    }
-
-    fn check_upstream_value(
-        &mut self,
-        written: &file::Spanned<file::UpstreamHeaderSpec>,
-        path: &str,
-    ) -> Option<UpstreamHeaderValue> {
-        let place = position(written.defined);
-        let visible = |text: &str| text.bytes().all(|each| matches!(each, b' '..=b'~'));
-        let hint = "write visible ASCII on one line";
-        match &written.value {
-            file::UpstreamHeaderSpec::Text(text) => {
-                let text = self.read_secret(text, path, place)?;
-                let value = HeaderValue::from_str(&text).ok().filter(|_| visible(&text));
-                let Some(mut value) = value else {
-                    self.report_error(path, place, "the value contains characters that a header cannot contain", hint);
-                    return None;
-                };
-                value.set_sensitive(true);
-                Some(UpstreamHeaderValue::Text(value))
-            }
-            file::UpstreamHeaderSpec::File(file) => {
-                let example = "the file with the value, such as `file: /run/secrets/agent`";
-                let name = self.require_key(file.file.as_ref(), path, "file", example, place);
-                let content = name.and_then(|name| self.read_named_file(name, &format!("{path}.file")));
-                let prefix = match &file.prefix {
-                    Some(prefix) => self.read_prefix(prefix, &format!("{path}.prefix"))?,
-                    None => String::new(),
-                };
-                let (name, (file, content)) = (name?, content?);
-                let content = String::from_utf8(content).unwrap_or_default();
-                let content = content.trim_end();
-                if content.is_empty() || !visible(content) || !visible(&prefix) {
-                    let message = "the prefix and the content of the file are not a valid header value";
-                    self.report_error(&format!("{path}.file"), position(name.defined), message, hint);
-                    return None;
-                }
-                Some(UpstreamHeaderValue::File { prefix, path: file })
+                self.report_error(&place, message, hint);
             }
         }
     }
 
-    /// Reads the prefix of a file's content, including the spaces at its end.
-    fn read_prefix(&mut self, written: &Scalar<kind::FieldPrefix>, path: &str) -> Option<String> {
-        let prefix = written.value.expose_secret();
-        let blanks = &prefix[prefix.trim_end().len()..];
-        let text = self.read_secret(&written.value, path, position(written.defined))?;
-        Some(format!("{text}{blanks}"))
+    /// Reports requirements for callers on a route that accepts calls without a credential.
+    fn reject_caller_requirements(&mut self, route: &RouteSpec, at: &Place) {
+        let require = &route.require;
+        let at = at.key("require");
+        if let Some(claim) = require.claims.values().next() {
+            self.reject_caller_rule(&at.key("claims").with_position_of(claim), "requires claims");
+        }
+        if let Some(scope) = require.scopes.first() {
+            self.reject_caller_rule(&at.key("scopes").with_position_of(scope), "requires scopes");
+        }
+        if let Some(tenant) = require.tenants.first() {
+            self.reject_caller_rule(&at.key("tenants").with_position_of(tenant), "requires tenants");
+        }
+    }
+
+    /// Reports other keys that depend on callers, on a route that accepts calls without a credential.
+    fn reject_caller_rules(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
+        if keys.own_threads == Some(true) {
+            self.reject_caller_rule(
+                &at.key("threads").with_position_of(&route.own_threads),
+                "assigns threads to callers",
+            );
+        }
+        if keys.on_token_expiry.is_some_and(|expiry| expiry != OnExpiry::Finish) {
+            self.reject_caller_rule(
+                &at.key("on_token_expiry").with_position_of(&route.on_token_expiry),
+                "depends on tokens",
+            );
+        }
+        for (index, name) in route.rate_limits.0.iter().enumerate() {
+            let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
+            if let Some(dependency) = known.and_then(|known| known.caller_dependency) {
+                let place = at.key("rate_limits").index(index).with_position_of(name);
+                self.reject_caller_rule(&place, &format!("rate limit {dependency}"));
+            }
+        }
+    }
+
+    fn reject_caller_rule(&mut self, at: &Place, what: &str) {
+        let hint = "remove it, or list issuers or API keys in the route's `auth`, as defined in the file's `auth`";
+        self.report_error(at, format!("this {what}, but the route accepts calls without a credential"), hint);
+    }
+
+    /// Reports claims and tenants that no caller of the route can have.
+    fn reject_unmeetable_rules(&mut self, route: &RouteSpec, methods: &[String], at: &Place) {
+        let at = at.key("require");
+        let of_route = || self.methods.iter().filter(|method| methods.contains(&method.name));
+        let only_keys = of_route().all(|method| method.is_keys);
+        let has_tenants = of_route().any(|method| method.has_tenants);
+        if let Some((claim, values)) = route.require.claims.iter().next()
+            && only_keys
+        {
+            let hint = "require `scopes` or `tenants` instead, which API keys can have";
+            let message = "API keys have no claims, so every call of this route would be rejected";
+            self.report_error(&at.key("claims").key(claim).with_position_of(values), message, hint);
+        }
+        if let Some(first) = route.require.tenants.first()
+            && !has_tenants
+        {
+            let hint = "add `tenant_claim` to an issuer of the route, or `tenant` to its API keys; or remove this key";
+            let message = "no caller of this route has a tenant, so every call would be rejected";
+            self.report_error(&at.key("tenants").with_position_of(first), message, hint);
+        }
     }
 }

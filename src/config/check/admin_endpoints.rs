@@ -1,20 +1,24 @@
 //! Checks the admin endpoints of a file, ignoring its other keys.
 
-use super::{ConfigChecker, collect_values};
-use crate::config::admin_endpoints::AdminEndpointsConfig;
-use crate::config::file;
+use crate::config::checker::{ConfigChecker, Place};
+use crate::config::file::AdminEndpointsSpec;
+use crate::config::listen::ListenerConfig;
 use crate::config::problem::ConfigProblem;
+use crate::config::section::FileValue;
 use crate::config::source::SourceText;
+use std::path::PathBuf;
 
-/// Checks these keys of a file, which was read from `source`.
+/// Returns the listeners of the status plane and `run_dir` of a file, which was read from `source`.
 pub(in crate::config) fn check_admin_endpoints(
     source: &SourceText<'_>,
-    written: &file::AdminEndpointsSpec,
-) -> Result<AdminEndpointsConfig, Vec<ConfigProblem>> {
-    let mut check = ConfigChecker::new(source);
-    // The data plane is not looked at: its certificate may be on its way from one to the next.
-    let status = check.check_sockets(&written.listeners.status, "listeners.status", None);
-    let run_dir = written.run_dir.as_ref().map(|folder| check.check_run_dir(folder));
-    let read = collect_values(status).zip(run_dir.map_or(Some(None), |read| read.map(Some)));
-    check.finish(read.map(|(status, run_dir)| AdminEndpointsConfig { status, run_dir }))
+    written: &AdminEndpointsSpec,
+) -> Result<(Vec<ListenerConfig>, Option<PathBuf>), Vec<ConfigProblem>> {
+    let mut checker = ConfigChecker::new(source);
+    // Not the data plane: its certificate may just be replaced.
+    let status = written.listeners.status.check(&mut checker, &Place::new("listeners.status"));
+    let run_dir = written.run_dir.check(&mut checker, &Place::new("run_dir"));
+    if let (Some(Some(run_dir)), Some(written)) = (&run_dir, &written.run_dir) {
+        checker.check_run_dir(run_dir, written);
+    }
+    checker.finish(status.zip(run_dir))
 }

@@ -1,9 +1,11 @@
 //! Dialects of the operator's own, and the words of one side.
 
-use super::{ConfigChecker, ReferenceKind, interner, position, quote_names};
-use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar, Spanned};
+use super::interner;
+use crate::config::checker::{ConfigChecker, Place, quote_names};
+use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
+use crate::config::kind;
 use crate::config::problem::did_you_mean;
-use crate::config::schema::kind;
+use crate::config::section::FileValue;
 use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
@@ -28,67 +30,67 @@ const REQUEST_MEMBERS: &[Field] = &[
     Field::ForwardedProps,
 ];
 
-impl ConfigChecker<'_> {
-    /// Reads every dialect of the file, so that routes can name them.
-    pub(super) fn check_dialects(&mut self, written: &[Spanned<CustomDialectSpec>]) {
-        if self.is_skipped("dialects") || written.iter().any(|one| one.value.name.is_none()) {
-            self.kinds_with_unnamed.push(ReferenceKind::Dialect);
-        }
-        for (index, one) in written.iter().enumerate() {
-            match self.check_dialect_changes(one, &format!("dialects[{index}]")) {
-                Some(changes) => self.custom_dialects.push(interner::intern_dialect(changes)),
-                None => self.invalid_dialects.extend(one.value.name.as_ref().map(|name| name.value.to_string())),
-            }
-        }
-    }
+impl FileValue for CustomDialectSpec {
+    type Checked = ();
 
-    /// The dialect called `name`: built in, or of this file.
+    /// Adds the dialect to those that routes can name.
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<()> {
+        match checker.check_dialect_changes(self, at) {
+            Some(changes) => checker.custom_dialects.push(interner::intern_dialect(changes)),
+            None => checker.invalid_dialects.extend(self.name.as_ref().map(|name| name.value.to_string())),
+        }
+        Some(())
+    }
+}
+
+impl ConfigChecker<'_> {
+    /// Finds a built-in dialect or one of this file.
     pub(super) fn find_dialect(&self, name: &str) -> Option<&'static Dialect> {
         dialect::find_by_name(name).or_else(|| self.custom_dialects.iter().copied().find(|own| own.name == name))
     }
 
-    /// The names of all of them.
     pub(super) fn dialect_names(&self) -> Vec<&'static str> {
         dialect::ALL.iter().chain(&self.custom_dialects).map(|dialect| dialect.name).collect()
     }
 
-    fn check_dialect_changes(&mut self, written: &Spanned<CustomDialectSpec>, at: &str) -> Option<DialectOverrides> {
-        let own = &written.value;
-        let whole = position(written.defined);
-        let name = self
-            .require_main_key(own.name.as_ref(), at, "name", whole)
-            .and_then(|name| self.read_dialect_name(name, at));
-        let base = self.require_main_key(own.extends.as_ref(), at, "extends", whole);
-        let base =
-            base.and_then(|base| self.resolve_dialect(&base.value, &format!("{at}.extends"), position(base.defined)));
+    fn check_dialect_changes(&mut self, own: &CustomDialectSpec, at: &Place) -> Option<DialectOverrides> {
+        let name =
+            own.name.check(self, &at.key("name").with_example("the name that routes use, such as `name: acme-chat`"));
+        let name =
+            name.zip(own.name.as_ref()).and_then(|(_, written)| self.read_dialect_name(written, &at.key("name")));
+        let place = at.key("extends").with_example("the dialect to extend, such as `extends: ag-ui`");
+        let base = own.extends.check(self, &place);
+        let base = base.zip(own.extends.as_ref());
+        let base = base.and_then(|(_, written)| {
+            self.resolve_dialect(&written.value, &at.key("extends").with_position_of(written))
+        });
         let (name, base) = (name?, base?);
         let before = self.problems.len();
-        let events = self.check_events(base, &own.events, &format!("{at}.events"));
-        let fields = self.check_fields(&own.fields, &format!("{at}.fields"));
-        self.report_collisions(base, &fields, &own.fields, &format!("{at}.fields"));
-        let mut values = self.check_values(Field::Role, &own.roles, &format!("{at}.roles"));
+        let events = self.check_events(base, &own.events, &at.key("events"));
+        let fields = self.check_fields(&own.fields, &at.key("fields"));
+        self.report_collisions(base, &fields, &own.fields, &at.key("fields"));
+        let mut values = self.check_values(Field::Role, &own.roles, &at.key("roles"));
         for (field, words) in &own.values {
-            let path = format!("{at}.values.{field}");
+            let place = at.key("values").key(field);
             match Field::from_wire(field).filter(|known| known.camel() == field) {
-                Some(field) => values.extend(self.check_values(field, words, &path)),
-                None => self.report_unknown_field(field, &path, words.values().next()),
+                Some(field) => values.extend(self.check_values(field, words, &place)),
+                None => self.report_unknown_field(field, &place, words.values().next()),
             }
         }
-        let strip = own.strip.iter().enumerate();
-        let strip = strip.filter_map(|(index, name)| self.read_wire_name(name, &format!("{at}.strip[{index}]")));
-        let strip: Vec<String> = strip.collect();
+        let strip = self.read_wire_names(&own.strip, &at.key("strip"));
         for (index, name) in strip.iter().enumerate().filter(|(_, name)| is_required_member(name, &fields)) {
-            let place = own.strip.get(index).and_then(|written| position(written.defined));
+            let place = at.key("strip").index(index);
+            let place = own.strip.get(index).map_or(place.clone(), |written| place.with_position_of(written));
             let message = format!("`{name}` is a required member of events");
-            self.report_error(&format!("{at}.strip[{index}]"), place, message, "strip only optional members");
+            self.report_error(&place, message, "strip only optional members");
         }
         (self.problems.len() == before).then_some(DialectOverrides { name, base, events, fields, values, strip })
     }
 
-    /// The name of a dialect stands in metrics, in the command line, and as a key beside others.
-    fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &str) -> Option<String> {
-        let path = format!("{at}.name");
-        let scalar = self.expand_scalar(&written.value, &path, position(written.defined))?;
+    /// Reads a name that stands in metrics, on the command line, and as a key.
+    fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
+        let at = at.with_position_of(written);
+        let scalar = self.expand_scalar(&written.value, &at)?;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let (message, hint) = match scalar.text.as_str() {
             name if name.is_empty() || name.len() > 32 || !name.chars().all(plain) => (
@@ -103,46 +105,46 @@ impl ConfigChecker<'_> {
             }
             _ => return Some(scalar.text),
         };
-        self.report_error(&path, position(written.defined), message, hint);
+        self.report_error(&at, message, hint);
         None
     }
 
-    fn check_events(&mut self, base: &'static Dialect, written: &RenameMap, at: &str) -> Vec<(String, String)> {
+    fn check_events(&mut self, base: &'static Dialect, written: &RenameMap, at: &Place) -> Vec<(String, String)> {
         let canonical =
             EventType::ALL.iter().filter(|_| base.fallback == FallbackPolicy::PassThrough).map(|kind| kind.wire());
         let types: Vec<&str> = base.rows.iter().map(|row| row.wire).chain(canonical).collect();
         let mut events: Vec<(String, String)> = Vec::new();
         for (event, own) in written {
-            let path = format!("{at}.{event}");
+            let at = at.key(event);
             if !types.contains(&event.as_str()) {
                 let message = format!("the dialect `{}` has no event `{event}`", base.name);
-                self.report_error(&path, position(own.defined), message, did_you_mean(event, &types));
+                self.report_error(&at.with_position_of(own), message, did_you_mean(event, &types));
                 continue;
             }
-            let Some(name) = self.read_wire_name(own, &path) else { continue };
+            let Some(name) = self.read_wire_name(own, &at) else { continue };
             let taken = events.iter().any(|(_, other)| *other == name)
                 || types.iter().any(|other| *other == name && other != event && !written.contains_key(*other));
             if taken {
                 let message = format!("`{name}` is already the type of another event");
-                self.report_error(&path, position(own.defined), message, "give each event a unique type");
+                self.report_error(&at.with_position_of(own), message, "give each event a unique type");
             }
             events.push((event.clone(), name));
         }
         events
     }
 
-    fn check_fields(&mut self, written: &RenameMap, at: &str) -> Vec<(Field, String)> {
+    fn check_fields(&mut self, written: &RenameMap, at: &Place) -> Vec<(Field, String)> {
         let mut fields: Vec<(Field, String)> = Vec::new();
         for (field, own) in written {
-            let path = format!("{at}.{field}");
+            let at = at.key(field);
             let Some(known) = Field::from_wire(field).filter(|known| known.camel() == field) else {
-                self.report_unknown_field(field, &path, Some(own));
+                self.report_unknown_field(field, &at, Some(own));
                 continue;
             };
-            let Some(name) = self.read_wire_name(own, &path) else { continue };
+            let Some(name) = self.read_wire_name(own, &at) else { continue };
             if fields.iter().any(|(_, other)| *other == name) {
                 let message = format!("`{name}` is already the name of another member");
-                self.report_error(&path, position(own.defined), message, "give each member a unique name");
+                self.report_error(&at.with_position_of(own), message, "give each member a unique name");
             }
             fields.push((known, name));
         }
@@ -150,75 +152,76 @@ impl ConfigChecker<'_> {
     }
 
     /// Notes names that are another member's of the same event, message or request, or the home of what is carried.
-    fn report_collisions(&mut self, base: &'static Dialect, fields: &[(Field, String)], written: &RenameMap, at: &str) {
+    fn report_collisions(
+        &mut self,
+        base: &'static Dialect,
+        fields: &[(Field, String)],
+        written: &RenameMap,
+        at: &Place,
+    ) {
         for (field, name) in fields {
-            let path = format!("{at}.{}", field.camel());
-            let place = written.get(field.camel()).and_then(|text| position(text.defined));
+            let place = at.key(field.camel());
+            let place = written.get(field.camel()).map_or(place.clone(), |written| place.with_position_of(written));
             if CARRIER_MEMBERS.contains(&name.as_str()) || *field == Field::Metadata {
                 let message = format!(
                     "`{}` is reserved: Diglot stores values there that a dialect cannot express",
                     carrier_member(name)
                 );
-                self.report_error(
-                    &path,
-                    place,
-                    message,
-                    "choose another name for the member, and do not rename `metadata`",
-                );
+                let hint = "choose another name for the member, and do not rename `metadata`";
+                self.report_error(&place, message, hint);
             } else if let Some((other, of)) = find_collision(base, *field, name, fields) {
                 let message = format!("the member `{}` of {of} is already called `{name}`", other.camel());
-                self.report_error(&path, place, message, "give each member of an event a unique name");
+                self.report_error(&place, message, "give each member of an event a unique name");
             }
         }
     }
 
-    fn report_unknown_field(&mut self, field: &str, path: &str, place: Option<&Scalar<kind::Text>>) {
+    fn report_unknown_field(&mut self, field: &str, at: &Place, place: Option<&Scalar<kind::Text>>) {
         let known: Vec<&str> = Field::ALL.iter().map(|field| field.camel()).collect();
-        let place = place.and_then(|text| position(text.defined));
-        self.report_error(path, place, format!("AG-UI has no member `{field}`"), did_you_mean(field, &known));
+        let place = place.map_or(at.clone(), |written| at.with_position_of(written));
+        self.report_error(&place, format!("AG-UI has no member `{field}`"), did_you_mean(field, &known));
     }
 
-    fn check_values(&mut self, field: Field, written: &RenameMap, at: &str) -> Vec<(Field, String, String)> {
+    fn check_values(&mut self, field: Field, written: &RenameMap, at: &Place) -> Vec<(Field, String, String)> {
         let mut values = Vec::new();
         for (canonical, own) in written {
-            let path = format!("{at}.{canonical}");
+            let at = at.key(canonical);
             if field == Field::Role && !input::ROLES.contains(&canonical.as_str()) {
                 let message = format!("AG-UI has no role `{canonical}`");
                 self.report_error(
-                    &path,
-                    position(own.defined),
+                    &at.with_position_of(own),
                     message,
                     format!("write {}", quote_names(input::ROLES.iter())),
                 );
                 continue;
             }
-            let Some(word) = self.expand_scalar(&own.value, &path, position(own.defined)) else { continue };
+            let Some(word) = self.expand_scalar(&own.value, &at.with_position_of(own)) else { continue };
             let stays =
                 field == Field::Role && input::ROLES.contains(&&*word.text) && !written.contains_key(&word.text);
             let taken = values.iter().any(|(_, _, other): &(Field, String, String)| *other == word.text);
             if taken || (stays && word.text != *canonical) {
                 let message = format!("{} is already used for another value", word.display);
-                self.report_error(&path, position(own.defined), message, "give each value a unique word");
+                self.report_error(&at.with_position_of(own), message, "give each value a unique word");
             }
             values.push((field, canonical.clone(), word.text));
         }
         values
     }
 
-    /// A name as it stands on the wire.
-    fn read_wire_name(&mut self, written: &Scalar<kind::Text>, path: &str) -> Option<String> {
-        let scalar = self.expand_scalar(&written.value, path, position(written.defined))?;
-        let bad = scalar.text.is_empty()
+    fn read_wire_names(&mut self, written: &[Scalar<kind::Text>], at: &Place) -> Vec<String> {
+        let names = written.iter().enumerate();
+        names.filter_map(|(index, name)| self.read_wire_name(name, &at.index(index))).collect()
+    }
+
+    fn read_wire_name(&mut self, written: &Scalar<kind::Text>, at: &Place) -> Option<String> {
+        let at = at.with_position_of(written);
+        let scalar = self.expand_scalar(&written.value, &at)?;
+        if scalar.text.is_empty()
             || scalar.text == crate::codec::json::TYPE
-            || scalar.text.chars().any(char::is_control);
-        if bad {
+            || scalar.text.chars().any(char::is_control)
+        {
             let message = format!("{} cannot be used as a name here", scalar.display);
-            self.report_error(
-                path,
-                position(written.defined),
-                message,
-                "write a name other than `type`, without control characters",
-            );
+            self.report_error(&at, message, "write a name other than `type`, without control characters");
             return None;
         }
         Some(scalar.text)
@@ -228,12 +231,13 @@ impl ConfigChecker<'_> {
     pub(super) fn check_roles_and_errors(
         &mut self,
         mapping: &PeerDialectMapping,
-        at: &str,
+        at: &Place,
         mut side: PeerDialect,
     ) -> Option<PeerDialect> {
         let before = self.problems.len();
-        if !mapping.roles.is_empty() && self.has_option(side.dialect, "roles", mapping.roles.values().next(), at) {
-            let values = self.check_values(Field::Role, &mapping.roles, &format!("{at}.roles"));
+        let roles = mapping.roles.values().next().map(|first| at.key("roles").with_position_of(first));
+        if roles.is_some_and(|place| self.check_option(side.dialect, "roles", &place).is_some()) {
+            let values = self.check_values(Field::Role, &mapping.roles, &at.key("roles"));
             let words = values.into_iter().map(|(field, canonical, word)| ValueAlias {
                 field,
                 canonical: interner::intern_text(&canonical),
@@ -242,10 +246,10 @@ impl ConfigChecker<'_> {
             });
             side.value_aliases = interner::intern_value_names(words.collect());
         }
-        if !mapping.errors.is_empty() && self.has_option(side.dialect, "errors", mapping.errors.first(), at) {
-            let names = mapping.errors.iter().enumerate();
-            let names = names.filter_map(|(index, name)| self.read_wire_name(name, &format!("{at}.errors[{index}]")));
-            let names: Vec<&'static str> = names.map(|name| interner::intern_text(&name)).collect();
+        let errors = mapping.errors.first().map(|first| at.key("errors").with_position_of(first));
+        if errors.is_some_and(|place| self.check_option(side.dialect, "errors", &place).is_some()) {
+            let names = self.read_wire_names(&mapping.errors, &at.key("errors"));
+            let names: Vec<&'static str> = names.iter().map(|name| interner::intern_text(name)).collect();
             side.error_events = interner::intern_names(names);
         }
         (self.problems.len() == before).then_some(side)

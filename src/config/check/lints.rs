@@ -5,10 +5,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_saphyr::Location;
-
-use super::{ConfigChecker, position};
-use crate::config::access::{UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::access::{ApiKeyListConfig, CorsConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::checker::{ConfigChecker, Place};
 use crate::config::file::{self, ConfigFile};
 use crate::config::listen::ListenerConfig;
 use crate::config::problem::may_hold_password;
@@ -28,11 +26,11 @@ impl ConfigChecker<'_> {
         if config.process.drain_timeout.is_zero() {
             let hint = "give them time to finish, such as `drain_timeout: 30s`";
             let message = "running streams are aborted as soon as shutdown begins";
-            self.report_warning("drain_timeout", position(file.drain_timeout.defined), message, hint);
+            self.report_warning(&Place::new("drain_timeout").with_position_of(&file.drain_timeout), message, hint);
         }
         for (index, (written, route)) in file.routes.value.iter().zip(&config.routes).enumerate() {
-            let at = format!("routes[{index}]");
-            self.lint_open_route(config, route, (&written.value, written.defined), &at);
+            let at = Place::new("routes").index(index).with_position_of(written);
+            self.lint_open_route(config, route, &written.value, &at);
             self.lint_route(&written.value, route, &at);
         }
     }
@@ -43,20 +41,20 @@ impl ConfigChecker<'_> {
         for (index, (written, policy)) in file.rate_limits.iter().zip(&config.rate_limits.policies).enumerate() {
             if !config.routes.iter().any(|route| route.access.rate_limits.contains(&index)) {
                 let message = format!("no route uses the rate limit `{}`", policy.name);
-                self.report_warning(&format!("rate_limits[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&Place::new("rate_limits").index(index).with_position_of(written), message, hint);
             }
         }
         let believed = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
         for (index, (written, issuer)) in file.auth.issuers.iter().zip(&config.auth.issuers).enumerate() {
             if !believed(&issuer.name) {
                 let message = format!("no route accepts tokens of the issuer `{}`", issuer.name);
-                self.report_warning(&format!("auth.issuers[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&Place::new("auth.issuers").index(index).with_position_of(written), message, hint);
             }
         }
         for (index, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             if !believed(&source.name) {
                 let message = format!("no route accepts the API keys of `{}`", source.name);
-                self.report_warning(&format!("auth.api_keys[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&Place::new("auth.api_keys").index(index).with_position_of(written), message, hint);
             }
         }
         for (index, (written, own)) in file.dialects.iter().zip(self.custom_dialects.clone()).enumerate() {
@@ -66,7 +64,7 @@ impl ConfigChecker<'_> {
                 |route: &RouteConfig| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
                 let message = format!("no route uses the dialect `{}`", own.name);
-                self.report_warning(&format!("dialects[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&Place::new("dialects").index(index).with_position_of(written), message, hint);
             }
         }
         let limits = &config.rate_limits.policies;
@@ -78,7 +76,7 @@ impl ConfigChecker<'_> {
         if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(asks_redis)) {
             let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
                         or remove `redis`";
-            self.report_warning("redis", position(redis.defined), "nothing in this file uses Redis", hint);
+            self.report_warning(&Place::new("redis").with_position_of(redis), "nothing in this file uses Redis", hint);
         }
     }
 
@@ -87,7 +85,8 @@ impl ConfigChecker<'_> {
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
             if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(text.value.expose_secret())) {
                 let hint = "pass it in a variable, `${NAME}`, or write `secret_file`";
-                self.report_warning(&format!("auth.issuers[{index}].secret"), position(secret.defined), MESSAGE, hint);
+                let place = Place::new("auth.issuers").index(index).key("secret").with_position_of(secret);
+                self.report_warning(&place, MESSAGE, hint);
             }
         }
         let url = file.redis.as_ref().and_then(|redis| redis.value.url.as_ref());
@@ -95,15 +94,16 @@ impl ConfigChecker<'_> {
             url.filter(|url| is_in_clear(url.value.expose_secret()) && may_hold_password(url.value.expose_secret()))
         {
             let hint = "pass it in a variable, `${NAME}`, or write `password_file`";
-            self.report_warning("redis.url", position(url.defined), MESSAGE, hint);
+            self.report_warning(&Place::new("redis.url").with_position_of(url), MESSAGE, hint);
         }
         for (index, route) in file.routes.value.iter().enumerate() {
-            for (name, value) in &route.value.upstream_headers {
+            for (name, value) in &route.value.upstream_headers.0 {
                 let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
                 if is_in_clear(text.expose_secret()) && is_credential(name) {
                     let hint = "pass it in a variable, `${NAME}`, or write `{file: PATH}`";
-                    let path = format!("routes[{index}].upstream_headers.{name}");
-                    self.report_warning(&path, position(value.defined), MESSAGE, hint);
+                    let place =
+                        Place::new("routes").index(index).key("upstream_headers").key(name).with_position_of(value);
+                    self.report_warning(&place, MESSAGE, hint);
                 }
             }
         }
@@ -112,22 +112,16 @@ impl ConfigChecker<'_> {
     /// Quotas of tiers where no caller has one. Keys in a file change without a check.
     fn lint_tiers(&mut self, file: &ConfigFile, config: &Config) {
         let by_token = config.auth.issuers.iter().any(|issuer| issuer.claims.tier.is_some());
-        let by_key = |source: &crate::config::access::ApiKeyListConfig| {
-            source.file.is_some() || source.keys.iter().any(|key| key.tier.is_some())
-        };
+        let by_key =
+            |source: &ApiKeyListConfig| source.file.is_some() || source.keys.iter().any(|key| key.tier.is_some());
         if by_token || config.auth.api_keys.iter().any(by_key) {
             return;
         }
         for (index, limit) in file.rate_limits.iter().enumerate() {
             if let Some((_, first)) = limit.value.tiers.first_key_value() {
                 let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or remove `tiers`";
-                let path = format!("rate_limits[{index}].tiers");
-                self.report_warning(
-                    &path,
-                    position(first.defined),
-                    "no caller has a tier, so these quotas never apply",
-                    hint,
-                );
+                let place = Place::new("rate_limits").index(index).key("tiers").with_position_of(first);
+                self.report_warning(&place, "no caller has a tier, so these quotas never apply", hint);
             }
         }
     }
@@ -137,70 +131,55 @@ impl ConfigChecker<'_> {
         for (at, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             for (index, (written, key)) in written.value.keys.iter().zip(&source.keys).enumerate() {
                 if key.expires.is_some_and(|expires| expires <= now) {
-                    let place = written.value.expires.as_ref().and_then(|text| position(text.defined));
-                    let path = format!("auth.api_keys[{at}].keys[{index}].expires");
-                    self.report_warning(
-                        &path,
-                        place,
-                        "this key has expired, so calls with it are rejected",
-                        "remove it, or write a later date",
-                    );
+                    let place = Place::new("auth.api_keys").index(at).key("keys").index(index).key("expires");
+                    let place =
+                        written.value.expires.as_ref().map_or(place.clone(), |expires| place.with_position_of(expires));
+                    let message = "this key has expired, so calls with it are rejected";
+                    self.report_warning(&place, message, "remove it, or write a later date");
                 }
             }
         }
     }
 
     /// A route that the whole network may call, unless it says that it is meant.
-    fn lint_open_route(
-        &mut self,
-        config: &Config,
-        route: &RouteConfig,
-        (written, place): (&file::RouteSpec, Location),
-        at: &str,
-    ) {
+    fn lint_open_route(&mut self, config: &Config, route: &RouteConfig, written: &file::RouteSpec, at: &Place) {
         let reached: Vec<String> =
             config.data.iter().filter(|one| is_open(one)).map(|one| one.address.to_string()).collect();
-        if reached.is_empty() || !route.access.methods.is_empty() || written.auth.is_some() {
+        if reached.is_empty() || !route.access.methods.is_empty() || written.methods.0.is_some() {
             return;
         }
         let message = format!("anybody who can reach {} may call this route", reached.join(", "));
         let hint = "list issuers or API keys in its `auth`; write `auth: none` to allow calls without a credential";
-        self.report_warning(at, position(place), message, hint);
+        self.report_warning(at, message, hint);
     }
 
-    fn lint_route(&mut self, written: &file::RouteSpec, route: &RouteConfig, at: &str) {
+    fn lint_route(&mut self, written: &file::RouteSpec, route: &RouteConfig, at: &Place) {
         if let OnDisconnect::Continue(time) = route.on_disconnect
             && time < MIN_RECONNECT
         {
             let hint = "write at least one minute: `continue for 2m`";
-            let place = position(written.on_disconnect.defined);
-            self.report_warning(
-                &format!("{at}.on_disconnect"),
-                place,
-                "clients rarely reconnect within this time",
-                hint,
-            );
+            let place = at.key("on_disconnect").with_position_of(&written.on_disconnect);
+            self.report_warning(&place, "clients rarely reconnect within this time", hint);
         }
-        let any_page = route.access.cors.as_ref().is_some_and(|cors| cors.origins.is_none());
-        if any_page && !route.access.methods.is_empty() {
-            let place = written.cors.as_ref().and_then(|cors| position(cors.defined));
+        if let Some(cors) = &written.cors
+            && route.access.cors.as_ref().is_some_and(CorsConfig::allows_any_origin)
+            && !route.access.methods.is_empty()
+        {
             let message = "pages of any origin may call a route that requires credentials";
             let hint = "list the origins of the pages that have credentials for the route";
-            self.report_warning(&format!("{at}.cors"), place, message, hint);
+            self.report_warning(&at.key("cors").with_position_of(cors), message, hint);
         }
         let sent = |header: &UpstreamHeaderConfig| {
             matches!(header.value, UpstreamHeaderValue::File { .. }) || is_credential(header.name.as_str())
         };
         let sends = route.access.forward_credentials || route.access.upstream_headers.iter().any(sent);
-        if sends && route.upstreams.iter().any(is_sent_in_clear) {
-            let place = written.upstream.as_ref().and_then(|upstream| position(upstream.defined));
+        if let Some(upstream) = &*written.upstreams
+            && sends
+            && route.upstreams.iter().any(is_sent_in_clear)
+        {
+            let hint = "write `https://`, or make sure that the connection stays inside your own network";
             let message = "credentials are sent to this agent unencrypted";
-            self.report_warning(
-                &format!("{at}.upstream"),
-                place,
-                message,
-                "write `https://`, or make sure that the connection stays inside your own network",
-            );
+            self.report_warning(&at.key("upstream").with_position_of(upstream), message, hint);
         }
     }
 }

@@ -1,85 +1,64 @@
-//! Paths of routes: no request may be for two of them.
+//! Checks that no request path matches two routes.
 
-use super::{ConfigChecker, LocatedValue, position, quote_names};
-use crate::config::{PathTemplate, file, scalar};
-use crate::dialect::{self, PeerDialect};
+use crate::config::PathTemplate;
+use crate::config::checker::{ConfigChecker, LocatedValue, Place};
+use crate::config::file::RouteSpec;
+use crate::config::replay::OnDisconnect;
+use crate::config::text::Spanned;
 
-/// The distinguishing values of routes, which must be unique.
+/// The names and paths of all routes.
 #[derive(Default)]
-pub(super) struct RouteIdentifiers {
-    pub(crate) paths: Vec<LocatedValue<String>>,
-    pub(crate) names: Vec<LocatedValue<String>>,
-    pub(crate) events: Vec<LocatedValue<PathTemplate>>,
-    /// where runs are found that outlive their clients
-    pub(crate) runs: Vec<LocatedValue<[PathTemplate; 2]>>,
+struct RouteIdentifiers {
+    paths: Vec<LocatedValue<String>>,
+    names: Vec<LocatedValue<String>>,
+    events: Vec<LocatedValue<PathTemplate>>,
+    /// The paths at which runs that outlive their clients are resumed and stopped.
+    runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 
 impl RouteIdentifiers {
-    pub(crate) fn add(&mut self, path: Option<LocatedValue<String>>, name: Option<LocatedValue<String>>) {
-        // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
-        let again = |name: &LocatedValue<String>| {
-            let is_path = path.as_ref().is_some_and(|path| path.position == name.position);
-            is_path && self.paths.iter().any(|earlier| earlier.value == name.value)
+    fn add(&mut self, route: &RouteSpec, checker: &ConfigChecker<'_>, at: &Place) {
+        let path = checker.locate(route.path.as_ref(), &at.key("path"));
+        let name = match &route.name.0 {
+            Some(name) => checker.locate(Some(name), &at.key("name")),
+            // A path that was used before is reported as such, not as a name as well.
+            None => path.clone().filter(|path| self.paths.iter().all(|earlier| earlier.value != path.value)),
         };
-        self.names.extend(name.filter(|name| !again(name)));
+        self.names.extend(name);
+        self.events.extend(checker.locate(route.events_path.as_ref(), &at.key("events_path")));
+        let on_disconnect = checker.locate(Some(&route.on_disconnect), &at.key("on_disconnect"));
+        if let (Some(path), Some(LocatedValue { value: OnDisconnect::Continue(_), place })) = (&path, on_disconnect) {
+            self.runs.push(LocatedValue::new(PathTemplate::for_runs(&path.value), place));
+        }
         self.paths.extend(path);
     }
 }
 
 impl ConfigChecker<'_> {
-    /// No request may be one for a run and one for its events, or for the events of two routes.
-    pub(super) fn check_disjoint_paths(&mut self, labels: &RouteIdentifiers) {
+    pub(super) fn check_paths(&mut self, routes: &[Spanned<RouteSpec>]) {
+        let mut all = RouteIdentifiers::default();
+        for (index, route) in routes.iter().enumerate() {
+            all.add(&route.value, self, &Place::new("routes").index(index));
+        }
+        let hint = "use each path in one route: change one of the two, or remove one route";
+        self.report_duplicates(&all.paths, "this path is already used by", hint);
+        let hint = "give each route a unique name; the default is its path";
+        self.report_duplicates(&all.names, "this name is already used by", hint);
         let hint = "add a segment of its own, such as `/events` at the end";
-        let all: Vec<&LocatedValue<PathTemplate>> = labels.events.iter().collect();
-        self.report_duplicates(&all, PathTemplate::overlaps, "some request paths match both this and", hint);
-        for events in &labels.events {
-            if let Some(path) = labels.paths.iter().find(|path| events.value.matches_path(&path.value)) {
-                self.report_error(
-                    &events.path,
-                    events.position,
-                    format!("this covers {}", path.describe_location()),
-                    hint,
-                );
+        self.report_conflicts(&all.events, PathTemplate::overlaps, "some request paths match both this and", hint);
+        for events in &all.events {
+            if let Some(path) = all.paths.iter().find(|path| events.value.matches_path(&path.value)) {
+                self.report_error(&events.place.at_use(), format!("this covers {}", path.describe_location()), hint);
             }
         }
-        self.check_run_paths(labels);
-    }
-
-    /// Checks the path where clients of the route GET their events, if it has one.
-    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    pub(super) fn check_events_path(
-        &mut self,
-        route: &file::RouteSpec,
-        client: Option<PeerDialect>,
-        at: &str,
-        labels: &mut RouteIdentifiers,
-    ) -> Option<Option<PathTemplate>> {
-        let Some(written) = &route.events_path else { return Some(None) };
-        let at = format!("{at}.events_path");
-        let seen = self.read_located(written, &at, scalar::parse_events_path);
-        // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
-        if let Some(side) = client.filter(|side| !side.dialect.has_event_line) {
-            let message =
-                format!("clients of `{}` receive their events in the response to the POST", side.dialect.name);
-            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
-            let hint = format!("remove it; it applies only to {}", quote_names(two_steps));
-            self.report_error(&at, position(written.defined), message, hint);
-        }
-        let seen = seen?;
-        labels.events.push(seen.clone());
-        Some(Some(seen.value))
-    }
-
-    /// The paths below one route, at which its runs are read again and stopped, are no other route's.
-    fn check_run_paths(&mut self, labels: &RouteIdentifiers) {
         let hint = "give the other path a distinct segment, or write `on_disconnect: abort`";
-        for runs in &labels.runs {
-            let taken = labels.paths.iter().find(|path| runs.value.iter().any(|own| own.matches_path(&path.value)));
-            let read = labels.events.iter().find(|events| runs.value.iter().any(|own| own.overlaps(&events.value)));
-            let other = taken.map(LocatedValue::describe_location).or(read.map(LocatedValue::describe_location));
+        for runs in &all.runs {
+            let path = all.paths.iter().find(|path| runs.value.iter().any(|own| own.matches_path(&path.value)));
+            let events = all.events.iter().find(|events| runs.value.iter().any(|own| own.overlaps(&events.value)));
+            let other = path.map(LocatedValue::describe_location).or(events.map(LocatedValue::describe_location));
             if let Some(other) = other {
                 let message = format!("runs of this route are served below its path, which {other} also uses");
-                self.report_error(&runs.path, runs.position, message, hint);
+                self.report_error(&runs.place.at_use(), message, hint);
             }
         }
     }

@@ -3,182 +3,142 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{ConfigChecker, LocatedValue, ReferenceKind, position};
-use crate::config::access::{RateLimitKey, RateLimitPolicy, RateLimitQuota, RateLimitsConfig, RedisConfig, Secret};
-use crate::config::file::{self, ConfigFile, Scalar};
-use crate::config::schema::kind;
-use crate::config::{enum_values, scalar};
+use crate::config::access::{RateLimitKey, RateLimitPolicy, RateLimitQuota, RedisConfig, Secret};
+use crate::config::checker::{ConfigChecker, Place, RateLimitRef, ReferenceKind};
+use crate::config::file::{RateLimitSpec, RedisSpec, TierSpec};
+use crate::config::kind;
+use crate::config::section::{FileValue, KeysOf, Section, collect_all};
+use crate::config::text::{Scalar, Spanned};
 
-/// A rate limit, as routes see it.
-pub(super) struct RateLimitRef {
-    /// `None` if the name is invalid; the problem is already reported.
-    pub(super) name: Option<String>,
-    /// The part of it that depends on the caller's identity.
-    pub(super) caller_dependency: Option<&'static str>,
+/// The longest time for a whole burst to be refilled.
+const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// The shortest time between two requests that can be counted.
+const MIN_INTERVAL: Duration = Duration::from_micros(1);
+
+impl FileValue for RateLimitSpec {
+    type Checked = RateLimitPolicy;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<RateLimitPolicy> {
+        let keys = self.check_keys(checker, at);
+        let quota = build_quota(keys.requests, keys.per, keys.burst, None);
+        let quota = quota.filter(|quota| checker.check_quota(*quota, self.requests.as_ref(), self.burst.as_ref(), at));
+        // A tier inherits a burst that is written, but not the default, which follows from `requests`.
+        let inherited = self.burst.as_ref().and(quota).map(|quota| quota.burst);
+        let tiers = keys.tiers.unwrap_or_default().into_iter().zip(self.tiers.values());
+        let tiers = collect_all(tiers.map(|((name, tier), written)| {
+            let at = at.key("tiers").key(&name).with_position_of(written);
+            let TierSpec { requests, burst } = &written.value;
+            let quota = build_quota(tier.requests, keys.per, tier.burst, inherited)?;
+            checker.check_quota(quota, requests.as_ref(), burst.as_ref(), &at).then_some((name, quota))
+        }));
+        if keys.shared == Some(true) && !checker.has_redis {
+            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `shared` to count in each replica";
+            let message = "this rate limit is shared through Redis, but `redis` is not configured";
+            checker.report_error(&at.key("shared").with_position_of(&self.shared), message, hint);
+        }
+        let caller_dependency = match &keys.key {
+            Some(RateLimitKey::Tenant) => Some("counts by tenant"),
+            Some(RateLimitKey::Claim(_)) => Some("counts by a claim"),
+            _ if !self.tiers.is_empty() => Some("has tiers"),
+            _ => None,
+        };
+        if keys.name.is_none() {
+            checker.kinds_with_unnamed.push(ReferenceKind::RateLimit);
+        }
+        checker.policies.push(RateLimitRef { name: keys.name.clone(), caller_dependency });
+        Some(RateLimitPolicy { name: keys.name?, key: keys.key?, quota: quota?, tiers: tiers?, shared: keys.shared? })
+    }
+}
+
+impl FileValue for TierSpec {
+    /// The keys: whether they form a quota depends on the rate limit.
+    type Checked = KeysOf<TierSpec>;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<KeysOf<TierSpec>> {
+        Some(self.check_keys(checker, at))
+    }
+}
+
+/// Returns the quota of checked keys. Without a burst of its own it has the `inherited` one, or else `requests`.
+fn build_quota(
+    requests: Option<NonZeroU32>,
+    per: Option<Duration>,
+    burst: Option<Option<NonZeroU32>>,
+    inherited: Option<NonZeroU32>,
+) -> Option<RateLimitQuota> {
+    let requests = requests?;
+    Some(RateLimitQuota { requests, per: per?, burst: burst?.or(inherited).unwrap_or(requests) })
 }
 
 impl ConfigChecker<'_> {
-    pub(super) fn check_rate_limits(&mut self, file: &ConfigFile) -> Option<RateLimitsConfig> {
-        let legacy_headers = self.read_bool(&file.limits.legacy_headers, "limits.legacy_headers");
-        let redis = file.redis.as_ref().map(|redis| self.check_redis(redis));
-        let mut names = Vec::new();
-        let mut policies = Vec::new();
-        for (index, written) in file.rate_limits.iter().enumerate() {
-            let at = format!("rate_limits[{index}]");
-            policies.push(self.check_policy(written, &at, &mut names));
-        }
-        if self.is_skipped("rate_limits") || self.policies.iter().any(|known| known.name.is_none()) {
-            self.kinds_with_unnamed.push(ReferenceKind::RateLimit);
-        }
-        let is_alone = file.redis.is_none() && !self.is_skipped("redis");
-        let alone = file.rate_limits.iter().enumerate().filter(|_| is_alone);
-        for (index, limit) in alone.filter(|(_, limit)| limit.value.shared.value.trim() == "true") {
-            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `shared` to count in each replica";
-            let message = "this rate limit is shared through Redis, but `redis` is not configured";
-            self.report_error(
-                &format!("rate_limits[{index}].shared"),
-                position(limit.value.shared.defined),
-                message,
-                hint,
-            );
-        }
-        let all: Vec<&LocatedValue<String>> = names.iter().collect();
-        let hint = "give each rate limit a unique name";
-        self.report_duplicates(&all, |one, other| one == other, "this name is already used by", hint);
-        Some(RateLimitsConfig {
-            policies: policies.into_iter().collect::<Option<_>>()?,
-            legacy_headers: legacy_headers?,
-            redis: match redis {
-                Some(redis) => Some(redis?),
-                None => None,
-            },
-        })
-    }
-
-    fn check_policy(
-        &mut self,
-        written: &file::Spanned<file::RateLimitSpec>,
-        at: &str,
-        names: &mut Vec<LocatedValue<String>>,
-    ) -> Option<RateLimitPolicy> {
-        let limit = &written.value;
-        let whole = position(written.defined);
-        let name = self.require_key(
-            limit.name.as_ref(),
-            at,
-            "name",
-            "the name that routes use, such as `name: standard`",
-            whole,
-        );
-        let name = name.and_then(|name| self.read_located(name, &format!("{at}.name"), scalar::parse_name));
-        names.extend(name.clone());
-        let key = self.read_value(&limit.key, &format!("{at}.key"), scalar::parse_rate_limit_key);
-        let per = self.read_value(&limit.per, &format!("{at}.per"), scalar::parse_period);
-        let quota = self.check_quota((limit.requests.as_ref(), limit.burst.as_ref()), None, per, at, whole);
-        // A burst that was written is meant: a tier that comes back faster is no leave to send a minute's worth at once.
-        let burst = limit.burst.as_ref().and(quota).map(|quota| quota.burst);
-        let mut tiers = Vec::new();
-        for (tier, quota) in &limit.tiers {
-            let at = format!("{at}.tiers.{tier}");
-            let (whole, quota) = (position(quota.defined), &quota.value);
-            tiers.push(
-                self.check_quota((quota.requests.as_ref(), quota.burst.as_ref()), burst, per, &at, whole)
-                    .map(|quota| (tier.clone(), quota)),
-            );
-        }
-        let shared = self.read_bool(&limit.shared, &format!("{at}.shared"));
-        let needs = match &key {
-            Some(RateLimitKey::Tenant) => Some("counts by tenant"),
-            Some(RateLimitKey::Claim(_)) => Some("counts by a claim"),
-            _ if !tiers.is_empty() => Some("has tiers"),
-            _ => None,
-        };
-        self.policies
-            .push(RateLimitRef { name: name.as_ref().map(|name| name.value.clone()), caller_dependency: needs });
-        let tiers = tiers.into_iter().collect::<Option<_>>();
-        Some(RateLimitPolicy { name: name?.value, key: key?, quota: quota?, tiers: tiers?, shared: shared? })
-    }
-
-    /// A quota, with the burst that it has when none is written: `requests` where there is no `inherited` one.
+    /// Checks that a quota can be counted.
     fn check_quota(
         &mut self,
-        (requests, burst): (Option<&Scalar<kind::Count>>, Option<&Scalar<kind::Count>>),
-        inherited: Option<NonZeroU32>,
-        per: Option<Duration>,
-        at: &str,
-        whole: Option<super::SourcePosition>,
-    ) -> Option<RateLimitQuota> {
-        /// The longest that a quota may take to come back after all of its burst.
-        const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
-        /// The shortest time between two requests that can be counted.
-        const MIN_INTERVAL: Duration = Duration::from_micros(1);
-        let example = "the number of requests allowed in each `per`, such as `requests: 60`";
-        let written = self.require_key(requests, at, "requests", example, whole);
-        let requests =
-            written.and_then(|text| self.read_value(text, &format!("{at}.requests"), scalar::parse_request_count));
-        let more = burst.map(|text| self.read_value(text, &format!("{at}.burst"), scalar::parse_request_count));
-        let (requests, per): (NonZeroU32, Duration) = (requests?, per?);
-        let place = position(written?.defined);
-        let each = per / requests.get();
-        if each < MIN_INTERVAL {
+        quota: RateLimitQuota,
+        requests: Option<&Scalar<kind::RequestCount>>,
+        burst: Option<&Scalar<kind::RequestCount>>,
+        at: &Place,
+    ) -> bool {
+        let Some(requests) = requests else { return true };
+        let interval = quota.per / quota.requests.get();
+        if interval < MIN_INTERVAL {
             let hint = "write at most 1000000 requests per second";
-            self.report_error(&format!("{at}.requests"), place, "this is more than one request per microsecond", hint);
-            return None;
+            let place = at.key("requests").with_position_of(requests);
+            self.report_error(&place, "this is more than one request per microsecond", hint);
+            return false;
         }
-        let size = match more {
-            Some(burst) => burst?,
-            None => inherited.unwrap_or(requests),
-        };
-        if each.as_nanos() * u128::from(size.get()) > MAX_REFILL.as_nanos() {
-            let place = burst.map_or(place, |burst| position(burst.defined));
+        let refills = interval.as_nanos() * u128::from(quota.burst.get()) <= MAX_REFILL.as_nanos();
+        if !refills {
+            let place = at.key("burst").with_position_of(burst.unwrap_or(requests));
             let hint = "write a smaller `burst`, more `requests`, or a shorter `per`";
-            self.report_error(&format!("{at}.burst"), place, "this burst takes more than a year to refill", hint);
-            return None;
+            self.report_error(&place, "this burst takes more than a year to refill", hint);
         }
-        Some(RateLimitQuota { requests, per, burst: size })
+        refills
     }
 
-    fn check_redis(&mut self, written: &file::Spanned<file::RedisSpec>) -> Option<RedisConfig> {
-        let redis = &written.value;
-        let example = "the URL of the server, such as `url: redis://127.0.0.1:6379/0`";
-        let url = self.require_key(redis.url.as_ref(), "redis", "url", example, position(written.defined));
-        let url = url.and_then(|url| self.parse_secret(url, "redis.url", scalar::parse_redis));
-        let password = redis.password_file.as_ref().map(|file| self.read_password(file));
-        let prefix = self.read_value(&redis.prefix, "redis.prefix", scalar::parse_word);
-        let deadline = self.read_value(&redis.deadline, "redis.deadline", scalar::parse_deadline);
-        let on_error = self.read_choice(&redis.on_error, "redis.on_error", enum_values::ON_ERROR);
-        if let (Some(url), Some(file)) = (&url, &redis.password_file)
-            && url.has_password()
-        {
-            let hint = "keep the file and remove the password from `url`";
-            self.report_error("redis.password_file", position(file.defined), "`url` also contains a password", hint);
-        }
-        let url = match password {
-            Some(password) => url?.with_password(&password?),
-            None => url?,
-        };
-        Some(RedisConfig {
-            display_url: url.to_redacted_url(),
-            url: Secret::new(url.to_url()),
-            prefix: prefix?,
-            deadline: deadline?,
-            on_error: on_error?,
-        })
+    pub(super) fn check_limit_names(&mut self, limits: &[Spanned<RateLimitSpec>]) {
+        let names = limits.iter().enumerate().filter_map(|(index, limit)| {
+            self.locate(limit.value.name.as_ref(), &Place::new("rate_limits").index(index).key("name"))
+        });
+        let names: Vec<_> = names.collect();
+        self.report_duplicates(&names, "this name is already used by", "give each rate limit a unique name");
     }
 
-    fn read_password(&mut self, file: &Scalar<kind::FileName>) -> Option<String> {
-        let (_, bytes) = self.read_named_file(file, "redis.password_file")?;
-        let password = String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned());
+    fn check_password(&mut self, content: Vec<u8>, at: &Place) -> Option<String> {
+        let password = String::from_utf8(content).ok().map(|text| text.trim_end().to_owned());
         let password = password.filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
         if password.is_none() {
             let hint = "write only the password, on the first line of the file";
-            self.report_error("redis.password_file", position(file.defined), "the file contains no password", hint);
+            self.report_error(at, "the file contains no password", hint);
         }
         password
     }
+}
 
-    /// `true` or `false`.
-    pub(super) fn read_bool(&mut self, written: &Scalar<kind::Truth>, path: &str) -> Option<bool> {
-        self.read_choice(written, path, enum_values::BOOLEAN)
+impl FileValue for RedisSpec {
+    type Checked = RedisConfig;
+
+    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<RedisConfig> {
+        let keys = self.check_keys(checker, at);
+        let mut url = keys.url;
+        if let (Some(Some(file)), Some(written)) = (&keys.password_file, &self.password_file) {
+            let place = at.key("password_file").with_position_of(written);
+            let content = checker.read_file(file, written, &place);
+            let password = content.and_then(|content| checker.check_password(content, &place));
+            if url.as_ref().is_some_and(|url| url.has_password()) {
+                let hint = "keep the file and remove the password from `url`";
+                checker.report_error(&place, "`url` also contains a password", hint);
+            }
+            url = url.zip(password).map(|(url, password)| url.with_password(&password));
+        }
+        let url = url?;
+        Some(RedisConfig {
+            display_url: url.to_redacted_url(),
+            url: Secret::new(url.to_url()),
+            prefix: keys.prefix?,
+            deadline: keys.deadline?,
+            on_error: keys.on_error?,
+        })
     }
 }

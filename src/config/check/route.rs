@@ -1,110 +1,52 @@
-//! Routes: which path leads to which agent, and how long that may take.
+//! Checks the rules between the keys of a route, and between routes.
 
-use super::paths::RouteIdentifiers;
-use super::{ConfigChecker, position};
-use crate::config::{RouteConfig, TimeoutsConfig, enum_values, file, scalar};
+use crate::config::UpstreamConfig;
+use crate::config::checker::{ConfigChecker, Place, quote_names};
+use crate::config::file::RouteSpec;
+use crate::config::section::{CrossCheck, FileValue, KeysOf};
+use crate::config::text::Spanned;
+use crate::dialect;
 
-impl ConfigChecker<'_> {
-    pub(super) fn check_routes(
-        &mut self,
-        routes: &file::Spanned<Vec<file::Spanned<file::RouteSpec>>>,
-    ) -> Option<Vec<RouteConfig>> {
-        if routes.value.is_empty() && !self.source.repairs.misplaced_keys.is_empty() {
-            return None;
+impl CrossCheck for RouteSpec {
+    fn cross_check(&self, keys: &mut KeysOf<RouteSpec>, checker: &mut ConfigChecker<'_>, at: &Place) {
+        if self.name.is_absent() {
+            keys.name.clone_from(&keys.path);
         }
-        if routes.value.is_empty() {
-            let hint =
-                "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";
-            self.report_error(
-                "routes",
-                position(routes.defined),
-                "there is no route, so every request would be rejected",
+        // Only clients that GET their events read `event:` lines. A custom dialect inherits the property.
+        if let (Some(written), Some(client)) = (&self.events_path, keys.client)
+            && !client.dialect.has_event_line
+        {
+            let message =
+                format!("clients of `{}` receive their events in the response to the POST", client.dialect.name);
+            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
+            let hint = format!("remove it; it applies only to {}", quote_names(two_steps));
+            checker.report_error(&at.key("events_path").with_position_of(written), message, hint);
+        }
+        if let Some(written) = &*self.upstreams {
+            checker.check_upstream_addresses(&written.value, &at.key("upstream").with_position_of(written));
+        }
+        if let (Some(written), Some(upstreams)) = (&self.upstream_tls, &keys.upstreams)
+            && !upstreams.iter().any(UpstreamConfig::uses_tls)
+        {
+            let hint = "write `https://` in `upstream`, or remove `upstream_tls`";
+            checker.report_error(
+                &at.key("upstream_tls").with_position_of(written),
+                "no upstream of this route uses TLS",
                 hint,
             );
-            return None;
         }
-        let mut labels = RouteIdentifiers::default();
-        let mut checked = Vec::new();
-        for (index, route) in routes.value.iter().enumerate() {
-            checked.push(self.check_route(route, &format!("routes[{index}]"), &mut labels));
+        checker.check_access(self, keys, at);
+    }
+}
+
+impl ConfigChecker<'_> {
+    pub(super) fn check_routes(&mut self, routes: &Spanned<Vec<Spanned<RouteSpec>>>) {
+        if routes.value.is_empty() && self.source.repairs.misplaced_keys.is_empty() {
+            let hint =
+                "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";
+            let message = "there is no route, so every request would be rejected";
+            self.report_error(&Place::new("routes").with_position_of(routes), message, hint);
         }
-        let (paths, names): (Vec<_>, Vec<_>) = (labels.paths.iter().collect(), labels.names.iter().collect());
-        let hint = "use each path in one route: change one of the two, or remove one route";
-        self.report_duplicates(&paths, |one, other| one == other, "this path is already used by", hint);
-        let hint = "give each route a unique name; the default is its path";
-        self.report_duplicates(&names, |one, other| one == other, "this name is already used by", hint);
-        self.check_disjoint_paths(&labels);
-        checked.into_iter().collect()
-    }
-
-    fn check_route(
-        &mut self,
-        written: &file::Spanned<file::RouteSpec>,
-        at: &str,
-        labels: &mut RouteIdentifiers,
-    ) -> Option<RouteConfig> {
-        let route = &written.value;
-        let whole = position(written.defined);
-        let path = self.require_main_key(route.path.as_ref(), at, "path", whole);
-        let path = path.and_then(|path| self.read_located(path, &format!("{at}.path"), scalar::parse_path));
-        let name = match &route.name {
-            Some(name) => self.read_located(name, &format!("{at}.name"), scalar::parse_name),
-            None => path.clone(),
-        };
-        labels.add(path.clone(), name.clone());
-        let client = self.require_main_key(route.client.as_ref(), at, "client", whole);
-        let client = client.and_then(|side| self.check_peer_dialect(side, &format!("{at}.client")));
-        let events_path = self.check_events_path(route, client, at, labels);
-        let on_disconnect = self.check_on_disconnect(route, path.as_ref(), at, labels);
-        let agent = self.require_main_key(route.agent.as_ref(), at, "agent", whole);
-        let agent = agent.and_then(|side| self.check_peer_dialect(side, &format!("{at}.agent")));
-        let upstreams = self.require_main_key(route.upstream.as_ref(), at, "upstream", whole);
-        let upstreams = upstreams.and_then(|list| self.check_upstreams(list, &format!("{at}.upstream")));
-        let (tls, all) = (route.upstream_tls.as_ref(), upstreams.as_deref());
-        let upstream_tls = self.check_upstream_tls(tls, &format!("{at}.upstream_tls"), all);
-        let health = self.check_health(route.health.as_ref(), &format!("{at}.health"));
-        let ejection = self.check_ejection(&route.ejection, &format!("{at}.ejection"));
-        let events = route
-            .events
-            .as_ref()
-            .map(|events| self.read_value(events, &format!("{at}.events"), scalar::parse_agent_events));
-        let guard = self.read_choice(&route.guard, &format!("{at}.guard"), enum_values::GUARD);
-        let timeouts = self.check_timeouts(&route.timeouts, &format!("{at}.timeouts"));
-        let access = self.check_access(route, at);
-        Some(RouteConfig {
-            name: name?.value,
-            path: path?.value,
-            events_path: events_path?,
-            on_disconnect: on_disconnect?,
-            client: client?,
-            agent: agent?,
-            upstreams: upstreams?,
-            upstream_tls: upstream_tls?,
-            health: health?,
-            ejection: ejection?,
-            events: match events {
-                Some(read) => Some(read?),
-                None => None,
-            },
-            guard: guard?,
-            timeouts: timeouts?,
-            access: access?.into(),
-        })
-    }
-
-    fn check_timeouts(&mut self, written: &file::TimeoutsSpec, at: &str) -> Option<TimeoutsConfig> {
-        let connect = self.read_value(&written.connect, &format!("{at}.connect"), scalar::parse_duration);
-        let first_byte = self.read_value(&written.first_byte, &format!("{at}.first_byte"), scalar::parse_duration);
-        let first_event =
-            self.read_optional(written.first_event.as_ref(), &format!("{at}.first_event"), scalar::parse_duration);
-        let idle = self.read_value(&written.idle, &format!("{at}.idle"), scalar::parse_duration);
-        let reader = self.read_value(&written.reader, &format!("{at}.reader"), scalar::parse_duration);
-        Some(TimeoutsConfig {
-            connect: connect?,
-            first_byte: first_byte?,
-            first_event: first_event?,
-            idle: idle?,
-            reader: reader?,
-        })
+        self.check_paths(&routes.value);
     }
 }

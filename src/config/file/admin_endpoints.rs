@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{ListenersSpec, Scalar, kind};
+use super::listen::ListenersSpec;
+use crate::config::kind;
+use crate::config::text::Scalar;
 
 /// Reads only these keys of a configuration file; the rest may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]

@@ -45,6 +45,20 @@ pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
+/// The value of a route's `auth` that allows calls without a credential.
+pub(in crate::config) const NONE: &str = "none";
+
+/// Parses the name of an issuer or of a list of API keys.
+pub(in crate::config) fn parse_method_name(text: &str) -> Result<String, ScalarError> {
+    match super::parse_name(text)? {
+        name if name == NONE => {
+            let predicate = "is reserved: in routes it means that no credential is required";
+            Err(ScalarError::new(predicate, "give it another name"))
+        }
+        name => Ok(name),
+    }
+}
+
 /// A scope of OAuth.
 pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> {
     // RFC 6749 §3.3: scope-token = 1*( %x21 / %x23-5B / %x5D-7E )
@@ -242,15 +256,7 @@ pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey
 pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarError> {
     const HINT: &str = "write the SHA-256 digest of the key, 64 hexadecimal digits: `printf %s KEY | sha256sum`";
     let mut digest = [0; 32];
-    let fault = || ScalarError::new("is not a SHA-256 digest", HINT);
-    if text.len() != 2 * digest.len() || !text.is_ascii() {
-        return Err(fault());
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let nibble = |each: u8| char::from(each).to_digit(16);
-        let (Some(high), Some(low)) = (nibble(pair[0]), nibble(pair[1])) else { return Err(fault()) };
-        *byte = u8::try_from(high << 4 | low).map_err(|_| fault())?;
-    }
+    hex::decode_to_slice(text, &mut digest).map_err(|_| ScalarError::new("is not a SHA-256 digest", HINT))?;
     Ok(digest)
 }
 

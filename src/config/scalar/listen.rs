@@ -20,7 +20,7 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
     let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {
         const HINT: &str = "write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`";
-        Err(ScalarError { predicate: is, hint: HINT, suggestion })
+        Err(ScalarError { predicate: is, hint: HINT.into(), suggestion })
     };
     if let Some(rest) = path.strip_prefix("//") {
         return fault("is a URL, not an address", rest.starts_with('/').then(|| format!("{UNIX_PREFIX}{rest}")));

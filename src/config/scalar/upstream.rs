@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 
-use super::{ScalarError, parse_host_and_port};
+use super::ScalarError;
+use super::host::parse_host_and_port;
 use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 
 /// The longest path of a Unix socket, in bytes, without the NUL at its end (unix(7): `sun_path`, 108 on Linux;

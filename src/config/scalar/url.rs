@@ -1,45 +1,11 @@
 //! URLs: of issuers and their keys, of Redis, and origins of pages.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::ScalarError;
+use super::host::parse_host_and_port;
 use super::upstream::parse_upstream;
 use crate::config::UpstreamAddress;
-use crate::config::upstream::implied_port;
-
-/// The host and the port, written or implied.
-pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
-    const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
-    const PORT: ScalarError = ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(bracketed) => {
-            let fault = ScalarError::new("has an IPv6 address that cannot be read", EXAMPLE);
-            let Some((inside, after)) = bracketed.split_once(']') else { return Err(fault) };
-            let address: Ipv6Addr = inside.parse().map_err(|_| fault)?;
-            (address.to_string(), after)
-        }
-        None => {
-            let colon = authority.find(':').unwrap_or(authority.len());
-            (authority[..colon].to_ascii_lowercase(), &authority[colon..])
-        }
-    };
-    if host.is_empty() {
-        return Err(ScalarError::new("has no host", EXAMPLE));
-    }
-    let port = match port.strip_prefix(':') {
-        // `u16` also reads `+80`.
-        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| PORT)?,
-        None if port.is_empty() => implied_port(tls),
-        _ => return Err(PORT),
-    };
-    let letter = |each: u8| each.is_ascii_alphanumeric() || b"-_.:".contains(&each);
-    let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
-    match port {
-        0 => Err(PORT),
-        _ if empty_label || !host.bytes().all(letter) => Err(ScalarError::new("has an invalid host name", EXAMPLE)),
-        port => Ok((host, port)),
-    }
-}
 
 /// Parses the URL of a trusted resource: https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
@@ -82,11 +48,11 @@ pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarErro
     }
 }
 
-/// The origin of a page, as browsers write it; `None` for `*`, which is any.
-pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, ScalarError> {
+/// Parses the origin of a page, as browsers write it, or `*`.
+pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write scheme, host and port as in the browser's `Origin` header: `https://app.example.com`";
     match text {
-        "*" => return Ok(None),
+        "*" => return Ok(text.to_owned()),
         "null" => {
             const HINT: &str =
                 "every sandboxed frame and local file has the origin `null`, so allowing it would allow all of them";
@@ -124,12 +90,12 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, Scal
             ScalarError::new("is not in the form that browsers send", EXAMPLE).with_suggestion(Some(serialised))
         );
     }
-    Ok(Some(serialised))
+    Ok(serialised)
 }
 
 /// A Redis: its URL in parts, so that a password can be put in and left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) struct RedisUrl {
+pub(crate) struct RedisUrl {
     scheme: &'static str,
     user: String,
     password: Option<String>,

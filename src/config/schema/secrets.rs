@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::generate_schema;
-use super::kind::FileName;
 use crate::config::file::{ApiKeyFile, ConfigFile};
+use crate::config::kind::FileName;
 
 struct SensitiveMarks {
     /// The schemas of both kinds of files.

@@ -2,6 +2,7 @@
 
 use super::read;
 use crate::config::{EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamHttpVersion};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ f:7:41: routes[0].upstream[1].http: `3` is not a valid choice
   hint: write `auto` or `1` or `2`
 f:8:34: routes[0].upstream[2].weight: `heavy` is not a weight
   hint: write a whole number from 1 to 1000; to send no requests there, remove it from the list
+f:9:15: routes[0].upstream[3].url: this host and port are already used by routes[0].upstream[2].url (line 8, column 15)
+  hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 f:10:59: routes[1].upstream.url: this is an address of the gateway itself, the default of listeners.data, so requests would loop
   hint: write the address and port of the agent
 f:11:53: routes[2].upstream: `9001` has no scheme
@@ -189,12 +192,14 @@ routes:
     let names: Vec<_> = first.upstreams.iter().map(crate::config::UpstreamConfig::has_name).collect();
     assert_eq!(names, [true, false, false, false]);
     let seconds = Duration::from_secs;
+    let nonzero = |number| NonZeroUsize::new(number).expect("not zero");
     let health = |path: Option<&str>, healthy| {
+        let healthy = nonzero(healthy);
         let path = path.map(str::to_owned);
-        Some(HealthCheckConfig { path, interval: seconds(10), timeout: seconds(2), healthy, unhealthy: 3 })
+        Some(HealthCheckConfig { path, interval: seconds(10), timeout: seconds(2), healthy, unhealthy: nonzero(3) })
     };
     assert_eq!(first.health, health(Some("/healthz?full=1"), 1));
     assert_eq!(second.health, health(None, 2));
-    assert_eq!(first.ejection, EjectionConfig { failures: 7, duration: seconds(30) });
-    assert_eq!((second.upstreams[0].http, second.ejection.failures), (UpstreamHttpVersion::One, 5));
+    assert_eq!(first.ejection, EjectionConfig { failures: nonzero(7), duration: seconds(30) });
+    assert_eq!((second.upstreams[0].http, second.ejection.failures), (UpstreamHttpVersion::One, nonzero(5)));
 }

@@ -89,7 +89,7 @@ impl<S> EdgeServer<S> {
             // All that hyper buffers per connection; the configuration's check keeps it above hyper's minimum of 8 KiB.
             .max_buf_size(limits.header_bytes)
             .max_header_size(limits.header_bytes)
-            .max_headers(limits.headers);
+            .max_headers(limits.headers.get());
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -221,6 +221,7 @@ mod tests {
     use http_body_util::{BodyExt, Empty};
     use parking_lot::Mutex;
     use std::convert::Infallible;
+    use std::num::NonZeroUsize;
     use tokio::io::AsyncWriteExt;
     use tokio::sync::watch;
     use tokio::time::{Instant, timeout};
@@ -233,13 +234,14 @@ mod tests {
             frame: 1 << 20,
             client_buffer: 1 << 16,
             header_bytes: 1 << 16,
-            headers: 100,
+            headers: NonZeroUsize::new(100).expect("not zero"),
             head_timeout: seconds,
             body_timeout: seconds,
             idle_timeout: seconds,
-            connections: 1,
+            connections: NonZeroUsize::MIN,
             connections_per_address: None,
             max_streams: None,
+            legacy_headers: false,
         }
     }
 

@@ -98,7 +98,7 @@ impl HealthCheck for UpstreamHealthCheck {
     }
 
     fn health_threshold(&self, success: bool) -> usize {
-        if success { self.config.healthy } else { self.config.unhealthy }
+        if success { self.config.healthy.get() } else { self.config.unhealthy.get() }
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct UpstreamEndpoint {
 enum OutlierState {
     Available {
         /// consecutive failures
-        failures: u32,
+        failures: usize,
     },
     Ejected {
         until: Instant,
@@ -123,7 +123,7 @@ impl UpstreamEndpoint {
     pub(super) fn on_failure(&self, rule: &EjectionConfig, now: Instant) -> OutlierChange {
         let mut state = self.outlier_state.lock();
         let times = match *state {
-            OutlierState::Available { failures } if failures + 1 < rule.failures => {
+            OutlierState::Available { failures } if failures + 1 < rule.failures.get() => {
                 *state = OutlierState::Available { failures: failures + 1 };
                 return OutlierChange::None;
             }
@@ -155,8 +155,10 @@ impl fmt::Debug for UpstreamEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroUsize;
 
-    const RULE: EjectionConfig = EjectionConfig { failures: 3, duration: Duration::from_secs(30) };
+    const RULE: EjectionConfig =
+        EjectionConfig { failures: NonZeroUsize::new(3).expect("three"), duration: Duration::from_secs(30) };
 
     fn target() -> UpstreamEndpoint {
         UpstreamEndpoint::new(0, SocketAddr::Inet(([127, 0, 0, 1], 9).into()), 1)

@@ -1,0 +1,406 @@
+//! The kinds of scalars: for each its schema, its parser, the type of its value, and how much of its text is printed.
+//!
+//! A schema is not the check: it knows the form of a value, so that an editor can mark a mistake while it is written, and never
+//! refuses what the parser accepts. Every text with `${` passes, because the value of the variable is not known.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::{Path as FilePath, PathBuf};
+use std::time;
+
+use http::HeaderName;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::access::{self, OnExpiry, RateLimitKey, RouteErrorFormat};
+use super::enum_values::{self, EnumValues};
+use super::listen::ListenAddress;
+use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
+use super::replay::{self, ReplayStoreKind};
+use super::scalar::{self, RedisUrl as ParsedRedisUrl, ScalarError};
+use super::template::PathTemplate;
+use super::upstream::{UpstreamConfig, UpstreamHttpVersion};
+use crate::dialect::{self, ALL, AUTO, OptionSetter};
+use crate::translate::GuardMode;
+
+/// The JSON types of what YAML reads as this scalar.
+#[derive(Debug, Clone, Copy)]
+enum JsonTypes {
+    String,
+    Integer,
+    Number,
+    /// `1`, `1.5` and `true` are texts, too.
+    Any,
+}
+
+/// Matches texts with a reference to an environment variable.
+const REFERENCE_PATTERN: &str = r"\$\{";
+
+/// A kind of scalar. Its marker type has no values.
+pub(crate) trait ScalarKind: JsonSchema + 'static {
+    /// The type of a checked value.
+    type Value;
+
+    /// Marks the schema with `writeOnly`. Messages quote no part of the text.
+    const IS_SECRET: bool = false;
+
+    /// Set if a number or a boolean is printed without quotes.
+    const IS_BARE: bool = false;
+
+    fn parse(text: &str) -> Result<Self::Value, ScalarError>;
+
+    fn redact(text: &str) -> Cow<'_, str> {
+        text.into()
+    }
+
+    /// Resolves a relative file name against the directory of the configuration.
+    fn resolve(value: Self::Value, _base_dir: &FilePath) -> Self::Value {
+        value
+    }
+}
+
+/// A kind whose text a message may quote.
+pub(crate) trait OpenKind: ScalarKind {}
+
+/// Implements [`ScalarKind`]: `redacted` text is printed in part, but quoted in messages; `secret` text never is.
+macro_rules! kind {
+    ($name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
+        impl ScalarKind for $name {
+            type Value = $value;
+            const IS_BARE: bool = $bare;
+
+            fn parse(text: &str) -> Result<$value, ScalarError> {
+                $parse(text)
+            }
+
+            kind!(@ $($disclosure)*);
+        }
+
+        kind!(@open $name $($disclosure)*);
+    };
+    (@) => {};
+    (@ file) => {
+        fn resolve(value: PathBuf, base_dir: &FilePath) -> PathBuf {
+            base_dir.join(value)
+        }
+    };
+    (@ redacted $redact:path) => {
+        fn redact(text: &str) -> Cow<'_, str> {
+            $redact(text)
+        }
+    };
+    (@ secret $redact:path) => {
+        const IS_SECRET: bool = true;
+
+        kind!(@ redacted $redact);
+    };
+    (@open $name:ident secret $redact:path) => {};
+    (@open $name:ident $($disclosure:tt)*) => {
+        impl OpenKind for $name {}
+    };
+}
+
+/// Defines scalars by name in the schema, disclosure, JSON types, pattern, value and parser.
+macro_rules! scalars {
+    ($($(#[doc = $doc:literal])+ $name:ident $word:literal $([$($disclosure:tt)+])?: $types:expr, $pattern:expr => $value:ty, $parse:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Debug, Clone)]
+            pub(crate) struct $name;
+
+            kind!($name => $value, $parse; matches!($types, JsonTypes::Integer); $($($disclosure)+)?);
+
+            impl JsonSchema for $name {
+                fn schema_name() -> Cow<'static, str> {
+                    $word.into()
+                }
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    scalar_schema(concat!($($doc),+).trim(), $types, $pattern, $name::IS_SECRET)
+                }
+            }
+        )+
+    };
+}
+
+scalars! {
+    /// Any text. In quotes if YAML could read it as something else than text.
+    Text "text": JsonTypes::Any, "" => String, scalar::parse_word;
+    /// A whole number and one of `ms`, `s`, `m`, `h`: `500ms`, `15s`, `5m`, `1h`. At most 30 days.
+    Duration "duration": JsonTypes::String, "[0-9]+(ms|s|m|h)" => time::Duration, scalar::parse_duration;
+    /// A whole number of bytes, alone or with `B`, `KiB`, `MiB` or `GiB`: `65536`, `64KiB`, `8MiB`.
+    Size "size": JsonTypes::Integer, "[0-9]+(B|KiB|MiB|GiB)?" => usize, scalar::parse_size;
+    /// A whole number of at least 1.
+    Count "count": JsonTypes::Integer, r"\+?[0-9]+" => NonZeroUsize, scalar::parse_count;
+    /// A whole number from 1 to 1000.
+    Weight "weight": JsonTypes::Integer, r"\+?[0-9]+" => NonZeroU32, scalar::parse_weight;
+    /// Permissions of a file, in octal: `0660`.
+    Mode "permissions": JsonTypes::Integer, r"(0o)?\+?[0-7]+" => u32, scalar::parse_mode;
+    /// An IP address and a port (`127.0.0.1:8787`, `"[::1]:8787"`), or `unix:` and the absolute path of a socket.
+    Address "address": JsonTypes::String, "(unix:/.+|.+:[0-9]+)" => ListenAddress, scalar::parse_listen_address;
+    /// An address, a network (`10.0.0.0/8`), or `unix` for whoever may open a Unix socket.
+    TrustedProxy "proxy": JsonTypes::String, "(unix|[0-9a-fA-F:.]+(/[0-9]+)?)" => access::TrustedProxy, scalar::parse_trusted_proxy;
+    /// A path that begins with `/`.
+    Path "path": JsonTypes::String, "/.*" => String, scalar::parse_path;
+    /// A path that begins with `/`, with `{thread_id}` in it.
+    EventsPath "path-of-events" [redacted redact_url]: JsonTypes::String, r"/.*\{thread_id\}.*" => PathTemplate, scalar::parse_events_path;
+    /// The name of a file. A relative one starts at the directory of the configuration.
+    FileName "file" [file]: JsonTypes::Any, "" => PathBuf, scalar::parse_file_name;
+    /// An `http` or `https` URL.
+    Url "url" [redacted redact_url]: JsonTypes::String, "[hH][tT][tT][pP][sS]?://.+" => String, scalar::parse_web_url;
+    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
+    AgentUrl "url-of-agent" [redacted redact_url]: JsonTypes::String, "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+" => UpstreamConfig, scalar::parse_upstream;
+    /// `redis://host:6379/0`, or `rediss://` for TLS.
+    RedisUrl "url-of-redis" [secret redact_url]: JsonTypes::String, "[rR][eE][dD][iI][sS][sS]?://.+" => ParsedRedisUrl, scalar::parse_redis;
+    /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
+    WebOrigin "origin": JsonTypes::String, r"(\*|[a-z][a-z0-9+.-]*://.+)" => String, scalar::parse_origin;
+    /// The name of a field of requests, in lower case.
+    Field "field": JsonTypes::Any, "[!#$%&'*+.^_`|~0-9a-z-]+" => HeaderName, scalar::parse_field_name;
+    /// The value of a field. In quotes if YAML could read it as something else than text.
+    FieldValue "value-of-field" [secret redact_secret]: JsonTypes::String, "" => String, parse_text;
+    /// The beginning of a field's value. In quotes if YAML could read it as something else than text.
+    FieldPrefix "prefix-of-field" [secret redact_prefix]: JsonTypes::Any, "" => String, parse_text;
+    /// The `iss` of tokens, mostly a URL. In quotes if YAML could read it as something else than text.
+    Issuer "issuer" [redacted redact_url]: JsonTypes::Any, "" => String, scalar::parse_word;
+    /// A secret, never printed. In quotes if YAML could read it as something else than text.
+    Secret "secret" [secret redact_secret]: JsonTypes::Any, "" => String, parse_text;
+    /// SHA-256 in 64 hexadecimal digits.
+    Digest "sha256" [secret redact_digest]: JsonTypes::Number, "[0-9a-fA-F]{64}" => [u8; 32], scalar::parse_digest;
+    /// A date, or a date and a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z`.
+    Moment "date": JsonTypes::String, "[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?" => u64, scalar::parse_timestamp;
+    /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
+    DialectName "name-of-dialect": JsonTypes::Any, "[a-z0-9-]{1,32}" => String, parse_text;
+    /// `abort`, or `continue for` and a duration.
+    OnDisconnect "on-disconnect": JsonTypes::String, r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))" => replay::OnDisconnect, scalar::parse_on_disconnect;
+}
+
+/// Defines kinds with the schema of another kind and a parser of their own.
+macro_rules! narrower {
+    ($($name:ident as $base:ident => $value:ty, $parse:expr;)+) => {
+        $(
+            #[derive(Debug, Clone)]
+            pub(crate) struct $name;
+
+            impl ScalarKind for $name {
+                type Value = $value;
+                const IS_BARE: bool = $base::IS_BARE;
+
+                fn parse(text: &str) -> Result<$value, ScalarError> {
+                    $parse(text)
+                }
+                fn redact(text: &str) -> Cow<'_, str> {
+                    $base::redact(text)
+                }
+            }
+
+            impl OpenKind for $name {}
+
+            impl JsonSchema for $name {
+                fn schema_name() -> Cow<'static, str> {
+                    $base::schema_name()
+                }
+                fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                    $base::json_schema(generator)
+                }
+            }
+        )+
+    };
+}
+
+narrower! {
+    Name as Text => String, scalar::parse_name;
+    MethodName as Text => String, scalar::parse_method_name;
+    Scope as Text => String, scalar::parse_scope;
+    TokenType as Text => String, scalar::parse_token_type;
+    ToolName as Text => String, scalar::parse_tool_name;
+    ClientTool as Text => dialect::ToolName, scalar::parse_client_tool;
+    ServerName as Text => String, scalar::parse_server_name;
+    DurationOrZero as Duration => time::Duration, scalar::parse_duration_or_zero;
+    Leeway as Duration => time::Duration, scalar::parse_leeway;
+    Period as Duration => time::Duration, scalar::parse_period;
+    MaxAge as Duration => time::Duration, scalar::parse_max_age;
+    Deadline as Duration => time::Duration, scalar::parse_deadline;
+    HeadSize as Size => usize, scalar::parse_head_size;
+    ByteCount as Size => NonZeroU64, scalar::parse_byte_count;
+    RequestCount as Count => NonZeroU32, scalar::parse_request_count;
+    EventCount as Count => NonZeroU64, scalar::parse_event_count;
+    HealthPath as Path => String, scalar::parse_health_path;
+    AgentEvents as EventsPath => PathTemplate, scalar::parse_agent_events;
+    Resource as Url => String, scalar::parse_resource;
+    ForwardedField as Field => HeaderName, scalar::parse_forwarded_field;
+}
+
+fn parse_text(text: &str) -> Result<String, ScalarError> {
+    Ok(text.to_owned())
+}
+
+fn scalar_schema(what: &str, types: JsonTypes, pattern: &str, is_secret: bool) -> Schema {
+    let pattern = if pattern.is_empty() { r"\S".to_owned() } else { format!(r"^\s*{pattern}\s*$|{REFERENCE_PATTERN}") };
+    let types = match types {
+        JsonTypes::String => json!("string"),
+        JsonTypes::Integer => json!(["string", "integer"]),
+        JsonTypes::Number => json!(["string", "number"]),
+        JsonTypes::Any => json!(["string", "number", "boolean"]),
+    };
+    let is_integer = types[1] == "integer";
+    let mut schema = json_schema!({ "description": what, "type": types, "pattern": pattern });
+    if is_integer {
+        schema.insert("minimum".to_owned(), json!(1));
+    }
+    if is_secret {
+        schema.insert("writeOnly".to_owned(), json!(true));
+    }
+    schema
+}
+
+/// Defines a kind that is one of some words. Its schema is inline.
+macro_rules! choices {
+    ($($name:ident => $value:ty, $choices:expr;)+) => {
+        $(
+            #[derive(Debug, Clone)]
+            pub(crate) struct $name;
+
+            kind!($name => $value, |text| parse_choice(text, $choices); true;);
+
+            impl JsonSchema for $name {
+                fn inline_schema() -> bool {
+                    true
+                }
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($name).into()
+                }
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    choice_schema($choices.into_iter().map(|(word, _)| word).collect())
+                }
+            }
+        )+
+    };
+}
+
+choices! {
+    Guard => GuardMode, value_names(enum_values::GUARD);
+    Threads => bool, value_names(enum_values::THREADS);
+    OnTokenExpiry => OnExpiry, value_names(enum_values::ON_TOKEN_EXPIRY);
+    Errors => RouteErrorFormat, value_names(enum_values::ERRORS);
+    Store => ReplayStoreKind, value_names(enum_values::STORE);
+    OnError => access::OnError, value_names(enum_values::ON_ERROR);
+    ClientAuth => bool, value_names(enum_values::CLIENT_AUTH);
+    Http => UpstreamHttpVersion, value_names(enum_values::HTTP);
+    Truth => bool, value_names(enum_values::BOOLEAN);
+    Content => OptionSetter, option_values("content");
+    Fields => OptionSetter, option_values("fields");
+    Pin => OptionSetter, option_values("pin");
+    Timestamp => OptionSetter, option_values("timestamp");
+}
+
+fn value_names<T: Clone>(values: EnumValues<T>) -> Vec<(&'static str, T)> {
+    values.to_vec()
+}
+
+fn option_values(name: &str) -> Vec<(&'static str, OptionSetter)> {
+    dialect::choices_for(name).map(|(_, word, set)| (*word, *set)).collect()
+}
+
+fn parse_choice<T>(text: &str, choices: Vec<(&'static str, T)>) -> Result<T, ScalarError> {
+    let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let chosen = choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value);
+    chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", names.join(" or "))))
+}
+
+/// Returns a word as YAML reads it, if that is a number or a boolean.
+pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
+    match word.parse::<u64>() {
+        Ok(number) if number.to_string() == word => Some(number.into()),
+        _ => match word.parse::<f64>() {
+            // A version such as `0.1`.
+            Ok(number) if number.to_string() == word => Some(number.into()),
+            _ => word.parse::<bool>().ok().map(Value::from),
+        },
+    }
+}
+
+/// Returns the schema of one of `values`, each as YAML reads it and as a text.
+fn choice_schema(values: Vec<&str>) -> Schema {
+    let bare = values.iter().filter_map(|word| to_bare_scalar(word));
+    let all: Vec<Value> = bare.chain(values.iter().map(|word| json!(word))).collect();
+    enum_or_reference(&all)
+}
+
+/// Returns the schema of one of `known`, or of a reference. White space around a word is removed, so it passes.
+fn enum_or_reference(known: &[Value]) -> Schema {
+    json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE_PATTERN}|^\s|\s$") }] })
+}
+
+/// A signature algorithm.
+#[derive(Debug, Clone)]
+pub(crate) struct Algorithm;
+
+kind!(Algorithm => access::Algorithm, scalar::parse_algorithm; false;);
+
+impl JsonSchema for Algorithm {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Algorithm".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        choice_schema(access::Algorithm::ALL.iter().map(|known| known.name()).collect())
+    }
+}
+
+/// A dialect: a built-in one, one of `dialects`, or `auto`.
+#[derive(Debug, Clone)]
+pub(crate) struct DialectRefKind;
+
+kind!(DialectRefKind => String, parse_text; false;);
+
+impl JsonSchema for DialectRefKind {
+    fn schema_name() -> Cow<'static, str> {
+        "dialect".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = ALL.iter().map(|dialect| dialect.name).chain([AUTO]).collect();
+        json_schema!({
+            "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`, which detects the dialect from the traffic.",
+            // The first is for editors, which show its words; the second for names of the file's own.
+            "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE_PATTERN}") }],
+        })
+    }
+}
+
+/// The key by which a rate limit counts requests.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitKey;
+
+kind!(LimitKey => RateLimitKey, scalar::parse_rate_limit_key; false;);
+
+impl JsonSchema for LimitKey {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "LimitKey".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern =
+            format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
+        let words: Vec<&str> = enum_values::LIMIT_KEY.iter().map(|(word, _)| *word).collect();
+        json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": pattern }] })
+    }
+}
+
+/// A list that is not empty.
+pub(crate) struct NonEmptyListKind<K>(PhantomData<K>);
+
+impl<K: JsonSchema> JsonSchema for NonEmptyListKind<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("Some_{}", K::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": generator.subschema_for::<K>(), "minItems": 1 })
+    }
+}
