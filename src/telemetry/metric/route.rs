@@ -63,7 +63,7 @@ impl EventCounters {
         self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
     }
 
-    /// Adds counts by event type and returns their sum, or 0 if the route does not use the dialect.
+    /// Moves the counts to the counters of the dialect and returns their sum; 0 if the route does not use it.
     fn count(&self, counts: &mut [u64], dialect: &str) -> u64 {
         self.for_dialect(dialect).map_or(0, |counters| drain_counts(counts, |index| counters.at(index)))
     }
