@@ -1,3 +1,5 @@
+//! The address of the other end of a connection.
+
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The peer of a request's connection; an extension of every request.
