@@ -223,8 +223,8 @@ pub(super) fn write<'a>(
             continue;
         }
         drop(role);
-        let note = (!waiting.is_empty()).then(|| (PRECEDING, json::to_array(&std::mem::take(&mut waiting))));
-        out.push(write_message(message, side, note, carries));
+        let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
+        out.push(write_message(message, side, preceding, carries));
     }
     if !waiting.is_empty() {
         let list = json::to_array(&waiting);
@@ -239,12 +239,16 @@ pub(super) fn write<'a>(
     out
 }
 
-fn write_message<'a>(
-    message: MessageMembers<'a>,
-    side: PeerDialect,
-    note: Option<(&'static str, Json<'static>)>,
-    carries: &CarryPolicy,
-) -> MessageMembers<'a> {
+/// The members of a message, by the place where they are written.
+struct SplitMessage<'a> {
+    written: MessageMembers<'a>,
+    /// members of the peer's dialect that an earlier translation carried
+    own: MessageMembers<'static>,
+    /// canonical members that the dialect does not have
+    canonical: MessageMembers<'a>,
+}
+
+fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &CarryPolicy) -> SplitMessage<'a> {
     let dialect = side.dialect;
     let form = &dialect.message;
     let mut written = Members::new();
@@ -278,6 +282,18 @@ fn write_message<'a>(
             _ => canonical.push((key, value)),
         }
     }
+    SplitMessage { written, own, canonical }
+}
+
+/// `preceding` are the messages before this one that the dialect cannot express.
+fn write_message<'a>(
+    message: MessageMembers<'a>,
+    side: PeerDialect,
+    preceding: Option<Json<'static>>,
+    carries: &CarryPolicy,
+) -> MessageMembers<'a> {
+    let dialect = side.dialect;
+    let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
     if dialect.is_versioned() {
         // Null is fatal to every version: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
@@ -294,13 +310,13 @@ fn write_message<'a>(
         }
     }
     value_aliases::write_role(side, &mut written, &mut own);
-    for field in carry::take_fields(&mut own, NULLS_NOTE, |field| form.fields.contains(&field)) {
+    for field in carry::take_fields(&mut own, NULLS_NOTE, |field| dialect.message.fields.contains(&field)) {
         // Drops the guard's placeholder for the null; any other value is newer.
         if get(&written, field).is_none_or(|value| value.is_str("")) {
             set(&mut written, MemberKey::Known(field), Json::NULL);
         }
     }
-    canonical.extend(note.map(|(name, list)| (carry::extension_key(name), list)));
+    canonical.extend(preceding.map(|list| (carry::extension_key(PRECEDING), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let carried_before = carry::take(&mut own, place);
     // Members unknown to the agent's types are no more acceptable when the client itself sent them.
