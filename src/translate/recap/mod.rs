@@ -57,9 +57,9 @@ use recap_state::RecapState;
 #[derive(Clone, Debug)]
 pub struct Recap {
     client: PeerDialect,
-    /// members of every event of the dialect
+    /// repeated on every event of the dialect
     common_members: Vec<(Field, Json<'static>)>,
-    /// true if the dialect sends whole messages: then no snapshot replaces them
+    /// the dialect sends whole messages, so no snapshot is needed
     whole_messages: bool,
     start: Option<RecapFrame>,
     messages: MessageList,
@@ -197,7 +197,7 @@ impl Recap {
         }
     }
 
-    /// Reduces an event to what determines its lane: a client without subagents has a single lane.
+    /// Keeps the members that determine the lane: a client without subagents has a single lane.
     fn lane_event<'a>(&self, event: &Event<'a>) -> Event<'a> {
         let mut event = event.clone();
         if self.client.dialect.is_versioned() && self.client.peer_version < PeerVersion::V0_0_59 {
@@ -206,7 +206,7 @@ impl Recap {
         event
     }
 
-    /// Returns true if a snapshot of messages can express an event of this row.
+    /// Returns true if a snapshot of messages can replace the event.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
@@ -222,7 +222,6 @@ impl Recap {
             )
     }
 
-    /// Folds an event that starts or continues a message.
     fn fold_message(&mut self, row: &'static EventRow, event: &Event<'_>, data: &str) {
         let in_lane = self.lane_event(event);
         let Recap { client: side, messages: list, open_items: opens, lanes, .. } = self;
@@ -290,7 +289,7 @@ fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     }
 }
 
-/// Writes frames and records the start of the last one.
+/// Writes frames and remembers where the last one begins.
 struct RecapWriter<'o> {
     side: PeerDialect,
     out: &'o mut Vec<u8>,

@@ -19,10 +19,8 @@ use std::fmt;
 /// names that `fast-json-patch`, which the real client uses, refuses in a path
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
-/// A JSON value, parsed on demand.
 #[derive(Clone, Debug)]
 pub(super) enum JsonTree {
-    /// not parsed yet
     Text(Box<str>),
     Array(Vec<JsonTree>),
     Object(Vec<(Box<str>, JsonTree)>),
@@ -37,7 +35,7 @@ impl JsonTree {
         JsonTree::Text(value.as_str().into())
     }
 
-    /// Applies all operations of a patch, or none.
+    /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
         if let [operation] = operations.as_slice() {
@@ -90,7 +88,7 @@ impl JsonTree {
         size_of::<Self>() + inner
     }
 
-    /// Applies one operation; returns `None` and changes nothing if it does not apply.
+    /// Returns `None` and changes nothing if the operation does not apply.
     fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
@@ -216,7 +214,7 @@ fn parse_index(token: &str) -> Option<usize> {
     token.parse().ok().filter(|_| plain)
 }
 
-/// Reads the members of an object, however many; a duplicate name has its last value.
+/// The last of several members with the same name wins.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
@@ -247,7 +245,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 mod tests {
     use super::*;
 
-    /// Document, patch, and the result; `None` if the patch is left to the client.
+    /// The document, the patch, and the result, or `None` if the client has to apply it.
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]

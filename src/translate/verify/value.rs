@@ -69,7 +69,7 @@ impl ValueChecker<'_> {
             && !(need == MemberPresence::NullIsAbsent && value.is_null())
     }
 
-    /// Checks a member; returns `None` if it counts as absent.
+    /// Returns `None` if the member counts as absent.
     fn check_member(&mut self, value: &Json<'_>, shape: ValueSchema, need: MemberPresence) -> Option<MemberVerdict> {
         if need == MemberPresence::NullIsAbsent && value.is_null() {
             self.report(Rule::NullMember, "null, which the client treats as absence".to_owned());
