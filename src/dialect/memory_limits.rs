@@ -11,14 +11,14 @@
 
 use crate::event::{Event, EventType, Field, Members};
 
-/// The buffer limit in bytes of a route with a smaller frame limit: the buffer has many frames there.
+/// Smallest buffer limit in bytes: a route with a lower frame limit buffers many frames.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// The limit in bytes of the ids retained for one run: 200,000 messages, calls and steps with ids of usual length.
+/// Limits the bytes of ids kept for one run: 200,000 messages, calls and steps with ids of usual
+/// length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
-/// The longest id retained in lists that a snapshot fills, which are as long as a conversation may be; longer ids pass
-/// unchanged.
+/// Longest id kept in lists that grow with the conversation; longer ids pass unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
 const ENTRY_OVERHEAD: usize = 128;
@@ -35,7 +35,7 @@ fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
-/// Returns the bytes of the ids that an event introduces, which are retained.
+/// Returns the bytes of new ids in an event.
 pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,

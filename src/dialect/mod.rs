@@ -53,7 +53,7 @@ pub use tool_name::ToolName;
 /// All built-in dialects, the canonical one first.
 pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &cloudbase::CLOUDBASE, &social_app::SOCIAL_APP];
 
-/// Returns the built-in dialect called `name`.
+/// Finds a built-in dialect by name.
 #[must_use]
 pub fn find_by_name(name: &str) -> Option<&'static Dialect> {
     ALL.iter().copied().find(|dialect| dialect.name == name)

@@ -18,7 +18,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey};
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
-    /// messages ended early by another event
+    /// ended early because another event came first
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
     buffered_bytes: usize,
@@ -27,9 +27,9 @@ pub(super) struct EventSequencer {
 #[derive(Debug)]
 struct SequencedMessage {
     id: Json<'static>,
-    /// the last start sent to the peer
+    /// as last sent to the peer
     start: Event<'static>,
-    /// number of starts sent to the peer
+    /// starts sent to the peer
     start_count: usize,
 }
 
@@ -37,16 +37,14 @@ struct SequencedMessage {
 struct SequencedCall {
     id: Json<'static>,
     events: Vec<Event<'static>>,
-    /// number of its events sent whole
+    /// events already sent
     flushed_count: usize,
 }
 
-/// An event to write, with its form.
 pub(super) enum SequencerOutput<'a> {
     AsIs(Event<'a>),
-    /// unchanged for the peer, without a canonical counterpart
+    /// added for the peer alone, without a canonical counterpart
     Synthetic(Event<'static>),
-    /// whole, as CUSTOM
     AsCustom(Event<'static>),
 }
 
@@ -175,7 +173,7 @@ impl SequencedMessage {
         self
     }
 
-    /// Gives a piece the id used at the peer; the agent's id is carried.
+    /// Replaces the id by the peer's, and carries the agent's.
     fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
         if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
@@ -187,7 +185,7 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a start that can be repeated.
+/// Creates a start event that can be repeated.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {
