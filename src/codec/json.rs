@@ -9,12 +9,11 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Limits nesting. serde_json skips raw values of any depth, but a later parser of the text may
-/// recurse.
+/// Limits nesting. serde_json skips raw values of any depth, but a later parser of the text may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
-/// Limits the members of an object, so that lookups by name stay cheap. Application content (state,
-/// arguments, values) is not parsed.
+/// Limits the members of an object, so that lookups by name stay cheap. Application content (state, arguments, values)
+/// is not parsed.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
 /// Enough for most events, so that reading takes one allocation.

@@ -53,8 +53,8 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Buffers, passes or replaces an event. `canonical_type` is the chunk that the event was
-    /// expanded from, empty if the gateway added it; `now_ms` is since the epoch.
+    /// Buffers, passes or replaces an event. `canonical_type` is the chunk that the event was expanded from, empty if
+    /// the gateway added it; `now_ms` is since the epoch.
     fn buffer<'a>(
         &mut self,
         event: Event<'a>,
@@ -98,15 +98,11 @@ pub(crate) struct ReleasedEvents<'a> {
 /// An event to write, and how.
 #[derive(Debug)]
 pub(crate) enum ReleasedEvent<'a> {
-    ByRow {
-        event: Event<'a>,
-        canonical_type: Option<&'static str>,
-    },
+    /// by the row of its kind
+    ByRow { event: Event<'a>, canonical_type: Option<&'static str> },
     /// already complete
-    Complete {
-        row: &'static EventRow,
-        outgoing: OutgoingEvent<'a>,
-    },
+    Complete { row: &'static EventRow, outgoing: OutgoingEvent<'a> },
+    /// wrapped as CUSTOM
     AsCustom(Event<'a>),
 }
 

@@ -47,12 +47,12 @@ pub(crate) const GATEWAY_KEY: &str = "diglot";
 /// Note: these members were converted to JSON texts.
 pub(crate) const AS_JSON_NOTE: &str = "$json";
 
-/// Note under the gateway's key: the former value of the carrying object, which was not an object,
-/// was empty, or already had that key.
+/// Note under the gateway's key: the former value of the carrying object, which was not an object, was empty, or
+/// already had that key.
 const DISPLACED_VALUE: &str = "$extra";
 
-/// Canonical type of the event, under the gateway's key. Events with an empty type are only
-/// displayed, and dropped on the way back.
+/// Canonical type of the event, under the gateway's key. Events with an empty type are only displayed, and dropped on
+/// the way back.
 const CANONICAL_TYPE: &str = json::TYPE;
 
 pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
@@ -129,8 +129,8 @@ pub(crate) fn unpack(
     (own, rest)
 }
 
-/// Returns false for a member that would not keep its name: `type` belongs to the event, and
-/// `run_id` would be read as `runId`.
+/// Returns false for a member that would not keep its name: `type` belongs to the event, and `run_id` would be read as
+/// `runId`.
 fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
         MemberKey::Known(_) => true,
@@ -170,8 +170,7 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
-/// Adds the carried members to the value at the dialect's `location`; returns `None` when there are
-/// none.
+/// Adds the carried members to the value at the dialect's `location`; returns `None` when there are none.
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
     own: Option<&Json<'_>>,
@@ -216,8 +215,8 @@ pub(crate) fn add_note(own: &mut Members<'_>, name: &'static str) {
     own.push((extension_key(name), Json::from_trusted("true")));
 }
 
-/// Removes a note that lists members, and returns those that `admits` accepts. Clients send the
-/// notes back, so they are validated.
+/// Removes a note that lists members, and returns those that `admits` accepts. Clients send the notes back, so they are
+/// validated.
 pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
     let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();

@@ -72,8 +72,8 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Returns the content for a peer, and the original parts if some would be lost. `open`: the peer
-/// accepts carried members.
+/// Returns the content for a peer, and the original parts if some would be lost. `open`: the peer accepts carried
+/// members.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
@@ -95,9 +95,8 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true if content may be a list. In events, lists are fatal to 0.0.35 and 0.0.39
-/// (measured); in requests the seed allows them (`content: string | InputContent[]`), unless the
-/// agent is known to be older.
+/// Returns true if content may be a list. In events, lists are fatal to 0.0.35 and 0.0.39 (measured); in requests the
+/// seed allows them (`content: string | InputContent[]`), unless the agent is known to be older.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
@@ -120,8 +119,7 @@ fn is_inline(content: &Json<'_>) -> bool {
     json::parse_elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
-/// Writes media as `binary`; returns true if nothing was lost, and `None` if a part cannot be
-/// converted.
+/// Writes media as `binary`; returns true if nothing was lost, and `None` if a part cannot be converted.
 fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
     let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
@@ -144,8 +142,8 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     Some((part, members.is_empty()))
 }
 
-/// Writes a media part as `binary`, with the members that reading moved to `metadata`. A missing
-/// media type becomes empty: "empty string for a now-required field is allowed" [spec versioning].
+/// Writes a media part as `binary`, with the members that reading moved to `metadata`. A missing media type becomes
+/// empty: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;

@@ -15,9 +15,9 @@ pub struct DetectionRule {
     pub description: &'static str,
 }
 
-/// The signs of all dialects; the first match decides. AG-UI comes last, because other dialects
-/// have its events, and missing members come after present ones. Variants of AG-UI follow dialects
-/// with their own events, those later in [`ALL`] first.
+/// The signs of all dialects; the first match decides. AG-UI comes last, because other dialects have its events, and
+/// missing members come after present ones. Variants of AG-UI follow dialects with their own events, those later in
+/// [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();
@@ -37,8 +37,7 @@ pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
 });
 
 impl PeerDialect {
-    /// Detects the dialect from events. Until then it is AG-UI before 1.0, whose requests every
-    /// AG-UI agent accepts.
+    /// Detects the dialect from events. Until then it is AG-UI before 1.0, whose requests every AG-UI agent accepts.
     #[must_use]
     pub fn new_auto() -> Self {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }

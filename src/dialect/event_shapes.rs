@@ -85,8 +85,8 @@ pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
 /// Note: the message id of this result was empty.
 pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
-/// Adds the message id of a result where the dialect does not require it. Empty ids are replaced
-/// too, since a client would merge two results with the same id.
+/// Adds the message id of a result where the dialect does not require it. Empty ids are replaced too, since a client
+/// would merge two results with the same id.
 pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     let id_member = parts.event.get(Field::MessageId);
     let unnamed = id_member.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
@@ -111,8 +111,7 @@ pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     }
 }
 
-/// Returns true if the value must become JSON text. A null delta adds no text, but a call may have
-/// returned null.
+/// Returns true if the value must become JSON text. A null delta adds no text, but a call may have returned null.
 fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,

@@ -17,8 +17,7 @@ pub(crate) struct PatchNotes {
     pub(super) wrapped: bool,
 }
 
-/// Repairs a patch: it must be a list, only move and copy have `from`, and pointers are empty or
-/// begin with `/`.
+/// Repairs a patch: it must be a list, only move and copy have `from`, and pointers are empty or begin with `/`.
 pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
     let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
@@ -61,8 +60,8 @@ pub(super) fn replace_member(members: &mut Members<'_>, name: &str, value: Json<
     Some(std::mem::replace(old, value).into_owned())
 }
 
-/// Returns true if the real client accepts the patch: operations have the members that RFC 6902
-/// requires, and pointers are valid. The client ignores an unknown `op`.
+/// Returns true if the real client accepts the patch: operations have the members that RFC 6902 requires, and pointers
+/// are valid. The client ignores an unknown `op`.
 pub(crate) fn is_valid(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }

@@ -14,8 +14,7 @@ use crate::event::{Event, EventType, Field, Members};
 /// Smallest buffer limit in bytes: a route with a lower frame limit buffers many frames.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// Limits the bytes of ids kept for one run: 200,000 messages, calls and steps with ids of usual
-/// length.
+/// Limits the bytes of ids kept for one run: 200,000 messages, calls and steps with ids of usual length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
 /// Longest id kept in lists that grow with the conversation; longer ids pass unchanged.

@@ -1,7 +1,7 @@
 //! The versions of AG-UI before 1.0 that differ in what they accept.
 
-/// The AG-UI version of an older peer: the first of each range of versions that accept the same
-/// (`specs/ag-ui-1.0.md` §1.4). Everything written for a version is accepted by every later one below 1.0.
+/// The AG-UI version of an older peer: the first of each range of versions that accept the same (`specs/ag-ui-1.0.md`
+/// §1.4). Everything written for a version is accepted by every later one below 1.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
     /// unknown: writes only what all versions accept

@@ -26,34 +26,34 @@ pub struct EventRow {
 /// The canonical members of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSet {
+    /// only these
     Only(&'static [Field]),
     /// all except these
     AllBut(&'static [Field]),
 }
 
-/// How an event differs from its canonical counterpart. The engine (`translate/`) reads and writes
-/// all but `Own`.
+/// How an event differs from its canonical counterpart. The engine (`translate/`) reads and writes all but `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
-    /// only names differ
+    /// no difference except names
     Plain,
-    /// an error that may be nested in `error`
+    /// an error that may be nested in an `error` member
     MaybeNestedError,
-    /// a delta that may be an object instead of JSON text
+    /// a delta that may be an object instead of its JSON text
     ObjectDelta,
-    /// content that may be any JSON value, with an optional message id
+    /// content that may be any JSON value instead of its text, and a message id that may be missing
     AnyContent,
     /// a list of messages
     MessageList,
-    /// a canonical event that the dialect lacks and wraps as CUSTOM
+    /// a canonical event without a counterpart in the dialect, which travels whole as CUSTOM
     Unsupported,
-    /// a chunk that becomes start, content and end
+    /// a chunk, which becomes start, content and end
     ExpandedChunk,
-    /// a start or end of a run with optional ids
+    /// a boundary of a run with optional ids
     OptionalIds,
-    /// a start that always has a role
+    /// a start that always has its role
     ExplicitRole,
-    /// an event that only this dialect has, read and written by its adapter
+    /// a form of this dialect only, which its adapter reads and writes
     Own(&'static OwnShape),
 }
 
@@ -140,8 +140,8 @@ impl EventRow {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
 
-    /// Returns true if the event has `field`. Every event has a timestamp; metadata carries
-    /// members, so it never passes unchanged.
+    /// Returns true if the event has `field`. Every event has a timestamp; metadata carries members, so it never passes
+    /// unchanged.
     pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
             (Field::Timestamp, _) => true,

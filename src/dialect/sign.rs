@@ -28,8 +28,7 @@ pub enum EventPattern {
 }
 
 impl EventPattern {
-    /// Tests an event of type `wire`, with `has` for its members; `first` is true at the beginning
-    /// of a stream.
+    /// Tests an event of type `wire`, with `has` for its members; `first` is true at the beginning of a stream.
     #[must_use]
     pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {

@@ -34,7 +34,7 @@ pub struct Dialect {
     pub strip: &'static [&'static str],
     /// Frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
-    /// Options in [`PeerDialect`](super::PeerDialect) that apply here.
+    /// Options in [`PeerDialect`] that apply here.
     pub option_names: &'static [&'static str],
     /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
@@ -51,8 +51,7 @@ pub(crate) struct DemoAgent {
     /// completes "an AG-UI client talks to …"
     pub(crate) description: &'static str,
     pub(crate) media_type: &'static str,
-    /// lines before the data of a frame, with `$now_ms`, `$count` (of the event in its stream) and
-    /// `$type`
+    /// lines before the data of a frame, with `$now_ms`, `$count` (of the event in its stream) and `$type`
     pub(crate) frame_head: &'static str,
     /// example from the dialect's document, in the format of module `demo`
     pub(crate) events: &'static str,
@@ -101,7 +100,7 @@ pub enum TimestampUnit {
 /// One side of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerDialect {
-    /// its dialect
+    /// the dialect of this side
     pub dialect: &'static Dialect,
     /// form of streamed text
     pub text_format: TextFormat,
@@ -109,7 +108,7 @@ pub struct PeerDialect {
     pub member_case: MemberCase,
     /// version of the peer
     pub peer_version: PeerVersion,
-    /// unit of its timestamps
+    /// for timestamps that are written
     pub timestamp_unit: TimestampUnit,
     /// its calls are interrupts
     pub interrupt_tool: ToolName,
@@ -130,8 +129,7 @@ pub struct ValueAlias {
     pub canonical: &'static str,
     /// the dialect's value
     pub wire: &'static str,
-    /// Reading restores the canonical value; otherwise several values share this name, and the
-    /// original is carried.
+    /// Reading restores the canonical value; otherwise several values share this name, and the original is carried.
     pub is_reversible: bool,
 }
 
@@ -281,8 +279,7 @@ impl Dialect {
         (self.fallback == FallbackPolicy::PassThrough).then(|| (self.label_index(kind), &PLAIN_ROWS[kind as usize]))
     }
 
-    /// Returns the event types for metrics: the rows, the canonical kinds if the dialect has them,
-    /// and `OTHER` last.
+    /// Returns the event types for metrics: the rows, the canonical kinds if the dialect has them, and `OTHER` last.
     pub(crate) fn labels(&self) -> Vec<&'static str> {
         let canonical = match self.fallback {
             FallbackPolicy::PassThrough => EventType::ALL,

@@ -32,8 +32,7 @@ impl AliasLookup {
         })
     }
 
-    /// Returns the members that have aliases, each once. Most events have none, so that is checked
-    /// first.
+    /// Returns the members that have aliases, each once. Most events have none, so that is checked first.
     fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         if !words.any(|word| get(members, word.field).is_some()) {
@@ -45,8 +44,8 @@ impl AliasLookup {
         fields
     }
 
-    /// Returns the canonical value of a name, or the name itself. An unknown event role becomes the
-    /// assistant's: the real client accepts no other.
+    /// Returns the canonical value of a name, or the name itself. An unknown event role becomes the assistant's: the
+    /// real client accepts no other.
     fn canonical_value(self, field: Field, value: &str) -> &str {
         let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
         match self.all_aliases().find(is_it) {

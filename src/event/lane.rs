@@ -8,8 +8,7 @@
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Beyond this, the lane unused for longest is dropped: chunks that name their message still
-/// continue.
+/// Beyond this, the lane unused for longest is dropped: chunks that name their message still continue.
 const LANES_LIMIT: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +79,7 @@ pub(crate) enum ClosedStreams {
 }
 
 impl ClosedStreams {
-    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close
-    /// streams by id.
+    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close streams by id.
     #[must_use]
     pub(crate) const fn by_event(kind: EventType) -> Self {
         match kind {

@@ -88,8 +88,8 @@ impl OwnerKey {
 }
 
 impl ItemOwners {
-    /// Compares an event with the recorded owner; fails with the member to remove. The first event
-    /// of an item sets its owner.
+    /// Compares an event with the recorded owner; fails with the member to remove. The first event of an item sets its
+    /// owner.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let key = OwnerKey::of_item(event, tag.is_some());
@@ -137,8 +137,8 @@ impl ItemOwners {
         }
     }
 
-    /// Sets the owner of a message or call in a list of messages. `field` is [`Field::MessageId`]
-    /// or [`Field::ToolCallId`].
+    /// Sets the owner of a message or call in a list of messages. `field` is [`Field::MessageId`] or
+    /// [`Field::ToolCallId`].
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let namespace = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
         let Some(id) = id.and_then(Json::text) else { return };

@@ -36,12 +36,10 @@ pub enum RunEnding {
     Failed,
 }
 
-/// The open items of a run in opening order. The last one used is tried first, since most events
-/// continue it.
+/// The open items of a run in opening order. The last one used is tried first, since most events continue it.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
-    /// by position in opening order; boxed, because a node has room for eleven and most runs have
-    /// one or two
+    /// by position in opening order; boxed, because a node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
     opened_count: usize,

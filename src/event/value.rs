@@ -90,8 +90,7 @@ impl<'a> Json<'a> {
 
     /// Returns the characters of a string, and `None` for other values.
     ///
-    /// A string with invalid escapes (a lone surrogate) keeps its inner bytes, which is sufficient
-    /// to compare ids.
+    /// A string with invalid escapes (a lone surrogate) keeps its inner bytes, which is sufficient to compare ids.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         if self.json_type() != JsonType::String {

@@ -93,8 +93,8 @@ const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes optional members that are null, and notes them. A null in a required member may be the
-/// result of a call, or a fault that the guard repairs.
+/// Removes optional members that are null, and notes them. A null in a required member may be the result of a call, or
+/// a fault that the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -200,8 +200,7 @@ impl RunStamps {
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
     }
 
-    /// Removes the repeated members from an event, unless their values differ from those of the
-    /// run.
+    /// Removes the repeated members from an event, unless their values differ from those of the run.
     pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {

@@ -58,8 +58,8 @@ impl AllowedTools {
     }
 }
 
-/// Some clients send the form of model providers, `{"function": {"name": …}}`. An agent may use
-/// either name, so both are returned with their paths.
+/// Some clients send the form of model providers, `{"function": {"name": …}}`. An agent may use either name, so both
+/// are returned with their paths.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
     let inner = find_member(&members, FUNCTION).and_then(json::parse_members);

@@ -11,8 +11,7 @@ use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
 
-/// An event to write, and the type that it replaces: `None` for the same type, `""` for an added
-/// event.
+/// An event to write, and the type that it replaces: `None` for the same type, `""` for an added event.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
 /// The open chunk stream, which a chunk with another id or kind closes.

@@ -51,8 +51,7 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns true if a value of this type has members or elements to check. Lists of messages were
-/// repaired before.
+/// Returns true if a value of this type has members or elements to check. Lists of messages were repaired before.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
@@ -179,8 +178,7 @@ fn is_usage(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
-/// Returns `None` when the real client refuses the outcome; the inner value is `Some` when a null
-/// had to be removed.
+/// Returns `None` when the real client refuses the outcome; the inner value is `Some` when a null had to be removed.
 fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::parse_members(value)?;
     let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);

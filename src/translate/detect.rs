@@ -76,8 +76,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, or of several the first
-/// one seen.
+/// Detects the dialect of a captured stream: the one with the most signs, or of several the first one seen.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
@@ -151,8 +150,8 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Guesses the dialect of a client from its request: AG-UI 1.0 clients declare their version, older
-/// ones send all seven members, and the HAI document's request lacks `state` (§3.3.1).
+/// Guesses the dialect of a client from its request: AG-UI 1.0 clients declare their version, older ones send all seven
+/// members, and the HAI document's request lacks `state` (§3.3.1).
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));

@@ -182,8 +182,8 @@ fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Returns true if a side accepts messages with this role. Peers with versions reject the request
-/// for an unknown role (measured).
+/// Returns true if a side accepts messages with this role. Peers with versions reject the request for an unknown role
+/// (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
     let newer = role == ACTIVITY || role == REASONING;
@@ -336,8 +336,7 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Repairs the messages of a snapshot: the real client rejects the run for one null, or one message
-/// without an id.
+/// Repairs the messages of a snapshot: the real client rejects the run for one null, or one message without an id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -417,8 +416,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, which are invalid in optional members of a part or a call;
-/// `None` if it had none.
+/// Returns the list without nulls, which are invalid in optional members of a part or a call; `None` if it had none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

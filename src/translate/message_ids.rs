@@ -46,9 +46,8 @@ impl MessageKind {
         }
     }
 
-    /// Returns the kind of message, and true if the client creates a message for the event. It
-    /// creates none for a reasoning span, but most agents give the span and the message inside it
-    /// the same id.
+    /// Returns the kind of message, and true if the client creates a message for the event. It creates none for a
+    /// reasoning span, but most agents give the span and the message inside it the same id.
     const fn from_event_type(kind: EventType) -> Option<(MessageKind, bool)> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageChunk => (MessageKind::Text, true),
@@ -82,8 +81,7 @@ struct IdClaim {
 }
 
 impl MessageIdMap {
-    /// Returns the new id for `id`, if it is renamed. `opens` is true if the client creates a
-    /// message for the event.
+    /// Returns the new id for `id`, if it is renamed. `opens` is true if the client creates a message for the event.
     fn resolve(&mut self, id: &Json<'_>, sort: MessageKind, opens: bool) -> Option<Json<'static>> {
         if !(opens || self.has_renames) {
             return None;
@@ -268,8 +266,8 @@ fn message_kind(message: &Members<'_>) -> MessageKind {
     get(message, Field::Role).and_then(Json::text).map_or(MessageKind::Text, |role| MessageKind::from_role(&role))
 }
 
-/// Sets a new id and notes the original one on every event of the message, because the client
-/// replaces `metadata.diglot` with each event.
+/// Sets a new id and notes the original one on every event of the message, because the client replaces
+/// `metadata.diglot` with each event.
 fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, report: &mut TranslationReport) {
     let Some(own) = event.get(field).cloned().map(Json::into_owned) else { return };
     event.set(field, name);
@@ -278,8 +276,8 @@ fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, repor
     report.count_repair(EventRepair::IdNamespaced);
 }
 
-/// Returns the agent's id of a message when `id` was generated for it. Notes that do not match are
-/// ignored, since they are external input.
+/// Returns the agent's id of a message when `id` was generated for it. Notes that do not match are ignored, since they
+/// are external input.
 fn original_id(members: &Members<'_>, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
     let original = carried_id(get(members, Field::Metadata)?, Field::Id)?;
     is_renamed_from(id, &original, sort).then_some(original)

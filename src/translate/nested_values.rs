@@ -98,8 +98,8 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object that can have several types, such as a message; returns true if it changed.
-/// Unknown types are left alone.
+/// Repairs an object that can have several types, such as a message; returns true if it changed. Unknown types are left
+/// alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -113,8 +113,7 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for an invalid value, or `None` to remove it. Lost data is added to
-/// `carried`.
+/// Returns the replacement for an invalid value, or `None` to remove it. Lost data is added to `carried`.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
@@ -186,8 +185,7 @@ fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<
     set(carried, member_key(name), value.clone().into_owned());
 }
 
-/// Repairs the members of an object. Without metadata of its own, its container carries the removed
-/// ones.
+/// Repairs the members of an object. Without metadata of its own, its container carries the removed ones.
 fn repair_members(
     members: &mut Members<'static>,
     record: &'static ObjectSchema,

@@ -206,8 +206,7 @@ impl EventReader {
         }
     }
 
-    /// Separates the members of the row, the dialect's own, and the canonical ones carried for
-    /// AG-UI.
+    /// Separates the members of the row, the dialect's own, and the canonical ones carried for AG-UI.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,
@@ -301,8 +300,8 @@ impl EventReader {
         }
     }
 
-    /// Returns the canonical type in a note, or `Some(None)` if it names no type. Returns `None`
-    /// for an invalid note, since notes are external input.
+    /// Returns the canonical type in a note, or `Some(None)` if it names no type. Returns `None` for an invalid note,
+    /// since notes are external input.
     fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);

@@ -25,8 +25,7 @@ pub struct TranslatedRequest {
     pub downgraded: u64,
     /// the conversation before the run, for the guard of its stream
     pub conversation: ConversationState,
-    /// the canonical messages with the client's ids, a JSON array; only for a run that can be
-    /// resumed
+    /// the canonical messages with the client's ids, a JSON array; only for a run that can be resumed
     pub(crate) messages: Option<Box<str>>,
 }
 
@@ -58,8 +57,7 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// Translates a request and keeps [`TranslatedRequest::messages`], so that a client may resume the
-/// run.
+/// Translates a request and keeps [`TranslatedRequest::messages`], so that a client may resume the run.
 pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
@@ -104,8 +102,8 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
-/// Reads a request into the canonical input. Fails if it is not a JSON object, has no list of
-/// messages, or has an unreadable member.
+/// Reads a request into the canonical input. Fails if it is not a JSON object, has no list of messages, or has an
+/// unreadable member.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -213,8 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id (seed 003, 用户确认) the same id that its result has on the
-/// stream.
+/// Gives a tool message without an id (seed 003, 用户确认) the same id that its result has on the stream.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)

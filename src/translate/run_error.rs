@@ -56,8 +56,8 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     IncomingEvent { event, extensions: own, restored_fields: restored }
 }
 
-/// Restores an error as its CUSTOM event, for a peer that treats it as an error: any other peer
-/// would miss the end of the run.
+/// Restores an error as its CUSTOM event, for a peer that treats it as an error: any other peer would miss the end of
+/// the run.
 pub(super) fn restore_custom(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let custom =
         outgoing.extensions.iter().find(|(key, _)| carry::is_named(key, CUSTOM_NOTE)).map(|(_, custom)| custom);

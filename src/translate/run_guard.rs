@@ -176,9 +176,8 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled"
-    /// (specs §4.3). Sends nothing if rule-breaking events were sent, because the client's state
-    /// differs then.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
+    /// nothing if rule-breaking events were sent, because the client's state differs then.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,

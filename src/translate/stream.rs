@@ -122,14 +122,13 @@ impl Stream {
         self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads a stream that outlives the run; call before the first byte. Events of other runs are
-    /// left out, and so are events without a run before this one begins. `None` reads all.
+    /// Reads a stream that outlives the run; call before the first byte. Events of other runs are left out, and so are
+    /// events without a run before this one begins. `None` reads all.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame, from which the agent can resume a
-    /// [followed](Stream::follow_run) stream.
+    /// Returns the `id` of the last frame, from which the agent can resume a [followed](Stream::follow_run) stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
@@ -138,8 +137,7 @@ impl Stream {
         self.frame_reader.retry()
     }
 
-    /// Continues with another body, requested from [`Stream::last_id`] on. Repeated frames are left
-    /// out.
+    /// Continues with another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -161,9 +159,9 @@ impl Stream {
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route, it
-    /// called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing after
-    /// it will be. The caller must then report the error with [`Stream::fail`].
+    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict
+    /// route, it called a forbidden tool, or the output exceeds its budget; everything before that was written, and
+    /// nothing after it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
@@ -187,7 +185,8 @@ impl Stream {
     /// dropped, and breaks no rule except that the run had no end.
     ///
     /// # Errors
-    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with [`Stream::fail`].
+    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with
+    /// [`Stream::fail`].
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;

@@ -73,8 +73,7 @@ impl StreamFollower {
         (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
-    /// Returns `None` if the last frame had no id, since resuming from an older one would repeat
-    /// frames.
+    /// Returns `None` if the last frame had no id, since resuming from an older one would repeat frames.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }

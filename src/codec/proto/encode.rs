@@ -107,8 +107,8 @@ pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
 }
 
-/// Appends a frame; its length is written later. `metadata` replaces the event's own. Returns
-/// `true` if decoding restores all members.
+/// Appends a frame; its length is written later. `metadata` replaces the event's own. Returns `true` if decoding
+/// restores all members.
 fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
     let entry = table::event_schema(kind);
     let hint = members.iter().map(|(_, value)| value.as_str().len()).sum();
@@ -315,8 +315,7 @@ impl ProtoWriter<'_> {
     }
 }
 
-/// Converts a `binary` part of AG-UI 0.x to a document, as the real encoder does
-/// (`toProtoContentPart`).
+/// Converts a `binary` part of AG-UI 0.x to a document, as the real encoder does (`toProtoContentPart`).
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
     let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());

@@ -88,8 +88,8 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`).
-/// Unknown roles may have any.
+/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`). Unknown roles may have
+/// any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};
     match form {

@@ -196,8 +196,7 @@ impl<'t> JsonScanner<'t> {
     }
 }
 
-/// Resolves the escapes of a JSON string; returns `false` if a lone surrogate became U+FFFD, as in
-/// the real encoder.
+/// Resolves the escapes of a JSON string; returns `false` if a lone surrogate became U+FFFD, as in the real encoder.
 pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     let inner = &string[1..string.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {

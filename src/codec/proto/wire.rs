@@ -138,8 +138,7 @@ pub(super) struct LengthPrefix {
     reserved: usize,
 }
 
-/// Begins a message field. With a good `hint` of its length, [`end_message`] need not move any
-/// bytes.
+/// Begins a message field. With a good `hint` of its length, [`end_message`] need not move any bytes.
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
     write_tag(out, field, BYTES);
     let position = out.len();

@@ -57,13 +57,13 @@ pub enum SseStep<'a> {
 /// One event of the stream, with U+FFFD for invalid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseFrame<'a> {
-    /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies
-    /// inside the input and has one `data` line of valid UTF-8.
+    /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies inside the input and has
+    /// one `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
     /// `None` if it is empty.
     pub(crate) event: Option<Cow<'a, str>>,
-    /// The last `id` since the previous frame, even from a block without data. An empty `id` tells
-    /// the client to clear its last one.
+    /// The last `id` since the previous frame, even from a block without data. An empty `id` tells the client to clear
+    /// its last one.
     pub id: Option<Cow<'a, str>>,
 }
 
@@ -82,8 +82,8 @@ impl SseDecoder {
         }
     }
 
-    /// Consumes `input` and returns at most one frame; call it until it returns [`SseStep::More`]
-    /// (then `input` is empty) or [`SseStep::Failed`].
+    /// Consumes `input` and returns at most one frame; call it until it returns [`SseStep::More`] (then `input` is
+    /// empty) or [`SseStep::Failed`].
     ///
     /// The frame may borrow from the input, never from the decoder.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> SseStep<'a> {
@@ -118,12 +118,12 @@ impl SseDecoder {
         Ok(None)
     }
 
-    /// Ends the body; call it until it returns [`SseStep::More`] or [`SseStep::Failed`]. After
-    /// `More` another body may follow.
+    /// Ends the body; call it until it returns [`SseStep::More`] or [`SseStep::Failed`]. After `More` another body may
+    /// follow.
     ///
-    /// The standard discards an event without its final blank line. Agents do omit that line, and
-    /// `@ag-ui/client` dispatches such an event, so this does too. Call it only if the body ended
-    /// cleanly: a truncated body must be dropped.
+    /// The standard discards an event without its final blank line. Agents do omit that line, and `@ag-ui/client`
+    /// dispatches such an event, so this does too. Call it only if the body ended cleanly: a truncated body must be
+    /// dropped.
     pub(crate) fn finish(&mut self) -> SseStep<'static> {
         let rest = self.read_rest();
         self.step_from(rest)
@@ -174,8 +174,8 @@ impl SseDecoder {
     }
 }
 
-/// Reads the most common frame, one `data` line and a blank line, in half the time of
-/// [`PendingFrame`], which reads all others.
+/// Reads the most common frame, one `data` line and a blank line, in half the time of [`PendingFrame`], which reads all
+/// others.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -193,8 +193,8 @@ fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseF
 
 #[derive(Debug, Default)]
 struct PendingFrame<'a> {
-    /// The `data` lines joined by LF; `None` before the first one. (The standard's buffer ends with
-    /// an LF, and is empty before the first line.)
+    /// The `data` lines joined by LF; `None` before the first one. (The standard's buffer ends with an LF, and is empty
+    /// before the first line.)
     data: Option<Cow<'a, [u8]>>,
     event: Option<Cow<'a, [u8]>>,
     id: Option<Cow<'a, [u8]>>,
@@ -324,8 +324,8 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     }
 }
 
-/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of
-/// an invalid sequence. Separators are ASCII, so decoding after splitting gives the same text.
+/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
+/// Separators are ASCII, so decoding after splitting gives the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on valid text than `from_utf8_lossy`.

@@ -30,8 +30,8 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     out.push(b'\n');
 }
 
-/// Writes one frame with an id and an event name. Fails if they contain LF, CR or NUL, because the
-/// client must be able to send back the same id.
+/// Writes one frame with an id and an event name. Fails if they contain LF, CR or NUL, because the client must be able
+/// to send back the same id.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -43,8 +43,7 @@ pub(crate) fn write_frame_with(
     Ok(())
 }
 
-/// Writes the `id` and `event` lines before [`write_frame`]. An empty id tells the client to clear
-/// its last one.
+/// Writes the `id` and `event` lines before [`write_frame`]. An empty id tells the client to clear its last one.
 pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
@@ -62,8 +61,7 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the line `id: <token>-<number>`. The gateway makes the token, so only debug builds check
-/// it.
+/// Writes the line `id: <token>-<number>`. The gateway makes the token, so only debug builds check it.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.

@@ -43,8 +43,7 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// Takes the next line except comments, without its line end, or consumes all of `input`.
-    /// `limit` is in bytes.
+    /// Takes the next line except comments, without its line end, or consumes all of `input`. `limit` is in bytes.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {

@@ -29,9 +29,9 @@ pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
 /// Limits the memory of one decoder.
 ///
-/// It holds one unfinished line (`line`), and for one unfinished frame the event name and the id
-/// (`line` each) and the data (the larger of `line` and `frame`). Both count received bytes;
-/// invalid UTF-8 can make the text three times as long, because U+FFFD takes three bytes.
+/// It holds one unfinished line (`line`), and for one unfinished frame the event name and the id (`line` each) and the
+/// data (the larger of `line` and `frame`). Both count received bytes; invalid UTF-8 can make the text three times as
+/// long, because U+FFFD takes three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
     /// Longest line in bytes, comments included, without its line end.

@@ -41,8 +41,8 @@ pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     is_empty_content(&event).then_some(event)
 }
 
-/// Keeps only outcomes that older peers accept or ignore: interrupts, and success without pending
-/// calls. Other members are fatal to 0.0.57 and 0.0.59 [specs §3.6].
+/// Keeps only outcomes that older peers accept or ignore: interrupts, and success without pending calls. Other members
+/// are fatal to 0.0.57 and 0.0.59 [specs §3.6].
 pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     let Some(outcome) = get(&outgoing.members, Field::Outcome) else {
         return;

@@ -71,8 +71,7 @@ fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     event
 }
 
-/// Releases the start or end of a message with its own type, because the dialect's event would
-/// imply a span.
+/// Releases the start or end of a message with its own type, because the dialect's event would imply a span.
 fn push_message_alone<'a>(event: Event<'a>, released: &mut ReleasedEvents<'a>) {
     let canonical_type = event.kind.wire();
     released.push_event(event, Some(canonical_type));

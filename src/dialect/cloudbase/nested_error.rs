@@ -37,8 +37,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Diale
     stringify_value(parts, Field::Code);
 }
 
-/// Extracts text and code. Members that cannot be converted, or that also exist outside, stay in
-/// `error`.
+/// Extracts text and code. Members that cannot be converted, or that also exist outside, stay in `error`.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {

@@ -81,8 +81,7 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Restores the block of an activity. Where text is written in blocks, other activities become
-    /// new ones.
+    /// Restores the block of an activity. Where text is written in blocks, other activities become new ones.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
         let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);

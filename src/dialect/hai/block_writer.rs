@@ -68,8 +68,8 @@ impl BlockWriter {
         }
     }
 
-    /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the
-    /// content as blocks at the end, and fails without any.
+    /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the content as blocks at
+    /// the end, and fails without any.
     pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
         self.is_open(&id) && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
@@ -88,8 +88,8 @@ impl BlockWriter {
         }
     }
 
-    /// Recognises reasoning that the dialect sent inside a message. Returns the start of the
-    /// message if it was not written yet.
+    /// Recognises reasoning that the dialect sent inside a message. Returns the start of the message if it was not
+    /// written yet.
     pub(crate) fn adopt_native(
         &mut self,
         reasoning: &Json<'_>,
@@ -206,8 +206,8 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note; returns the id of a message to open for it. A
-    /// client may display only the last message (seed §4.1), so an open one is preferred.
+    /// Renders an activity as a block with a note; returns the id of a message to open for it. A client may display
+    /// only the last message (seed §4.1), so an open one is preferred.
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,

@@ -64,8 +64,8 @@ pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Memb
     }
 }
 
-/// Carries `members` by name if `names` has them all and the event has none of them. Otherwise they
-/// are carried under `note`, to be told apart.
+/// Carries `members` by name if `names` has them all and the event has none of them. Otherwise they are carried under
+/// `note`, to be told apart.
 pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
     let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());

@@ -163,8 +163,7 @@ impl CollaborationState {
         Ok(())
     }
 
-    /// Returns the events for an activity, or none if the dialect cannot express it. The first one
-    /// has the note.
+    /// Returns the events for an activity, or none if the dialect cannot express it. The first one has the note.
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
@@ -287,8 +286,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     }
 }
 
-/// Separates the dialect's members of an activity from those of canonical AG-UI. Members in
-/// `excluded` stay in the metadata, because the event uses those names.
+/// Separates the dialect's members of an activity from those of canonical AG-UI. Members in `excluded` stay in the
+/// metadata, because the event uses those names.
 pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
     let mut outgoing = OutgoingEvent::default();
     let timed = event.get(Field::Timestamp).is_some();
@@ -334,8 +333,7 @@ fn message_id_of(event: &Event<'_>) -> Json<'static> {
     }
 }
 
-/// Keeps a timestamp that is not in milliseconds as it is: the document's agent sends a message id
-/// there (§4.2).
+/// Keeps a timestamp that is not in milliseconds as it is: the document's agent sends a message id there (§4.2).
 fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
     if !parts.restored_fields.contains(&Field::Timestamp)
         && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))

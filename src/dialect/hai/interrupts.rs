@@ -82,8 +82,8 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     });
 }
 
-/// Returns the `resume` entries for the last run. After any answer or message, unanswered
-/// interrupts are included, because the agent waits for all of them.
+/// Returns the `resume` entries for the last run. After any answer or message, unanswered interrupts are included,
+/// because the agent waits for all of them.
 ///
 /// Answers to earlier interrupts precede a reply of the assistant or its next calls.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
@@ -121,8 +121,8 @@ fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata
     })
 }
 
-/// Parses an answer, which is a string in this dialect and may contain JSON. The document's
-/// `"true"` becomes `true`; a user who declines (`"false"`) has also answered. Null is no payload.
+/// Parses an answer, which is a string in this dialect and may contain JSON. The document's `"true"` becomes `true`; a
+/// user who declines (`"false"`) has also answered. Null is no payload.
 fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
     let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));

@@ -22,8 +22,8 @@ pub(super) mod block {
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
-/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of
-/// the resulting activity.
+/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of the resulting
+/// activity.
 pub(super) mod collaboration {
     pub(crate) const FROM: &str = "from";
     pub(crate) const TO: &str = "to";

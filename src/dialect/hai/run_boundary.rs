@@ -5,8 +5,7 @@ use crate::dialect::event_shapes::supply_run_ids;
 use crate::event::input::ASSISTANT;
 use crate::event::{Field, Json, MemberKey, get, remove};
 
-/// Removes the run's id and "assistant", which the gateway writes for a required message id and
-/// role.
+/// Removes the run's id and "assistant", which the gateway writes for a required message id and role.
 pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     let run_id = parts.event.get(Field::RunId);
     if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {

@@ -325,8 +325,8 @@ fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'stat
     all
 }
 
-/// Removes the merged events from the carried members. They are external input, so only kinds that
-/// `admits` accepts are returned.
+/// Removes the merged events from the carried members. They are external input, so only kinds that `admits` accepts are
+/// returned.
 pub(super) fn take_buffered_events(
     event: &mut Event<'_>,
     admits: impl Fn(EventType) -> bool,

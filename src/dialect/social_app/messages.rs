@@ -179,8 +179,8 @@ pub(super) enum BufferResult<'a> {
 }
 
 impl MessageBuffer {
-    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from,
-    /// empty for an added event.
+    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from, empty for an added
+    /// event.
     pub(crate) fn buffer_event<'a>(
         &mut self,
         event: Event<'a>,

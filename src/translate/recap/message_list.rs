@@ -111,8 +111,8 @@ impl MessageList {
         }
     }
 
-    /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another message,
-    /// or none → new message keyed by toolCallId. Known toolCallId → entry reused."
+    /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another
+    /// message, or none → new message keyed by toolCallId. Known toolCallId → entry reused."
     fn open_call(&mut self, event: &Event<'_>) {
         let id = item_id(RunItem::ToolCall, event);
         let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
@@ -184,8 +184,8 @@ impl MessageList {
         }
     }
 
-    /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other tool
-    /// messages), else appended."
+    /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other
+    /// tool messages), else appended."
     pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         // As in the reader: where results have no messages of their own, an empty id counts as absent.
@@ -287,8 +287,9 @@ impl MessageList {
         }
     }
 
-    /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped, except local
-    /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
+    /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped,
+    /// except local `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any
+    /// reasoning)."
     ///
     /// Returns the ids of the messages that stay unchanged.
     pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
@@ -329,8 +330,8 @@ impl MessageList {
         unchanged
     }
 
-    /// Builds the list without open items. A message with only open items is left out, unless a
-    /// closed message follows: the client creates it again from the start events.
+    /// Builds the list without open items. A message with only open items is left out, unless a closed message follows:
+    /// the client creates it again from the start events.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Openers of chunks come after all start events: a message made by chunks keeps its position before those.

@@ -51,8 +51,8 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     }
 }
 
-/// Selects the metadata that the message keeps. Members carried for a dialect without versions
-/// belong to the event alone.
+/// Selects the metadata that the message keeps. Members carried for a dialect without versions belong to the event
+/// alone.
 pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
     match side.dialect.carry_location {

@@ -43,8 +43,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or content event into a chunk if its lane differs, because the client would
-    /// not close the chunks.
+    /// Converts a start or content event into a chunk if its lane differs, because the client would not close the
+    /// chunks.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {

@@ -113,8 +113,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the data as the client reads it, the line of the first `data:`, and the number of these
-/// lines.
+/// Returns the data as the client reads it, the line of the first `data:`, and the number of these lines.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;

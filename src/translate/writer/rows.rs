@@ -15,8 +15,8 @@ use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids,
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
-/// Members that no version accepts, and which stay carried. The echo of an input needs members that
-/// may be missing (measured), and content is a string.
+/// Members that no version accepts, and which stay carried. The echo of an input needs members that may be missing
+/// (measured), and content is a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 
 impl EventWriter {
