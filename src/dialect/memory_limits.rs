@@ -1,13 +1,12 @@
-//! Memory limits of a run: memory stays bounded for any agent.
+//! Limits the memory of a run, whatever the agent sends.
 //!
 //! ```text
 //!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
 //!   retained   ids kept until the run ends (guard, readers)             at most RETAINED_IDS_LIMIT
 //! ```
-//! Buffered events become one frame in the end, or are many delayed frames, so the frame limit applies to them. Both
-//! are checked after every frame of the agent: over the limit, the buffered events leave and the run ends with
-//! `frame_too_large`. Up to one frame more than the limit may be buffered then. `auto` buffers one frame at the
-//! opening.
+//! Buffered events end up in one frame or many, so the frame limit applies to them. Both limits are checked after every
+//! frame of the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run ends
+//! with `frame_too_large`. `auto` buffers one frame at the start.
 
 use crate::event::{Event, EventType, Field, Members};
 

@@ -1,9 +1,8 @@
-//! Chunk streams: `*_CHUNK` events open messages and calls without a start and close them without an end.
+//! Chunk streams: `*_CHUNK` events open messages and calls without a start, and close them without an end.
 //!
-//! A lane belongs to one speaker: the agent itself, or one subagent. A lane has at most one chunk stream; another id or
-//! kind in the lane closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks").
-//! This file keeps the lanes for repair: the client's JSON values, bounded. `translate/verify/chunks.rs` keeps its own,
-//! because it expands the chunks and must reject what repair continues.
+//! A lane belongs to the agent itself or to one subagent, and has at most one chunk stream. A chunk with another id or
+//! kind closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks"). The lanes here
+//! are for repair and bounded; `translate/verify/chunks.rs` has its own, because it must reject what repair continues.
 
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};

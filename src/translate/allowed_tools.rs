@@ -1,13 +1,13 @@
-//! Enforces the list of allowed tools, both offered in requests and called by agents, on canonical data, so that one
-//! rule holds in every dialect.
+//! Enforces the list of allowed tools in requests and in calls by agents. Data is canonical here, so one rule holds for
+//! every dialect.
 //!
 //! ```text
 //!   request ─▶ canonical input ── tools ──▶ refused, or on to the agent
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
-//! A call is checked when it begins. Text, arguments and results cost nothing; a route without a list costs nothing.
-//! The tool that the gateway itself uses to ask a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created
-//! after this check, and such a client may always offer it.
+//! A call is checked when it begins, so text, arguments and results cost nothing. The tool with which the gateway asks
+//! a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created after this check, and the client
+//! may always offer it.
 
 use super::request_refusal::RequestRefusal;
 use crate::codec::json;

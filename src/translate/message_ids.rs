@@ -1,9 +1,9 @@
-//! Message ids that distinguish messages to which the agent gave the same id.
+//! Gives messages different ids if the agent gave them the same one.
 //!
-//! The real client keeps all messages of a conversation in one list by id (`specs/ag-ui-1.0.md` §3.4), whatever their
-//! kind: text `m`, reasoning `m`, activity `m` and the tool message `m` would become one message. The first kind with
-//! an id keeps it; a later one is renamed to `<id>:<kind>`, on the stream and in snapshots, with the agent's own id in
-//! `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores the id.
+//! The real client keeps all messages of a conversation in one list by id (`specs/ag-ui-1.0.md` §3.4): text `m`,
+//! reasoning `m`, activity `m` and the tool message `m` would become one message. The first kind with an id keeps it;
+//! later ones are renamed to `<id>:<kind>`, in events and snapshots, with the agent's id in `metadata.diglot.id`. The
+//! client sends that back, and the id is restored in the request.
 
 use super::carry::GATEWAY_KEY;
 use super::message::to_array;

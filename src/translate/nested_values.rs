@@ -1,9 +1,9 @@
-//! Values below the members of an event: repairs what is invalid by the tables of [`schema`](crate::event::schema), shape by shape.
+//! Repairs values below the members of an event, by the tables of [`schema`](crate::event::schema).
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, a part or a call
-//! (`specs/ag-ui-1.0.md` §3.1, class 3), and harmlessly strips what it does not know (class 2). A value with one
-//! reading is converted, a missing required one gets the empty value, and the rest is carried: under `metadata.diglot`
-//! of the nearest object that has metadata.
+//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips what it does not know (class 2). Here a value with one obvious
+//! meaning is converted, a missing required one becomes empty, and the rest is carried under `metadata.diglot` of the
+//! nearest object that has metadata.
 
 use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;

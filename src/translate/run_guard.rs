@@ -1,9 +1,9 @@
-//! The run guard: sends only runs that the real client accepts, whatever the agent sent.
+//! The run guard: sends only runs that the real client accepts.
 //!
-//! Every canonical event passes through it, on every route, also when both sides speak the same dialect. The rules are
-//! those of the run's state machine ([`RunStateMachine`]), of values (`conform`), of ids (`message_ids`) and of calls
-//! (`call_tracker`); the guard repairs where a rule has one obvious remedy, and drops a stray boundary. The route
-//! chooses the mode ([`GuardMode`]).
+//! Every canonical event passes through it, even if both sides speak the same dialect. The rules are in the run's state
+//! machine ([`RunStateMachine`]), `conform` for values, `message_ids` for ids and `call_tracker` for calls. The guard
+//! repairs what has one obvious remedy, and drops a start or end that does not match. The route chooses the mode
+//! ([`GuardMode`]).
 
 mod chunks;
 

@@ -28,9 +28,17 @@ pub enum ProtoStep {
         dropped: usize,
     },
     /// An event of a later protocol; reading can continue.
-    Unknown { message: Vec<u8> },
+    Unknown {
+        /// the encoded message
+        message: Vec<u8>,
+    },
     /// A frame without a valid event; reading can continue.
-    Malformed { message: Vec<u8>, error: MessageError },
+    Malformed {
+        /// the encoded message
+        message: Vec<u8>,
+        /// the reason
+        error: MessageError,
+    },
     /// The rest cannot be read.
     Failed(ProtoError),
 }

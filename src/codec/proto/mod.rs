@@ -1,8 +1,7 @@
 //! The protobuf transport of AG-UI 1.0: events as frames of `application/vnd.ag-ui.event+proto`, both ways.
 //!
-//! A frame is the length of its message as a 32-bit big-endian number, and the message `ag_ui.Event`
-//! (`specs/ag-ui-1.0.md` §4.4). The bytes written are those of `@ag-ui/proto` 1.0.0; what that reader accepts is
-//! accepted.
+//! A frame is the length of its message as a 32-bit big-endian number, then the message `ag_ui.Event`
+//! (`specs/ag-ui-1.0.md` §4.4). Reader and writer agree with `@ag-ui/proto` 1.0.0.
 //!
 //! | file | holds |
 //! |---|---|
@@ -16,14 +15,12 @@
 //!
 //! # Limits of the wire
 //! The schema cannot express unknown members, numbers beyond doubles or in their own spelling (`1.10`,
-//! `9007199254740993`), the difference between an empty list and none, and more that `specs/ag-ui-1.0.md` §4.5 lists.
-//! An event that would not be restored exactly, digits included, carries its JSON text in its own metadata:
-//! `metadata.diglot.json`. Decoding restores the event from there. A reader that does not know this sees what the wire
-//! can express, and one more member of metadata. Such a frame is about twice as large; an event for which it would
-//! exceed [`FRAME_LIMIT`] leaves without the copy, which the result reports ([`WireFidelity::Lossy`]).
+//! `9007199254740993`), the difference between an empty list and none, and more (`specs/ag-ui-1.0.md` §4.5). An event
+//! that would not be restored exactly carries its JSON text in `metadata.diglot.json`, from which decoding restores it.
+//! Other readers only see one more member of the metadata. The copy doubles the size of the frame; if it would exceed
+//! [`FRAME_LIMIT`], the copy is left out and reported ([`WireFidelity::Lossy`]).
 //!
-//! Only differences without meaning in JSON may remain: the order of members, the escapes of a string, and the order of
-//! two equal keys inside a value.
+//! Only the order of members, the escapes of a string, and the order of equal keys inside a value may change.
 
 mod table;
 mod wire;

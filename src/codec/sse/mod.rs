@@ -1,8 +1,8 @@
 //! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and others).
 //!
-//! The rules are those of the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
-//! sentence that requires it. Two deviations are intended and documented in place: a last event without its blank line
-//! is dispatched at a clean end of body ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
+//! The rules are from the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
+//! sentence that requires it. Two deviations are intended: a last event without its blank line is dispatched if the
+//! body ends cleanly ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
 //!
 //! | file | turns |
 //! |---|---|

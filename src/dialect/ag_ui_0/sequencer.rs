@@ -6,10 +6,9 @@
 //!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! A piece without text is sent as RAW. Events marked with a star have no canonical counterpart, so reading restores
-//! the original order. A call never ends at the peer before its arguments are complete: the peer might execute it. A
-//! closed id is not reused: some versions would show another empty message, others two messages of one id (measured).
-//! The original id is carried.
+//! A piece without text is sent as RAW. Events with a star have no canonical counterpart, so reading restores the
+//! original order. A call ends at the peer only when its arguments are complete, because the peer might execute it. A
+//! closed id is not reused: some versions would show an empty message, others two messages with one id (measured).
 
 use super::downgrade;
 use crate::dialect::memory_limits;

@@ -7,8 +7,8 @@
 //!                │ any other event        ▼
 //!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
 //! ```
-//! The start is deferred so that initial thinking precedes the message in the client's conversation. Only thinking may
-//! overtake it: the span carries the start in a note, so that writing can restore its position.
+//! The start is deferred so that initial thinking precedes the message in the client's conversation. The reasoning span
+//! carries the start in a note, so that writing can restore its position.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{

@@ -1,10 +1,9 @@
 //! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins
 //! every delta of a message and parses the result). It comes back in requests and in snapshots.
 //!
-//! Text blocks are the message's content; thinking becomes reasoning messages, and every other block an activity
-//! message, with the ids that the stream gives them as far as content determines them (block ids are sent outside the
-//! content and not stored). Blocks with more than text are carried complete, and restored while the message is
-//! unchanged.
+//! Text blocks become the message's content, thinking becomes reasoning messages, and every other block an activity
+//! message. Their ids are those of the stream where the content determines them (block ids are not stored). Blocks with
+//! more than text are carried complete, and restored while the message is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{DeltaContent, parse_delta};

@@ -6,8 +6,7 @@
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
 //! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict the result of
-//! reading: an event that reads back unchanged is written directly, any other of this form with the canonical event
-//! noted on it.
+//! reading. An event that would read back differently is written with the canonical event in a note.
 
 use super::members::collaboration as words;
 use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};

@@ -4,9 +4,9 @@
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
-//! No state is kept: the id of the call leads the answer back. An interrupt of one of the agent's own tool calls gets
-//! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
-//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! No state is kept, because the answer has the id of the call. An interrupt of one of the agent's own tool calls gets
+//! a call as well: the client could not know which interrupt the answer to the original call means, and `resume` "must
+//! cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use crate::codec::json;
 use crate::dialect::carry;

@@ -10,17 +10,17 @@
 //!             START and the content so far  of all open items, and of calls without a result          (`open_items`)
 //!             the terminal event  verbatim
 //! ```
-//! The fold reads the client's own dialect, not canonical events: the messages of a client in another dialect differ
-//! from those of AG-UI (a HAI client has blocks, a client before 1.0 has split messages), and it needs the frames that
-//! it would have received. So frames are repeated verbatim, except that pieces of one text are joined.
+//! The recap is built from the frames sent, not from canonical events: the messages of other dialects differ from those
+//! of AG-UI (a HAI client has blocks, a client before 1.0 has split messages). Frames are repeated verbatim, except
+//! that pieces of one text are joined.
 //!
-//! Open items are not in the snapshot with their content so far, because a client appends to a message that is opened
-//! again (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, they keep their position there. A call without a
-//! result is repeated as events even after its end: a client treats a call as pending if it received the start, and
-//! runs a tool when its call ends.
+//! The snapshot does not have open items, because a client appends to a message that is opened again
+//! (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, the open one keeps its position. A call without a result
+//! is repeated as events even after its end: a client treats a call as pending if it received the start, and runs a
+//! tool when its call ends.
 //!
-//! A dialect with whole messages (`EventShape::EndWithMessage`), which express more than a list of messages can,
-//! receives all of them again.
+//! A dialect with whole messages (`EventShape::EndWithMessage`) receives all of them again, because a list of messages
+//! cannot express everything in them.
 
 mod patched_json;
 mod recap_frame;

@@ -1,10 +1,8 @@
 //! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
-//! The document is parsed only as deep as patches reach into it, so digits, escapes and order survive. Only operations
-//! that every client applies in the same way are applied; a patch with anything else in it (`test`, a missing path, a
-//! name that some clients refuse) is left to the client, which may skip it, too. `dialect/json_patch.rs` is no twin
-//! of this: it checks and repairs the form of patches in transit, and never sees a document. The pointer rule is shared
-//! ([`is_pointer`]).
+//! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
+//! apply differently (with `test`, a missing path, or a name that some clients refuse) is left to the client.
+//! `dialect/json_patch.rs` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
 use crate::codec::json;
 use crate::event::schema::is_pointer;

@@ -1,10 +1,9 @@
 //! Checks the order and the ownership of events as `verifyEvents` of the real client does.
 //!
-//! The run guard applies [`RunStateMachine`](crate::event::run::RunStateMachine) and
-//! [`ItemOwners`](crate::event::owner::ItemOwners) to the same rules. They stay separate machines: the guard's may be a
-//! little stricter, because it repairs what they refuse, and has to be fast; a refusal here is a verdict, so nothing
-//! may be stricter than the client, and after a violation the state continues as if the event had been correct, so that
-//! one mistake is reported once. The vocabulary ([`RunItem`], [`ItemAction`]) is shared.
+//! The run guard applies the same rules with [`RunStateMachine`](crate::event::run::RunStateMachine) and
+//! [`ItemOwners`](crate::event::owner::ItemOwners). These may be stricter than the client, because the guard repairs
+//! what they refuse, and have to be fast. The checks here must never be stricter, and continue after a violation as if
+//! the event had been correct, so that one mistake is reported once.
 
 use super::finding::sanitize;
 use super::rule::Rule;
