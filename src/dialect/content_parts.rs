@@ -127,7 +127,6 @@ fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     (!list.is_empty()).then(|| (json::to_array(&list), exact))
 }
 
-/// Returns true if nothing was lost.
 fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     let mut members = json::parse_members(part)?;
     let kind = carry::take(&mut members, json::TYPE)?;

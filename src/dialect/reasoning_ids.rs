@@ -36,7 +36,6 @@ impl ReasoningIds {
         }
     }
 
-    /// Adds the ids that clients need.
     pub(crate) fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
         let kind = parts.event.kind;
         let id = self.resolve_id(parts);

@@ -32,7 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// How an event differs from its canonical counterpart. The engine (`translate/`) reads and writes all but `Own`.
+/// The form of an event, compared with its canonical counterpart. The engine (`translate/`) reads
+/// and writes all but `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names

@@ -18,9 +18,9 @@ pub struct Dialect {
     pub name: &'static str,
     /// Events of the dialect. The first row of a kind is written.
     pub rows: &'static [EventRow],
-    /// How canonical kinds without a row are written.
+    /// Policy for canonical kinds without a row.
     pub fallback: FallbackPolicy,
-    /// Where canonical-only members are carried.
+    /// Place for canonical-only members.
     pub carry_location: CarryLocation,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
@@ -63,7 +63,6 @@ impl DemoAgent {
     }
 }
 
-/// Creates an adapter for one stream.
 pub(crate) type NewAdapter = fn(PeerDialect) -> Box<dyn DialectAdapter>;
 
 /// Compares addresses: each table exists once.
@@ -133,7 +132,7 @@ pub struct ValueAlias {
     pub is_reversible: bool,
 }
 
-/// How events without a row are translated.
+/// Policy for events without a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
     /// written unchanged: the dialect has all other AG-UI events

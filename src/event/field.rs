@@ -63,13 +63,9 @@ fields! {
     ActivityType = "activityType" / "activity_type",
     /// the activity snapshot replaces the earlier one
     Replace = "replace" / "replace",
-    /// JSON Patch on an activity
     Patch = "patch" / "patch",
-    /// payload of RAW
     Event = "event" / "event",
-    /// origin of RAW
     Source = "source" / "source",
-    /// payload of CUSTOM
     Value = "value" / "value",
     ThreadId = "threadId" / "thread_id",
     RunId = "runId" / "run_id",
@@ -85,12 +81,10 @@ fields! {
     Outcome = "outcome" / "outcome",
     /// token counts
     Usage = "usage" / "usage",
-    /// text of an error
     Message = "message" / "message",
-    /// code of an error
     Code = "code" / "code",
     StepName = "stepName" / "step_name",
-    /// what an encrypted value belongs to: a message or a tool call
+    /// owner of an encrypted value: a message or a tool call
     Subtype = "subtype" / "subtype",
     /// id of the message or tool call that an encrypted value belongs to
     EntityId = "entityId" / "entity_id",
@@ -105,11 +99,9 @@ fields! {
     /// id of a message or tool call inside a list
     Id = "id" / "id",
     ToolCalls = "toolCalls" / "tool_calls",
-    /// error text of a tool message
     Error = "error" / "error",
     /// shared state, in run input
     State = "state" / "state",
-    /// tools offered by the client
     Tools = "tools" / "tools",
     /// information from the application for the agent
     Context = "context" / "context",

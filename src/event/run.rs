@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(crate) enum RunStateMachine {
     #[default]
     Waiting,
-    /// between RUN_STARTED and the terminal event
     Active(OpenItems),
     Ended(RunEnding),
 }
@@ -43,7 +42,6 @@ pub(crate) struct OpenItems {
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
     opened_count: usize,
-    /// of the item last used
     last_position: usize,
     /// a subagent that ended may not start again in the run
     ended_subagents: HashSet<ItemKey>,
@@ -85,7 +83,7 @@ pub enum RunItem {
     Subagent,
 }
 
-/// What an event does to an item.
+/// The effect of an event on an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum ItemAction {

@@ -100,9 +100,7 @@ pub(crate) enum MemberPresence {
 /// Objects told apart by one member.
 #[derive(Debug)]
 pub(crate) struct UnionSchema {
-    /// name of that member
     pub(crate) tag: &'static str,
-    /// schema for each of its values
     pub(crate) arms: &'static [(&'static str, &'static ObjectSchema)],
     /// the client converts a `binary` part of 0.x here
     pub(crate) converts_binary: bool,
@@ -352,7 +350,6 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeMap;
 
-    /// Names in the published schema, with the tables that correspond to them.
     static RECORDS: &[(&str, &ObjectSchema)] = &[
         ("DataSource", &DATA_SOURCE),
         ("UrlSource", &URL_SOURCE),

@@ -108,7 +108,6 @@ impl<'a> Json<'a> {
         self.text().is_some_and(|own| own == text)
     }
 
-    /// Returns a whole number that fits.
     #[must_use]
     pub(crate) fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()

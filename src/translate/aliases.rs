@@ -185,7 +185,7 @@ pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'s
     Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })
 }
 
-/// Members that a dialect repeats on every event, with the values from the start of the run.
+/// Members that a dialect repeats on every event of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
@@ -200,7 +200,7 @@ impl RunStamps {
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
     }
 
-    /// Removes the repeated members from an event, unless their values differ from those of the run.
+    /// Removes the repeated members of an event if their values are those of the run.
     pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 const PRECEDING: &str = "preceding";
 const FOLLOWING: &str = "following";
 
-/// Under `extra["ag-ui"]` of the last message: members of the input that the dialect does not have.
+/// Under `extra["ag-ui"]` of the last message: request members that the dialect does not have.
 pub(super) const INPUT_MEMBER: &str = "input";
 
 const NULLS_NOTE: &str = "$nulls";
@@ -416,7 +416,8 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, which are invalid in optional members of a part or a call; `None` if it had none.
+/// Returns the list without nulls, which optional members of a part or a call may not be; `None` if
+/// it had none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

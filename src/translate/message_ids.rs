@@ -191,7 +191,7 @@ impl MessageIdMap {
         None
     }
 
-    /// Renames the parent of a call: the client creates a missing assistant message for it.
+    /// Renames the parent of a call: the client would create a missing one.
     fn rename_call_parent(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some(parent) = event.get(Field::ParentMessageId) {
             if let Some(name) = self.resolve(parent, MessageKind::Text, true) {
@@ -240,7 +240,7 @@ impl MessageIdMap {
         changed.then(|| to_array(&messages, false))
     }
 
-    /// Creates the map from the messages before a run, whose metadata has the agent's original ids.
+    /// Creates the map from the messages before a run, whose metadata has the original ids.
     pub(crate) fn from_messages(messages: &[MessageMembers<'_>]) -> MessageIdMap {
         let mut names = MessageIdMap::default();
         // Registers every agent id first, so that no generated id collides with one.

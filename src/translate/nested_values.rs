@@ -113,7 +113,7 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for an invalid value, or `None` to remove it. Lost data is added to `carried`.
+/// Returns the replacement for an invalid value, or `None` to remove it.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,

@@ -27,7 +27,6 @@ pub(super) struct EventReader {
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
     has_begun: bool,
-    /// absent when the dialect is configured
     detector: Option<DialectDetector>,
 }
 
@@ -315,7 +314,6 @@ impl EventReader {
     }
 }
 
-/// Counts events without emitting them again.
 struct DiscardingSink(TranslationReport);
 
 impl EventSink for DiscardingSink {

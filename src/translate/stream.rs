@@ -38,7 +38,6 @@ pub struct Stream {
     stages: StreamStages,
 }
 
-/// The stages after reading.
 #[derive(Debug)]
 struct StreamStages {
     guard: RunGuard,
@@ -128,7 +127,8 @@ impl Stream {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame, from which the agent can resume a [followed](Stream::follow_run) stream.
+    /// Returns the `id` of the last frame, from which to resume a [followed](Stream::follow_run)
+    /// stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
@@ -283,7 +283,6 @@ impl StreamStages {
     }
 }
 
-/// Passes events through the stages.
 struct StreamPipe<'p> {
     stages: &'p mut StreamStages,
     out: &'p mut Vec<u8>,

@@ -19,7 +19,6 @@ pub(super) enum DecodedMessage {
         /// content parts of a later protocol, left out as in the real reader
         dropped: usize,
     },
-    /// an event of a later protocol
     Unknown,
 }
 

@@ -57,7 +57,6 @@ pub(crate) fn encode_frame(
     finish_frame(out, start).map(|()| WireFidelity::Lossy)
 }
 
-/// Writes the length of the frame at `start`, or removes the frame if it is too large.
 fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     let size = out.len() - start;
     match u32::try_from(size - HEADER_LEN) {
@@ -100,7 +99,6 @@ fn has_exact_text(metadata: &Json<'_>) -> bool {
     suspect && exact_text(metadata).is_some()
 }
 
-/// Returns the JSON text in `metadata.diglot.json`.
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     let members = json::parse_members(metadata)?;
     let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;

@@ -52,7 +52,7 @@ pub(super) enum JsonLocation {
     OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
-/// How a value is encoded.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldType {
     /// `string`

@@ -21,11 +21,8 @@ use crate::event::{Event, EventType, Field, Json};
 #[derive(Debug)]
 pub(super) struct AgUi0Adapter {
     peer: PeerDialect,
-    /// for reading
     reasoning_ids: ReasoningIds,
-    /// for writing
     sequencer: EventSequencer,
-    /// for writing
     span_wrapper: SpanWrapper,
 }
 

@@ -28,7 +28,6 @@ struct SequencedMessage {
     id: Json<'static>,
     /// as last sent to the peer
     start: Event<'static>,
-    /// starts sent to the peer
     start_count: usize,
 }
 
@@ -36,7 +35,6 @@ struct SequencedMessage {
 struct SequencedCall {
     id: Json<'static>,
     events: Vec<Event<'static>>,
-    /// events already sent
     flushed_count: usize,
 }
 

@@ -17,7 +17,6 @@ pub(super) enum SpanWrapper {
     #[default]
     Closed,
     FromAgent,
-    /// added by the gateway
     Synthetic,
 }
 

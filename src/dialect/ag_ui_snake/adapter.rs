@@ -20,9 +20,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, message_id
 #[derive(Debug)]
 pub(super) struct AgUiSnakeAdapter {
     dialect: &'static Dialect,
-    /// for reading
     reasoning_ids: ReasoningIds,
-    /// for writing
     span_folder: SpanFolder,
 }
 

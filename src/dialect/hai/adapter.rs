@@ -22,11 +22,8 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 pub(super) struct HaiAdapter {
     peer: PeerDialect,
     collaborations: CollaborationState,
-    /// for reading
     block_reader: BlockReader,
-    /// for writing
     block_writer: BlockWriter,
-    /// for writing
     subagent_names: SubagentNames,
 }
 
@@ -151,7 +148,6 @@ impl HaiAdapter {
         Some(self.write_content(row, outgoing))
     }
 
-    /// Writes reasoning as a separate message.
     fn write_thinking<'a>(
         &mut self,
         id: &Json<'static>,

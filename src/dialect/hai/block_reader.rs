@@ -48,7 +48,6 @@ struct OpenMessage {
 #[derive(Debug)]
 enum StartState {
     Deferred(Event<'static>),
-    /// noted in a reasoning span instead
     CarriedBySpan(Event<'static>),
     Sent,
 }

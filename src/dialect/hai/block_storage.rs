@@ -19,7 +19,6 @@ use std::borrow::Cow;
 pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
-    /// text of all blocks
     text: Json<'static>,
     /// other blocks, and true for those after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,

@@ -15,7 +15,6 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 pub(super) struct BlockWriter {
     /// id and role
     open_messages: Vec<(Json<'static>, Json<'static>)>,
-    /// open messages with content
     nonempty_messages: Vec<Json<'static>>,
     /// ids of reasoning that the dialect sent inside a message, and of the message
     native_reasoning: Vec<(Json<'static>, Json<'static>)>,
@@ -112,7 +111,6 @@ impl BlockWriter {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
 
-    /// Removes a finished span.
     pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
         self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
     }
@@ -206,8 +204,8 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note; returns the id of a message to open for it. A client may display
-    /// only the last message (seed §4.1), so an open one is preferred.
+    /// Renders an activity as a block with a note; returns the id of a message to open for it. An
+    /// open message is preferred, because a client may display only the last one (seed §4.1).
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,

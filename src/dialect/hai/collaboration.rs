@@ -29,9 +29,7 @@ const STATUS: &str = "/status";
 /// The three events of a message between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollaborationStep {
-    /// names both agents
     Start,
-    /// adds one task
     Content,
     End,
 }

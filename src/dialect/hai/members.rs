@@ -3,13 +3,11 @@
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
 /// business data content).
 pub(super) mod block {
-    /// the block, in `delta`
     pub(crate) const OUTPUT: &str = "output";
     /// position on the screen, in `delta`
     pub(crate) const LAYOUT: &str = "layout";
     /// text of a text block; for thinking, it is in `data`
     pub(crate) const CONTENT: &str = "content";
-    /// payload of any other block
     pub(crate) const DATA: &str = "data";
     /// seconds spent, in `data` of thinking
     pub(crate) const ELAPSED: &str = "elapsed";
@@ -31,7 +29,6 @@ pub(super) mod collaboration {
     pub(crate) const TASK: &str = "task";
     /// last part of the activity type; also the only block type that is not an activity
     pub(crate) const NAME: &str = "collaboration";
-    /// in the content of the activity
     pub(crate) const TASKS: &str = "tasks";
     /// progress, in the content of the activity
     pub(crate) const STATUS: &str = "status";

@@ -15,11 +15,8 @@ use crate::event::{Event, EventType, Field};
 pub(super) struct SocialAppAdapter {
     dialect: &'static Dialect,
     open_calls: OpenToolCalls,
-    /// for reading
     streamed_messages: StreamedMessages,
-    /// for writing
     args_buffer: ArgsBuffer,
-    /// for writing
     message_buffer: MessageBuffer,
 }
 

@@ -24,7 +24,6 @@ struct OpenToolCall {
 
 type OptionalJson = Option<Json<'static>>;
 
-/// Calls without a result.
 #[derive(Debug, Default)]
 pub(super) struct OpenToolCalls {
     open: Vec<OpenToolCall>,

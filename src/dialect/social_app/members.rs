@@ -11,7 +11,6 @@ pub(super) mod text_end {
     pub(crate) const FAILED: &str = "failed";
     /// elements shown next to the text; may be empty
     pub(crate) const UI_SCHEMA: &str = "ui_schema";
-    /// activity type for `ui_schema`
     pub(crate) const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
     /// required members besides the text, with neutral values
     pub(crate) const FILLERS: &[(&str, &str)] = &[

@@ -172,9 +172,7 @@ struct BufferedMessage {
 
 pub(super) enum BufferResult<'a> {
     Buffered,
-    /// the message as its end event
     Complete(Event<'static>),
-    /// not part of a buffered message
     PassThrough(Event<'a>),
 }
 

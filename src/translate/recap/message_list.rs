@@ -19,10 +19,9 @@ const TOOL: &str = "tool";
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
-/// Names of the metadata member with the activity history, and of its list of types.
+/// Names of the activity history in the metadata, and of its list of types.
 const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
-/// Rebuilds the client's list of messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageList {
     entries: Vec<RecapMessage>,

@@ -18,7 +18,6 @@ const PREFIX_ENDS: [char; 3] = ['.', ':', '/'];
 
 #[derive(Debug, Default)]
 struct SeenCall {
-    /// `None` if they exceed the limit
     arguments: Option<String>,
     has_result: bool,
     /// 0 for a call from a list of messages

@@ -6,7 +6,6 @@ use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
 
 impl EventWriter {
-    /// Counts the frame that begins at `before`, or removes it if it exceeds the budget.
     pub(super) fn commit_frame(&mut self, label: usize, kind: EventType, before: usize, to: &mut OutputContext<'_>) {
         if self.budget.admit(kind, to.out.len() - before) {
             to.report.events_written[label] += 1;

@@ -38,7 +38,6 @@ pub(super) struct EventWriter {
 pub(super) struct FrameIds {
     /// unique to the run
     pub(crate) token: Box<str>,
-    /// 0 before the first frame
     pub(crate) last_number: u64,
 }
 
