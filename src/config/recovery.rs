@@ -24,12 +24,6 @@ pub(super) struct RecoveredFile<T> {
 /// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
-    let first_error = match serde_saphyr::from_str_with_options(text, options.clone()) {
-        Ok(value) => {
-            return RecoveredFile { value: Some(value), problems: Vec::new(), repairs: FileRepairs::default() };
-        }
-        Err(error) => error,
-    };
     let tree = match TreeNode::parse(text, options) {
         Ok(tree) => tree,
         Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet())),
@@ -40,12 +34,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Option
         let hint = "check the configuration below `data` as a separate file";
         return unreadable(ConfigProblem::for_file(name, message).with_location("", kind.position).with_hint(hint));
     }
-    let mut file = recover(name, text, &tree);
-    // A text that the strict reader refuses is never accepted.
-    if file.problems.is_empty() {
-        file.problems.push(explain_syntax(name, text, first_error.without_snippet()));
-    }
-    file
+    recover(name, text, &tree)
 }
 
 impl FileRepairs {

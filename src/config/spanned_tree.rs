@@ -1,7 +1,7 @@
 //! A YAML text as a tree: the value at each place, and where it is written.
 //!
-//! The tree is made only of a text that the strict reader refused. Mistakes are repaired in it: a value that cannot be read
-//! is marked as skipped and a misspelt key gets its probable meaning, so that the text need not be parsed again.
+//! Mistakes are repaired in it: a value that cannot be read is marked as skipped and a misspelt key gets its probable meaning,
+//! so that the text need not be parsed again.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -77,6 +77,10 @@ impl TreeNode {
         options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
         let mut root: TreeNode = serde_saphyr::from_str_with_options(text, options)?;
         root.restore_source_text(text);
+        // A file without content sets no key.
+        if matches!(root.value, NodeValue::Empty) {
+            root.value = NodeValue::Mapping(Vec::new());
+        }
         Ok(root)
     }
 
