@@ -11,7 +11,7 @@ pub struct EventRow {
     pub wire: &'static str,
     /// its canonical event
     pub kind: EventType,
-    /// how it differs from the canonical event
+    /// form, compared with the canonical event
     pub shape: EventShape,
     /// canonical members that this event has; all others are carried
     pub fields: FieldSet,

@@ -20,13 +20,10 @@ pub(super) const TEXT: &str = "$text";
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 pub(super) enum DeltaContent<'a> {
+    /// a string, or an unknown form
     Plain,
     /// `rest` has the other members of the delta
-    Block {
-        kind: Json<'a>,
-        output: Members<'a>,
-        rest: Members<'a>,
-    },
+    Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
 }
 
 pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
