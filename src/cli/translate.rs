@@ -77,7 +77,7 @@ enum InputFormat {
     Proto,
 }
 
-/// Limits of the printed differences of a round trip, and of the characters of a value.
+/// Most differences of a round trip to print.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
@@ -251,7 +251,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// The reason why a translation stopped early.
+/// Why a translation stopped early.
 enum TranslateStop {
     Fault(StreamError),
     Output(io::Error),

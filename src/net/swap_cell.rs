@@ -1,9 +1,7 @@
-//! A shared value that can be replaced at any time.
-
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
-/// A value with many readers and one writer. A reader keeps the value that it loaded.
+/// A value with many readers and one writer. Readers keep the value they loaded.
 pub(crate) struct SwapCell<T>(Arc<ArcSwap<T>>);
 
 impl<T> Clone for SwapCell<T> {

@@ -1,5 +1,3 @@
-//! The context and the request of a run.
-
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
@@ -26,7 +24,7 @@ pub(super) struct RunContext {
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
-    /// in which the agent may respond
+    /// framings in which the agent may respond
     pub(crate) framings: &'static [Framing],
 }
 

@@ -49,7 +49,7 @@ impl JsonBuffer {
         self.out
     }
 
-    /// Writes a member name, after a comma unless it is the first.
+    /// Writes a member name, preceded by a comma except for the first.
     pub(crate) fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
         if !self.out.ends_with('{') {
             self.push(",")?;
