@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
+/// The stage at which a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LimitStage {
     BeforeAuth,
