@@ -29,7 +29,7 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// Why reading stopped.
+/// The reason for the end of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadStop<E> {
     Framing(SseError),

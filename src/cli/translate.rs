@@ -77,7 +77,7 @@ enum InputFormat {
     Proto,
 }
 
-/// Most differences of a round trip to print.
+/// Most differences that a round trip prints.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
@@ -251,7 +251,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// Why a translation stopped early.
+/// The cause of an early end of the translation.
 enum TranslateStop {
     Fault(StreamError),
     Output(io::Error),

@@ -1,3 +1,5 @@
+//! The ids of a demo agent's run.
+
 use super::conversation::messages;
 use serde_json::Value;
 

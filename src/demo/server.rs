@@ -140,7 +140,7 @@ fn html_page() -> Response {
     (head, html).into_response()
 }
 
-/// When the next event is sent.
+/// The pace of the events.
 enum EventPace {
     /// as soon as the client reads
     Unbounded,

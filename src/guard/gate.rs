@@ -1,3 +1,5 @@
+//! A check in front of a service.
+
 use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
 use futures_util::future::BoxFuture;

@@ -1,3 +1,5 @@
+//! The identity of an authenticated caller.
+
 use crate::telemetry::internal_event::CallerInfo;
 use crate::telemetry::label::AuthMethod;
 use http::request::Parts;

@@ -1,3 +1,5 @@
+//! The error of building a policy.
+
 use std::error::Error;
 
 /// An error that names the unusable setting or file.

@@ -1,3 +1,5 @@
+//! A shared value that can be replaced at any time.
+
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! A service that can be replaced while it runs.
+
 use crate::net::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;

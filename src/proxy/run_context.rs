@@ -1,3 +1,5 @@
+//! The data that a run and its request to the agent need.
+
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;

@@ -39,7 +39,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time without a lease after which an owner counts as gone; it must outlast a restart of Redis.
+/// Time without a lease after which an owner counts as gone. A restarted Redis may lack the lease at first.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// Time for all processes to write their runs again after Redis lost its data; until then a missing run may still

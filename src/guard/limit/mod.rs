@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
+/// The stage at which a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LimitStage {
     BeforeAuth,
@@ -320,6 +320,6 @@ impl Gate for LimitGate {
         let route = head.extensions.get::<Arc<RouteMatch>>();
         let policies = route.into_iter().flat_map(|route| self.limiter.policies_for(route, self.stage));
         let wants = policies.map(|policy| policy.settings.to_string()).collect();
-        GateReport::depends_on(name, wants, "how much of it is used up")
+        GateReport::depends_on(name, wants, "how much of the limit is used up")
     }
 }

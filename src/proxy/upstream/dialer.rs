@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 /// Most idle connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
-/// How long idle connections are kept: less than in common agents (uvicorn 5 s), so that the gateway closes first.
+/// Lifetime of idle connections: shorter than in common agents (uvicorn 5 s), so that the gateway closes first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 const POOL_IDLE_H2: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 /// Limit of the unread recaps of one run, as a multiple of its `max_bytes`.
 const MAX_UNREAD_RECAPS: usize = 2;
 
-/// Where a reader starts. The number is the timestamp of a recap, in ms since the epoch.
+/// The start position of a reader. The number is the timestamp of a recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
     /// at the first event, or with a recap if that was trimmed

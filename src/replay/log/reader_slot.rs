@@ -24,7 +24,7 @@ pub(super) struct ReaderSlot {
     pub(crate) resource: Box<dyn ReaderResource>,
 }
 
-/// How a reader that stopped reading is detected.
+/// Detects a reader that has stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallWatch {
     /// by its connection

@@ -188,7 +188,7 @@ enum ReadStatus {
     Gap,
 }
 
-/// How the local log ends.
+/// The way in which the local log ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     /// readers get everything

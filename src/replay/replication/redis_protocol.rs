@@ -28,7 +28,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    /// Renews a lease. Returns whether it had expired.
+    /// Renews a lease. Returns whether there was none.
     HEARTBEAT = "
         local fresh = redis.call('EXISTS', KEYS[1]) == 0
         redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])

@@ -94,7 +94,7 @@ impl PreflightAnswered<'_> {
     }
 }
 
-/// The facts about a run that its log line and its span share.
+/// The facts about a run in its log line and its span.
 #[derive(Debug, Default)]
 pub(crate) struct RunSummary {
     /// as configured or detected
