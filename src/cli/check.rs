@@ -134,7 +134,7 @@ fn print_summary(file: &str, config: &Config) {
         let client = route.client.name();
         let agent = route.agent.name();
         let callers = &route.access.methods;
-        let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
+        let callers = if callers.is_empty() { "any caller".to_owned() } else { callers.join(", ") };
         print_line(format_args!(
             "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
             route.name,

@@ -78,17 +78,17 @@ fn compare_members(
 
 fn compare_entries(before: &[Value], after: &[Value], path: &str, found: &mut Vec<ConfigDifference>) {
     let named = |list: &'_ [Value], wanted: &str| list.iter().position(|entry| entry_name(entry) == Some(wanted));
-    let told_elsewhere = path == "routes";
+    let is_reported_elsewhere = path == "routes";
     for entry in before {
         let Some(own) = entry_name(entry) else { continue };
         let at = format!("{path}[{own}]");
         match named(after, own) {
             Some(index) => compare(Some(entry), Some(&after[index]), &at, found),
-            None if told_elsewhere => {}
+            None if is_reported_elsewhere => {}
             None => compare(Some(entry), None, &at, found),
         }
     }
-    for entry in after.iter().filter(|_| !told_elsewhere) {
+    for entry in after.iter().filter(|_| !is_reported_elsewhere) {
         if let Some(own) = entry_name(entry).filter(|own| named(before, own).is_none()) {
             compare(None, Some(entry), &format!("{path}[{own}]"), found);
         }

@@ -24,14 +24,14 @@ pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     let is_in_route = index.is_some_and(|index| index.bytes().all(|each| each.is_ascii_digit()));
     // `headers` is rather a part of `forward_headers` than the key of `limits`.
     let is_partial = keys_of::<RouteSpec>().iter().any(|known| ends_with_key(known, key));
-    let homes = [
+    let locations = [
         (is_top, keys_of::<RouteSpec>(), OF_ROUTE),
         (!is_top, keys_of::<ConfigFile>(), "it is a key of the whole file: write it without indentation"),
         (is_top || is_in_route && !is_partial, keys_of::<LimitsSpec>(), "it is a key of `limits` of the file"),
         (is_top || is_in_route, keys_of::<TimeoutsSpec>(), "it is a key of `timeouts` of a route"),
     ];
-    let home = homes.into_iter().find(|(may_be, keys, _)| *may_be && keys.contains(&key));
-    home.map(|(_, _, words)| words)
+    let location = locations.into_iter().find(|(may_be, keys, _)| *may_be && keys.contains(&key));
+    location.map(|(_, _, words)| words)
 }
 
 /// Returns the keys of each mapping by the name of its type.

@@ -144,9 +144,9 @@ impl ConfigProblems {
         // The API keys may be in another file.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
         // A mistake that an alias repeats is reported once.
-        let mut said = HashSet::new();
+        let mut reported = HashSet::new();
         problems.retain(|one| {
-            one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
+            one.line.is_none() || reported.insert((one.file.clone(), one.line, one.column, one.message.clone()))
         });
         // If one problem hides its line, all problems of that line do.
         let place = |problem: &ConfigProblem| (problem.file.clone(), problem.line);

@@ -74,19 +74,19 @@ impl fmt::Display for ConfigChanges {
             ("routes removed", &self.removed),
             ("routes changed", &self.changed),
         ];
-        let mut said = false;
+        let mut has_output = false;
         for value in self.values.iter().take(MAX_VALUES) {
-            write!(out, "{}{value}", if said { "; " } else { "" })?;
-            said = true;
+            write!(out, "{}{value}", if has_output { "; " } else { "" })?;
+            has_output = true;
         }
         if self.values.len() > MAX_VALUES {
             write!(out, "; and {} more values", self.values.len() - MAX_VALUES)?;
         }
         for (what, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
-            write!(out, "{}{what}: {}", if said { "; " } else { "" }, names.join(", "))?;
-            said = true;
+            write!(out, "{}{what}: {}", if has_output { "; " } else { "" }, names.join(", "))?;
+            has_output = true;
         }
-        if said { Ok(()) } else { out.write_str("nothing changed") }
+        if has_output { Ok(()) } else { out.write_str("nothing changed") }
     }
 }
 
@@ -98,7 +98,7 @@ pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str>
         ("listeners.data", running.data != now.data),
         ("listeners.status", running.status != now.status),
         (
-            "trusted_proxies, where connections are counted and PROXY is believed",
+            "trusted_proxies, for counting connections and accepting PROXY headers",
             running.trusted_proxies != now.trusted_proxies,
         ),
         ("run_dir", running.process.run_dir != now.process.run_dir),
@@ -165,9 +165,9 @@ mod tests {
             )
         };
         let [one, other] = ["hunter2hunter2hunter2hunter2hunter2", "hunter3hunter3hunter3hunter3hunter3"];
-        let said = describe_changes(&text(one, ""), &text(other, ", tools: [search]"));
-        assert_eq!(said, "routes[/a].tools: not set → [search]; keys changed: auth; routes changed: /b");
-        assert!(!said.contains("hunter"));
+        let described = describe_changes(&text(one, ""), &text(other, ", tools: [search]"));
+        assert_eq!(described, "routes[/a].tools: not set → [search]; keys changed: auth; routes changed: /b");
+        assert!(!described.contains("hunter"));
     }
 
     #[test]
@@ -178,10 +178,13 @@ mod tests {
             let tools = format!("tools: [{}]", vec![unit; 100].join(", "));
             format!("rate_limits: [{}]\nroutes: [{{path: /a, {ROUTE}, {tools}}}]", limits.join(", "))
         };
-        let said = describe_changes(&text(1, "first"), &text(2, "second"));
+        let described = describe_changes(&text(1, "first"), &text(2, "second"));
         // The burst follows from the requests, so each limit has two values.
-        assert!(said.starts_with("rate_limits[l1].burst: 1 → 2; rate_limits[l1].requests: 1 → 2; "), "{said}");
-        assert!(said.ends_with("; and 41 more values") && said.len() < 4096, "{said}");
+        assert!(
+            described.starts_with("rate_limits[l1].burst: 1 → 2; rate_limits[l1].requests: 1 → 2; "),
+            "{described}"
+        );
+        assert!(described.ends_with("; and 41 more values") && described.len() < 4096, "{described}");
     }
 
     /// Dialects and words of the operator's own are the same when they are read again.

@@ -49,12 +49,12 @@ fn reports_every_mistake_of_each_broken_file() {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
-        let mut said = String::from("\n");
+        let mut reported = String::from("\n");
         for problem in &problems {
-            said += &format!("{}\n", ConfigProblem { excerpt: None, ..problem.clone() });
+            reported += &format!("{}\n", ConfigProblem { excerpt: None, ..problem.clone() });
         }
-        if said != *expected {
-            differences += &format!("--- {cause}\n{text}\nexpected:{expected}said:{said}");
+        if reported != *expected {
+            differences += &format!("--- {cause}\n{text}\nexpected:{expected}said:{reported}");
         }
         let shown = problems.to_string();
         assert!(!shown.contains("s3cret") && !shown.contains("hunter2"), "{cause} tells a secret: {shown}");
@@ -115,14 +115,14 @@ fn names_the_file_that_cannot_be_read() {
         std::fs::write(&path, content).expect("a file");
         path
     };
-    for (path, said) in [
+    for (path, expected) in [
         (directory.join("absent.yaml"), "cannot be read: No such file or directory"),
         (directory.clone(), "cannot be read: Is a directory"),
         (file("latin1.yaml", b"# a\n# caf\xe9\n"), "is not UTF-8: line 2 contains invalid bytes"),
         (file("large.yaml", &vec![b'#'; 2 << 20]), "is larger than 1048576 bytes"),
     ] {
-        let problems = from_path(&path).expect_err(said).to_string();
-        assert!(problems.starts_with(&format!("{}: {said}", path.display())), "{problems}");
+        let problems = from_path(&path).expect_err(expected).to_string();
+        assert!(problems.starts_with(&format!("{}: {expected}", path.display())), "{problems}");
     }
     std::fs::remove_dir_all(&directory).expect("the directory is removed");
 }
@@ -180,8 +180,8 @@ fn loads_the_examples_without_any_variable_set() {
     for (name, callers) in expected {
         let config = load::from_path_with(&committed_file("examples").join(name), &|_| None)
             .unwrap_or_else(|problems| panic!("{problems}"));
-        let who = config.routes.iter().map(|route| format!("{}: {}", route.name, route.access.methods.join(" ")));
-        assert_eq!(who.collect::<Vec<_>>().join("; "), callers, "{name}");
+        let methods = config.routes.iter().map(|route| format!("{}: {}", route.name, route.access.methods.join(" ")));
+        assert_eq!(methods.collect::<Vec<_>>().join("; "), callers, "{name}");
     }
     assert_eq!(files, expected.map(|(name, _)| name), "each example has its row");
 }

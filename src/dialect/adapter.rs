@@ -53,8 +53,8 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Buffers, passes or replaces an event. `canonical_type` is the type of the chunk that it
-    /// comes from, empty for an event added by the gateway; `now_ms` is since the epoch.
+    /// Buffers, passes or replaces an event. `canonical_type` is the type of the chunk that it comes from, empty for an
+    /// event added by the gateway; `now_ms` is since the epoch.
     fn buffer<'a>(
         &mut self,
         event: Event<'a>,

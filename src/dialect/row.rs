@@ -9,15 +9,15 @@ use std::ops::Range;
 pub struct EventRow {
     /// value of `type`
     pub wire: &'static str,
-    /// its canonical event
+    /// the canonical event
     pub kind: EventType,
-    /// form, compared with the canonical event
+    /// form compared with the canonical event
     pub shape: EventShape,
     /// canonical members that this event has; all others are carried
     pub fields: FieldSet,
-    /// members with another name
+    /// members that have another name in this event
     pub field_aliases: &'static [(Field, &'static str)],
-    /// first version that does not receive it
+    /// first peer version that does not receive it
     pub until: Option<PeerVersion>,
     /// section of the dialect's document
     pub seed: &'static str,
@@ -32,8 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// The form of an event, compared with its canonical counterpart. The engine (`translate/`) reads
-/// and writes all but `Own`.
+/// The form of an event, compared with its canonical counterpart. The engine (`translate/`) reads and writes all but
+/// `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names

@@ -21,8 +21,6 @@ pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "t
 /// Role of a message of the agent.
 pub const ASSISTANT: &str = "assistant";
 
-/// exists only in canonical AG-UI
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// exists only in canonical AG-UI
 pub(crate) const REASONING: &str = "reasoning";

@@ -43,7 +43,7 @@ pub(crate) struct OpenItems {
     positions: HashMap<ItemKey, usize>,
     opened_count: usize,
     last_position: usize,
-    /// a subagent that ended may not start again in the run
+    /// subagents that ended, which may not start again in the run
     ended_subagents: HashSet<ItemKey>,
 }
 

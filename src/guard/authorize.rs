@@ -47,7 +47,7 @@ impl Gate for AuthorizationGate {
             wants.extend(claims.iter().map(|(claim, values)| format!("the claim {claim}: {}", values.join(" or "))));
             wants.extend((!scopes.is_empty()).then(|| format!("all of the scopes {}", scopes.join(" "))));
         }
-        GateReport::depends_on("authorize", wants, "who calls")
+        GateReport::depends_on("authorize", wants, "the caller")
     }
 }
 

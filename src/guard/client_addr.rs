@@ -133,10 +133,13 @@ impl Gate for ClientAddrGate {
     fn dry_run(&self, _: &Parts) -> GateReport {
         let TrustedProxies { networks, unix } = &self.0.trusted_proxies;
         let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
-        trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
+        trusted.extend(unix.then(|| "any process that can open a Unix socket".to_owned()));
         let wants = match trusted.as_slice() {
             [] => "the connection's address; forwarding headers are ignored".to_owned(),
-            _ => format!("the address of the client, as {} say it; else that of the connection", trusted.join(", ")),
+            _ => format!(
+                "the client address reported by {}; otherwise the address of the connection",
+                trusted.join(", ")
+            ),
         };
         GateReport::passes("address", vec![wants])
     }

@@ -307,8 +307,8 @@ mod tests {
         let root = TraceContext::root();
         let child = root.child();
         for own in [root, child] {
-            let said = own.to_header().expect("a value");
-            assert_eq!(TraceContext::parse_traceparent(said.as_bytes()), Some(own), "{said:?}");
+            let header = own.to_header().expect("a value");
+            assert_eq!(TraceContext::parse_traceparent(header.as_bytes()), Some(own), "{header:?}");
         }
         assert_eq!((child.trace_id, child.flags), (root.trace_id, 1));
         assert_ne!(child.span_id, root.span_id);

@@ -19,7 +19,7 @@ pub(crate) struct DetectedDialect {
 /// Members are compared in this many events; types are compared until a dialect is detected.
 const MAX_INSPECTED_EVENTS: u32 = 16;
 
-/// The first event is kept whatever its size.
+/// Limit for the kept events in bytes. The first event is kept whatever its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]

@@ -49,7 +49,7 @@ impl FrameReader {
         }
     }
 
-    /// Discards unfinished data before another body with the same framing.
+    /// Discards unfinished data, because another body with the same framing follows.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {
             FrameDecoder::Sse(decoder) => decoder.restart(),

@@ -150,7 +150,7 @@ fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
     Always,
-    /// some peers would refuse them: counts those left out
+    /// carries nothing and counts the members lost, because some peers would refuse them
     Never(std::cell::Cell<u64>),
 }
 
@@ -190,7 +190,7 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// A side that accepts unknown members gets those of any version.
+/// Returns true if a message may have the member. A side that accepts unknown members gets those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python has "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
@@ -432,8 +432,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, which optional members of a part or a call may not be; `None` if
-/// it had none.
+/// Returns the list without nulls, which optional members of a part or a call may not be; `None` if it had none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

@@ -20,7 +20,7 @@ pub(super) const IDS_LIMIT: usize = 100_000;
 /// The kinds of message that share one list at the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
-    /// from the assistant, the user, the system or a developer
+    /// a message from the assistant, the user, the system or a developer
     Text,
     Reasoning,
     Activity,

@@ -80,7 +80,7 @@ impl EventReader {
         }
     }
 
-    /// Emits the events that must precede one with the same form in both dialects.
+    /// Emits the events that must precede one with a shared form.
     fn read_other(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(sink);

@@ -18,12 +18,12 @@ pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 /// A request ready for the agent.
 #[derive(Debug)]
 pub struct TranslatedRequest {
-    /// the body, JSON
+    /// the JSON body
     pub body: String,
     pub(crate) ids: RunIds,
-    /// number of members and messages that the agent cannot accept, by its dialect's policy
+    /// number of members and messages that the agent cannot accept
     pub downgraded: u64,
-    /// the conversation before the run, for the guard of its stream
+    /// the state for the guard of the stream
     pub conversation: ConversationState,
     /// the canonical messages with the client's ids, a JSON array; only for a run that can be resumed
     pub(crate) messages: Option<Box<str>>,

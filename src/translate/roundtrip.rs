@@ -42,7 +42,7 @@ struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// number of events that it came back as
+    /// number of resulting events
     returned_count: usize,
 }
 
@@ -246,9 +246,9 @@ type ValueChange = (String, String, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
-    /// in metadata, and in dialect content that is carried there
+    /// differences are allowed: metadata, and dialect content that is carried there
     Allowed,
-    /// in data of applications
+    /// differences are not allowed: data of applications
     Forbidden,
 }
 

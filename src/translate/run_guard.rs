@@ -39,7 +39,7 @@ pub enum GuardMode {
     Repair,
     /// ends the run at the first broken rule; see [`super::StreamError::Violation`]
     Strict,
-    /// counts repairs and sends the translated original
+    /// counts repairs and sends the stream without them
     Report,
 }
 

@@ -127,8 +127,7 @@ impl Stream {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame, from which to resume a [followed](Stream::follow_run)
-    /// stream.
+    /// Returns the `id` of the last frame, from which to resume a [followed](Stream::follow_run) stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }

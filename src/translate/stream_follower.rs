@@ -31,23 +31,22 @@ pub(super) struct StreamFollower {
 /// ```
 #[derive(Debug)]
 enum RunFilter {
-    /// the agent sent no name for the run
+    /// all events, because the agent sent no name for the run
     All,
     /// no event has named a run yet; in some dialects none does
     Undecided(Box<str>),
     /// another run comes first, and events without a name belong to it
     OtherRun(Box<str>),
-    /// this run has begun
     OwnRun(Box<str>),
 }
 
 #[derive(Debug)]
 enum ReplayPosition {
-    /// after the last frame
+    /// the stream is new, or past the last frame
     New,
-    /// at the start of a body that must continue after `last`
+    /// the next frame is the first of a body that must continue after `last`
     Resumed,
-    /// before `last`, in a stream that began anew
+    /// the stream began anew and has not reached `last`
     Repeating,
 }
 

@@ -16,7 +16,6 @@ pub(super) enum DecodedMessage {
     Event {
         /// JSON with `type` first
         text: String,
-        /// content parts of a later protocol, left out as in the real reader
         dropped: usize,
     },
     Unknown,

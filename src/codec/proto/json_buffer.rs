@@ -7,7 +7,6 @@ use crate::event::Json;
 pub(super) struct JsonBuffer {
     out: String,
     limit: usize,
-    /// number of content parts left out
     pub(crate) dropped: usize,
 }
 

@@ -7,7 +7,6 @@ use crate::event::{EventType, Field as F};
 
 #[derive(Debug)]
 pub(super) struct MessageSchema {
-    /// in the published schema, for a test
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub(crate) name: &'static str,
     pub(crate) body: MessageBody,
@@ -32,7 +31,6 @@ pub(super) struct UnionArm {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldRow {
     pub(crate) number: u32,
-    /// in the published schema, in camelCase
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub(crate) name: &'static str,
     pub(crate) location: JsonLocation,
@@ -61,7 +59,7 @@ pub(super) enum FieldType {
     Int64,
     /// `bool`
     Bool,
-    /// position in the list
+    /// an enum with the position in the list as number
     Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
     Value,

@@ -258,7 +258,7 @@ impl ConfigChecker<'_> {
 
 /// The home that a name is, or `metadata` where that member itself was to be renamed.
 fn carrier_member(name: &str) -> &str {
-    CARRIER_MEMBERS.iter().find(|home| **home == name).copied().unwrap_or(CARRIER_MEMBERS[0])
+    CARRIER_MEMBERS.iter().find(|member| **member == name).copied().unwrap_or(CARRIER_MEMBERS[0])
 }
 
 /// Another member that has this name, and of what.

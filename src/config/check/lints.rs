@@ -44,15 +44,15 @@ impl ConfigChecker<'_> {
                 self.report_warning(&Place::new("rate_limits").index(index).with_position_of(written), message, hint);
             }
         }
-        let believed = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
+        let is_accepted = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
         for (index, (written, issuer)) in file.auth.issuers.iter().zip(&config.auth.issuers).enumerate() {
-            if !believed(&issuer.name) {
+            if !is_accepted(&issuer.name) {
                 let message = format!("no route accepts tokens of the issuer `{}`", issuer.name);
                 self.report_warning(&Place::new("auth.issuers").index(index).with_position_of(written), message, hint);
             }
         }
         for (index, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
-            if !believed(&source.name) {
+            if !is_accepted(&source.name) {
                 let message = format!("no route accepts the API keys of `{}`", source.name);
                 self.report_warning(&Place::new("auth.api_keys").index(index).with_position_of(written), message, hint);
             }
@@ -72,8 +72,8 @@ impl ConfigChecker<'_> {
         let kept = |route: &RouteConfig| {
             config.replay.store == ReplayStoreKind::Redis && route.on_disconnect != OnDisconnect::Abort
         };
-        let asks_redis = |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route);
-        if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(asks_redis)) {
+        let uses_redis = |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route);
+        if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(uses_redis)) {
             let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
                         or remove `redis`";
             self.report_warning(&Place::new("redis").with_position_of(redis), "nothing in this file uses Redis", hint);

@@ -274,8 +274,8 @@ routes:
     upstream: http://h/
     upstream_headers: {x-agent: {file: empty}}
 "#;
-    let said = folder.load_error(text.replace("DIGEST", DIGEST).trim_start());
-    let first: Vec<&str> = said.lines().filter(|line| line.starts_with("DIR")).collect();
+    let message = folder.load_error(text.replace("DIGEST", DIGEST).trim_start());
+    let first: Vec<&str> = message.lines().filter(|line| line.starts_with("DIR")).collect();
     let expected = [
         "DIR/diglot.yaml:2:60: auth.issuers[0].secret_file: the secret is shorter than 32 bytes (RFC 7518 §3.2)",
         "DIR/diglot.yaml:6:23: auth.api_keys[2].file: the key `z` of the file is also in `keys`",
@@ -289,8 +289,8 @@ routes:
         "DIR/more.yaml:3:39: keys[1].expires: `soon` is not a date",
     ];
     assert_eq!(first, expected);
-    assert!(said.contains("found a list\n  hint: put `keys:` on its first line\n"), "{said}");
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(message.contains("found a list\n  hint: put `keys:` on its first line\n"), "{message}");
+    assert!(!message.contains("hunter2"), "{message}");
 }
 
 #[test]

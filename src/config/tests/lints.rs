@@ -127,12 +127,12 @@ fn warns_about_each_questionable_setting() {
             LoadContext::for_path(Path::new("f"), &environment),
         );
         let loaded = loaded.unwrap_or_else(|problems| panic!("{what}: {problems}"));
-        let mut said = String::from("\n");
+        let mut reported = String::from("\n");
         for warning in &loaded.warnings {
             assert_eq!(warning.severity, ProblemSeverity::Warning);
             assert!(!format!("{warning} {warning:?}").contains("hunter2"), "{warning}");
-            said += &format!("{}\n", ConfigProblem { excerpt: None, ..warning.clone() });
+            reported += &format!("{}\n", ConfigProblem { excerpt: None, ..warning.clone() });
         }
-        assert_eq!(said, *expected, "{what}");
+        assert_eq!(reported, *expected, "{what}");
     }
 }

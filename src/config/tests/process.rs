@@ -7,7 +7,7 @@ const ROUTES: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \
 #[test]
 fn rejects_bad_durations_and_a_run_dir_too_long_for_sockets() {
     let long = format!("/run/{}", "x".repeat(100));
-    for (written, said) in [
+    for (written, expected) in [
         ("drain_grace: 5", "f:1:14: drain_grace: `5` is not a duration".to_owned()),
         ("drain_grace: -1s", "f:1:14: drain_grace: `-1s` is not a duration".to_owned()),
         ("upgrade_timeout: for ever", "f:1:18: upgrade_timeout: `for ever` is not a duration".to_owned()),
@@ -18,7 +18,7 @@ fn rejects_bad_durations_and_a_run_dir_too_long_for_sockets() {
         ),
     ] {
         let problems = read(&format!("{written}\n{ROUTES}")).expect_err(written).to_string();
-        assert!(problems.starts_with(&said), "{problems}");
+        assert!(problems.starts_with(&expected), "{problems}");
         assert!(problems.contains("\n  hint: "), "{problems}");
     }
 }

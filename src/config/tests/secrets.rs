@@ -78,10 +78,10 @@ fn prints_no_secret_wherever_it_is_written() {
     let mut misspelt = whole;
     misspelt["routes"][0]["my_upstream_headers"] = json!({ "authorization": CANARY, "x-tenant": CANARY });
     documents.push(("my_upstream_headers".to_owned(), misspelt));
-    for slip in ["key", "keyss", "bearer"] {
+    for typo in ["key", "keyss", "bearer"] {
         let mut document: Value = serde_saphyr::from_str(&text).expect("YAML");
-        document["auth"]["api_keys"] = json!([{ "name": "partners", "header": "X-Key", "keys": [], slip: CANARY }]);
-        documents.push((slip.to_owned(), document));
+        document["auth"]["api_keys"] = json!([{ "name": "partners", "header": "X-Key", "keys": [], typo: CANARY }]);
+        documents.push((typo.to_owned(), document));
     }
     for key in ["secret", "sha256", "url", "prefix"] {
         assert!(secret_keys.contains(key), "`{key}` is in the file with every key: {secret_keys:?}");

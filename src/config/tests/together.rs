@@ -182,7 +182,7 @@ routes:
 #[test]
 fn reports_all_mistakes_at_once_without_follow_up_errors() {
     let problems = problems_of(Path::new("f"), ALL.trim_start());
-    let said: Vec<String> = problems
+    let messages: Vec<String> = problems
         .iter()
         .map(|one| format!("{}:{}: {}: {}", one.line.unwrap_or(0), one.column.unwrap_or(0), one.path, one.message))
         .collect();
@@ -210,14 +210,17 @@ fn reports_all_mistakes_at_once_without_follow_up_errors() {
         "20:15: routes[0].timeouts: expected a mapping, found a single value",
         "23:13: routes[0].health: expected a mapping, found a single value",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]
 fn reports_mistakes_repeated_by_an_alias_once() {
     let text = "routes:\n  - &a {path: /a, client: ag-ui, agent: hai, upstream: [], tmeouts: {idle: 5}}\n  - {<<: *a, path: /b}\n";
-    let said: Vec<String> = problems_of(Path::new("f"), text).iter().map(|one| one.message.clone()).collect();
-    assert_eq!(said, ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is not a duration"]);
+    let messages: Vec<String> = problems_of(Path::new("f"), text).iter().map(|one| one.message.clone()).collect();
+    assert_eq!(
+        messages,
+        ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is not a duration"]
+    );
 }
 
 #[test]

@@ -204,8 +204,8 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note; returns the id of a message to open for it. An
-    /// open message is preferred, because a client may display only the last one (seed §4.1).
+    /// Renders an activity as a block with a note; returns the id of a message to open for it. An open message is
+    /// preferred, because a client may display only the last one (seed §4.1).
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,

@@ -65,7 +65,6 @@ pub(super) struct CollaborationActivity {
     id: Json<'static>,
     /// content of a snapshot, or patch
     value: Json<'static>,
-    /// other members of the delta than its task
     rest: Option<Json<'static>>,
 }
 

@@ -4,16 +4,14 @@
 /// business data content).
 pub(super) mod block {
     pub(crate) const OUTPUT: &str = "output";
-    /// position on the screen, in `delta`
     pub(crate) const LAYOUT: &str = "layout";
     /// text of a text block; for thinking, it is in `data`
     pub(crate) const CONTENT: &str = "content";
     pub(crate) const DATA: &str = "data";
-    /// seconds spent, in `data` of thinking
+    /// seconds, in `data` of thinking
     pub(crate) const ELAPSED: &str = "elapsed";
     /// true while the agent thinks, in `data` of a thinking block; also its type
     pub(crate) const THINKING: &str = "thinking";
-    /// the client collapses the thinking
     pub(crate) const COLLAPSE: &str = "collapse";
     pub(crate) const TEXT: &str = "text";
     /// unique in its message, next to `delta`

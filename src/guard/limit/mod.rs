@@ -320,6 +320,6 @@ impl Gate for LimitGate {
         let route = head.extensions.get::<Arc<RouteMatch>>();
         let policies = route.into_iter().flat_map(|route| self.limiter.policies_for(route, self.stage));
         let wants = policies.map(|policy| policy.settings.to_string()).collect();
-        GateReport::depends_on(name, wants, "how much of it is used up")
+        GateReport::depends_on(name, wants, "how much of the limit is used up")
     }
 }

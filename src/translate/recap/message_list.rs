@@ -30,7 +30,6 @@ pub(super) struct MessageList {
 
 pub(super) struct ListSnapshot {
     pub(crate) messages: Json<'static>,
-    /// has activities, all from this run
     pub(crate) shares_activities: bool,
 }
 

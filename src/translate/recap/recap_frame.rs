@@ -7,7 +7,6 @@ use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remo
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
-/// bytes
 pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ pub(super) struct MergedText {
     text: String,
     /// of the first frame
     timestamp: Option<Json<'static>>,
-    /// of all frames, merged
+    /// merged from all frames
     metadata: Option<Json<'static>>,
     spelling: MemberCase,
     /// the real client merges the metadata of these frames

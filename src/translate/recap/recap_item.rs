@@ -16,7 +16,7 @@ use crate::event::{Event, EventType, Json};
 pub(super) struct RecapItem {
     pub(crate) kind: RunItem,
     pub(crate) id: Json<'static>,
-    /// the start, or all chunks merged
+    /// the start event, or all chunks merged
     pub(super) opener: RecapFrame,
     pub(super) content: Vec<RecapFrame>,
     /// belong to the message, but not to its text
@@ -28,7 +28,7 @@ pub(super) struct RecapItem {
 pub(super) enum ItemStage {
     /// `answered`: the result of the call has arrived
     Open { answered: bool },
-    /// with its end, for a call without a result
+    /// an ended call without a result, with its end event
     Ended(RecapFrame),
     /// `answered`: the result of the call has arrived
     Chunk { answered: bool },

@@ -9,7 +9,6 @@ use crate::translate::{aliases, carry, value_aliases};
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
     pub(crate) id: Json<'static>,
-    /// canonical
     pub(crate) role: String,
     pub(crate) content: MessageContent,
     pub(crate) calls: Option<Vec<RecapCall>>,
@@ -26,7 +25,7 @@ pub(super) enum MessageContent {
     None,
     /// the content of a JSON string
     Text(String),
-    /// parts, or the content of an activity
+    /// content parts, or the content of an activity
     Value(Json<'static>),
 }
 

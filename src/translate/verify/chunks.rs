@@ -19,7 +19,6 @@ struct OpenChunkStream {
     lane: Option<String>,
     chunk_kind: ChunkStreamKind,
     id: String,
-    /// from the first chunk, absent ones included
     fixed_fields: Vec<(Field, Option<String>)>,
     owner: Option<String>,
 }

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 const MAX_NAMED_ITEMS: usize = 5;
 
-/// `None` for the agent itself.
 type OwnerId = Option<String>;
 
 /// Kind and id of an open item, and the owner of a step.
@@ -44,7 +43,7 @@ enum OwnerScope {
 #[derive(Debug)]
 struct OpenedItem {
     sequence: u64,
-    /// used without being opened, which was reported; it need not be closed
+    /// used without a start, which was reported; no end is required
     is_implicit: bool,
 }
 

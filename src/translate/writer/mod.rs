@@ -25,7 +25,6 @@ pub(super) struct EventWriter {
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     scratch: String,
-    /// for canonical events; other dialects have SSE alone
     pub(crate) framing: Framing,
     /// an event was too large for a frame, so nothing more is written
     pub(crate) is_full: bool,
@@ -44,7 +43,7 @@ pub(super) struct FrameIds {
 pub(super) struct OutputContext<'o> {
     pub(crate) out: &'o mut Vec<u8>,
     pub(crate) report: &'o mut TranslationReport,
-    /// ms since the epoch, for durations in some dialects
+    /// ms since the epoch
     pub(crate) now_ms: i64,
 }
 
