@@ -1,4 +1,4 @@
-//! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
+//! The composition root: binds, builds, serves, drains.
 
 mod start_error;
 mod notify;
@@ -59,7 +59,7 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
-    /// with the sockets of the process in `run_dir`, if there is one
+    /// take over the sockets of the process in `run_dir`, if there is one
     Upgrade,
 }
 
@@ -190,7 +190,7 @@ struct PlaneBuilder<'a> {
 }
 
 impl PlaneBuilder<'_> {
-    /// Adds the data plane, with one thread per CPU. Returns the function that replaces its gateway on a reload.
+    /// Adds the data plane, with one thread per CPU. Returns a function that replaces its gateway on reload.
     fn add_data(
         &self,
         server: &mut Server,
@@ -244,7 +244,7 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Binds the listeners of a plane, or takes them over from the predecessor.
+/// Binds the listeners of a plane, or takes them over from the previous process.
 fn bind_plane(
     plane: &'static str,
     listeners: &[ListenerConfig],
@@ -286,7 +286,7 @@ fn new_server() -> Server {
     server
 }
 
-/// A task that pingora starts once.
+/// Adapts a future to a service that pingora starts once.
 struct TaskService<F>(Mutex<Option<F>>);
 
 fn run_once<F: Future<Output = ()> + Send + 'static>(name: &str, task: F) -> GenBackgroundService<TaskService<F>> {

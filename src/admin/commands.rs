@@ -1,4 +1,4 @@
-//! Commands to the process: shut down, retire, reload.
+//! Commands that change the process: shut down, retire, reload.
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -8,7 +8,7 @@ pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 /// The changes, or all problems.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// A further reload by signal is dropped, since the file is read after it anyway.
+/// Further reloads by signal are dropped, since the file will be read after them anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum AdminCommand {
     /// no command yet
     Serve,
     Drain,
-    /// drain within `upgrade_timeout`: another process has the sockets
+    /// drain within `upgrade_timeout`, since another process has taken over the sockets
     Retire,
 }
 
@@ -32,7 +32,7 @@ impl ProcessHandle {
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
     }
 
-    /// Shuts the process down. The first command wins.
+    /// Shuts the process down. Only the first command counts.
     pub(crate) fn shut_down(&self, command: AdminCommand) {
         self.command.send_if_modified(|now| {
             let first = *now == AdminCommand::Serve;

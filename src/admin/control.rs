@@ -1,5 +1,5 @@
-//! Routes of the admin plane, which change the process. Only this user may open its Unix socket, so there is no further
-//! authorisation.
+//! Routes of the admin plane, which change the process. They need no authorisation, since only this user may open the
+//! Unix socket.
 
 use super::commands::{AdminCommand, ProcessHandle};
 use crate::net::SwapCell;
@@ -55,13 +55,13 @@ async fn log_level() -> String {
     format!("{}\n", log::level())
 }
 
-/// Accepts the syntax of `DIGLOT_LOG`; an empty text restores the default.
+/// Sets the log filter in the syntax of `DIGLOT_LOG`; an empty text restores the default.
 async fn set_log_level(text: String) -> (StatusCode, String) {
     let level = log::set_level(&text).map(|()| log::level().to_string()).map_err(|error| error.to_string());
     respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// Sends the sockets to the successor; this process continues to serve.
+/// Sends the sockets to the new process; this one continues to serve.
 async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, String) {
     // Blocks until the other process has received them.
     let sent = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
@@ -69,7 +69,7 @@ async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, St
     respond(sent.map(|()| "handed over".to_owned()), StatusCode::CONFLICT)
 }
 
-/// Second step: the successor serves.
+/// Starts to drain, since the new process accepts requests.
 async fn finish_takeover(State(control): State<AdminState>) -> (StatusCode, &'static str) {
     control.process.shut_down(AdminCommand::Retire);
     (StatusCode::ACCEPTED, "retiring\n")

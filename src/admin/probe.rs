@@ -1,5 +1,4 @@
-//! Probes a gateway's health, as a supervisor does: over its status listener, with or without TLS, or over the socket in its
-//! `run_dir`.
+//! Checks a gateway's health, over its status listener (with or without TLS) or the socket in its `run_dir`.
 
 use super::socket::{AdminResponse, exchange, send_request};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
@@ -19,7 +18,7 @@ use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// The address of a gateway, displayed as a URL where it has one.
+/// The address of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeTarget {
     /// a status listener of this machine
@@ -31,13 +30,13 @@ pub(crate) enum ProbeTarget {
 }
 
 impl ProbeTarget {
-    /// Returns the status listeners, then the socket.
+    /// Returns the status listeners, followed by the socket.
     pub(crate) fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
         let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
 
-    /// Parses the URL of a status listener: `http`, a host, and a port unless it is 80.
+    /// Parses the URL of a status listener: `http`, host, and port unless it is 80.
     pub(crate) fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
@@ -78,7 +77,7 @@ impl fmt::Display for ProbeTarget {
     }
 }
 
-/// Requests a path from the targets in order until one responds, within `timeout` for all of them.
+/// Requests a path from the targets in order until one responds. `timeout` covers all of them.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,
@@ -136,8 +135,8 @@ fn tls_client() -> Result<ClientConnection, Error> {
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
-/// Accepts any certificate: the listener's is for its public name, and this machine need not trust its authority. The
-/// probe sends no secrets.
+/// Accepts any certificate: it is for the gateway's public name, and its authority may not be trusted here. The probe
+/// sends no secrets.
 #[derive(Debug)]
 struct NoVerification;
 

@@ -1,4 +1,4 @@
-//! The admin socket in `run_dir`, server and client side.
+//! The admin socket in `run_dir`: server and client.
 
 use crate::proxy::DrainSignal;
 use axum::Router;
@@ -13,18 +13,18 @@ const SOCKET_NAME: &str = "admin.sock";
 
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// The server side. Removes its file on drop, unless another process has replaced it.
+/// The listening socket. Its file is removed on drop, unless another process has replaced it.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     listener: UnixListener,
-    /// its path until it is published
+    /// path before it is published
     staging_path: PathBuf,
     path: PathBuf,
     inode: u64,
 }
 
 impl AdminSocket {
-    /// Binds a socket in `run_dir`, which is created if needed. Clients find it after [`AdminSocket::publish`].
+    /// Binds a socket in `run_dir`, which is created if needed. Clients find it only after [`AdminSocket::publish`].
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
@@ -42,7 +42,6 @@ impl AdminSocket {
         fs::rename(&self.staging_path, &self.path)
     }
 
-    /// Returns a handle for [`serve`].
     pub(crate) fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }

@@ -38,8 +38,8 @@ pub(crate) fn router(
         .with_state(StatusState { metrics, lifecycle, guard, clusters })
 }
 
-/// Returns 200 while runs are accepted and every route can authenticate its callers. Agents do not count: with 503
-/// clients would get no response instead of one that names the unavailable agent, and no run would detect its return.
+/// Returns 200 while runs are accepted and every route can authenticate callers. Unavailable agents do not matter:
+/// after a 503 clients could not even get an error that names the agent, and no run would detect its recovery.
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
     let guard = status.guard.load();
@@ -71,8 +71,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     (code, report).into_response()
 }
 
-/// Responds once a drain has begun and no run is open. An agent's pre-stop hook waits here until the gateway no longer
-/// needs the agent.
+/// Responds once a drain has begun and no run is open. The pre-stop hook of an agent waits for this.
 async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
     status.lifecycle.wait_drained().await;
     "drained\n"

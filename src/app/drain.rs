@@ -1,14 +1,16 @@
 //! Shutdown of the process.
 //!
-//! 1. On a signal or command, `/readyz` returns 503. For `drain_grace` requests are accepted as before, until load balancers
-//!    notice. HTTP/1 responses ask the client to open another connection.
-//! 2. The listeners close, and each connection closes after its current requests; runs continue for up to `drain_timeout`.
+//! 1. On a signal or command, `/readyz` returns 503. Requests are accepted for another `drain_grace`, until load
+//! balancers
+//!    notice; HTTP/1 responses ask clients to reconnect.
+//! 2. The listeners close, and each connection closes after its current requests; runs continue for up to
+//! `drain_timeout`.
 //!    Requests that an HTTP/2 client sends before it receives GOAWAY are served.
-//! 3. Runs that are still open are cut: they end with RUN_ERROR, and their bodies end cleanly.
-//! 4. The process exits after the last connection has been written out.
+//! 3. Runs that are still open end with RUN_ERROR, and their bodies end cleanly.
+//! 4. The process exits after the last connection has been flushed.
 //!
-//! After a handover the old process follows the same steps with other times: its listeners close at once, since its
-//! successor accepts, and its runs have `upgrade_timeout`.
+//! After a handover the old process follows the same steps, but its listeners close at once, since its successor
+//! accepts connections, and its runs have `upgrade_timeout`.
 
 use super::notify::ServiceState;
 use super::upgrade::{LocalEndpoint, Predecessor};
@@ -27,7 +29,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time for cut runs to send RUN_ERROR.
+/// Time for open runs to send RUN_ERROR.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -35,16 +37,16 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// Time for the steps after the runs, with a reserve.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Time after a handover in which responses ask clients to open another connection. Then idle connections are closed.
+/// Time after a handover before idle connections are closed. Meanwhile, responses ask clients to reconnect.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Time for requests that clients sent before they received the close of their connection, if no run is open.
+/// Time for requests already sent when their connection closes, if no run is open.
 const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 
 /// Longest wait for the issuers' keys before a takeover.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for a shutdown and drains. pingora ends the process when [`Drain::recv`] returns.
+/// Waits for a shutdown and drains. pingora exits when [`Drain::recv`] returns.
 pub(super) struct Drain {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
@@ -53,10 +55,10 @@ pub(super) struct Drain {
     pub(crate) process: ProcessHandle,
     pub(crate) drain_signals: Arc<PlaneDrainSignals>,
     pub(crate) local: Option<LocalEndpoint>,
-    /// notified when this process serves
+    /// notified when this process accepts requests
     pub(crate) predecessor: Mutex<Option<Predecessor>>,
     pub(crate) listening: Vec<internal_event::ListenerStarted>,
-    /// of Unix sockets; the successor takes them over
+    /// files of Unix sockets, which the successor takes over
     pub(crate) socket_files: Vec<Arc<SocketFile>>,
 }
 
@@ -69,11 +71,11 @@ pub(super) struct PlaneDrainSignals {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShutdownCause {
-    /// a signal; the next one ends the wait
+    /// a signal; a second one ends the wait
     Signal,
-    /// an admin command; a signal of the service manager follows and changes nothing
+    /// an admin command; a later signal of the service manager is ignored
     Command,
-    /// another process has the sockets; a signal still starts the shutdown
+    /// another process has taken over the sockets; a signal still starts the shutdown
     Successor,
 }
 
@@ -156,7 +158,7 @@ impl Drain {
         }
     }
 
-    /// Waits for the end of the last run, the timeout, or a second signal.
+    /// Waits for the end of the last run, the timeout or a second signal.
     async fn wait_for_runs(&self, cause: ShutdownCause, signals: &mut UnixSignals) {
         let times = self.config.load().process.clone();
         let PlaneDrainSignals { data, status, .. } = &*self.drain_signals;
@@ -210,7 +212,7 @@ impl Drain {
         internal_event::DrainStarted { timeout, runs: self.lifecycle.open_runs() }.emit();
     }
 
-    /// Waits until no run is open and clients have received the close of their connections.
+    /// Waits until all runs have ended and clients know that their connections close.
     async fn wait_until_drained(&self) {
         // Usually no connection is open any more, and this returns at once.
         let _ = timeout(IN_FLIGHT_GRACE, self.drain_signals.data.wait_drained()).await;

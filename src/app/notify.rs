@@ -1,5 +1,4 @@
-//! Notifies the service manager by systemd's protocol: a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET`
-//! names (`sd_notify(3)`). Without that variable nothing is sent.
+//! Notifies systemd: sends `NAME=value` lines to the socket in `NOTIFY_SOCKET`, if it is set (`sd_notify(3)`).
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServiceState {
     Ready,
-    /// exits at the latest after this time
+    /// the process exits after this time at the latest
     Stopping(Duration),
 }
 

@@ -1,16 +1,16 @@
-//! Reload of the configuration while the gateway serves: all of it, or nothing.
+//! Reload of the configuration while the gateway runs: all of it or nothing.
 //!
 //! ```text
 //!   SIGHUP, POST /reload ──────────┐
 //!   the file, every two seconds ───┴▶ read ─▶ check ─▶ build alongside the old one ─▶ swap ─▶ drop unused parts
 //!                                      └────────┴─────────┴─▶ refused: one line, and nothing changes
 //! ```
-//! Requests stay in the stack in which they started; open runs keep the configuration they started with.
+//! Requests and runs keep the configuration they started with.
 //!
-//! The file is read every two seconds and compared by content. Notifications (inotify) would be faster but not reliable: a
-//! mounted ConfigMap changes by a link to another folder, not in the file itself; some mounts (NFS, FUSE, those of virtual
-//! machines) send none; and queues overflow, so polling would be needed anyway. kubelet itself takes up to a minute to
-//! deliver a change. Two reads of a small file in two seconds have no measurable cost.
+//! The file is read every two seconds and compared by content. inotify would be faster but not reliable: a mounted
+//! ConfigMap changes by a link to another folder; some mounts (NFS, FUSE, virtual machines) send no notifications; and
+//! queues overflow. kubelet itself takes up to a minute to deliver a change, and reading a small file costs nothing
+//! measurable.
 
 use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
@@ -32,16 +32,15 @@ use tokio::time::{interval, sleep, timeout};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time for which a changed file must stay unchanged, so that a half-written one is not used.
+/// Time without changes after which a file counts as completely written.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// Longest wait for the addresses of new agents.
+/// Longest wait for resolving new agents.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of the digest that are shown.
+/// Number of digest bytes to show.
 const HASH_BYTES: usize = 6;
 
-/// A configuration file as it was read.
 #[derive(Debug)]
 pub(crate) struct ConfigSource {
     path: PathBuf,
@@ -75,13 +74,13 @@ impl ConfigSource {
     }
 }
 
-/// Routes new requests through the given gateway.
+/// Directs new requests to the given gateway.
 pub(super) type SwapGatewayFn = Box<dyn Fn(Arc<Gateway>) + Send + Sync>;
 
 pub(super) struct ActiveConfig {
     pub(crate) config: SwapCell<Config>,
     pub(crate) guard: SwapCell<RequestPolicy>,
-    /// as `diglot config` prints it
+    /// as printed by `diglot config`
     pub(crate) effective_config: SwapCell<String>,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) swap_gateway: SwapGatewayFn,
@@ -102,7 +101,7 @@ pub(super) struct ConfigReloader {
 struct PreparedReload {
     config: Config,
     effective_config: String,
-    /// compared with the configuration in use
+    /// differences from the configuration in use
     changes: ConfigChanges,
     guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
@@ -125,7 +124,7 @@ impl ConfigReloader {
         }
     }
 
-    /// Handles reload requests and changes of the file; never returns.
+    /// Handles reload requests and file changes; never returns.
     pub(super) async fn run(mut self) {
         if let Some(source) = &self.source {
             internal_event::ConfigApplied { hash: &short_hash(&source.digest), changes: None }
@@ -201,7 +200,7 @@ impl ConfigReloader {
         Err(problems)
     }
 
-    /// Builds the new configuration on a blocking thread, since the runtime's one thread serves health checks and
+    /// Builds the new configuration on a blocking thread, since the single runtime thread also serves health checks and
     /// Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.source.as_ref().map(|source| source.path.clone()).unwrap_or_default();
@@ -278,7 +277,7 @@ fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
-/// Resolves agents before their first request, as far as that is possible in time.
+/// Resolves agents before their first request, within [`RESOLVE_TIMEOUT`].
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }

@@ -1,4 +1,4 @@
-//! The causes for which a process does not start.
+//! Errors that prevent the process from starting.
 
 use std::io;
 use std::path::PathBuf;

@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 /// Socket in `run_dir` for the transfer.
 const UPGRADE_SOCKET: &str = "upgrade.sock";
 
-/// pingora's limits: sockets, and bytes of their names.
+/// pingora's limits: number of sockets, and bytes of their names.
 const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
-/// Timeout of each response; pingora itself waits up to five seconds for one.
+/// Timeout of each response; pingora may take five seconds for one.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Predecessor {
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
-    /// Notifies the predecessor that this process serves. Blocks.
+    /// Notifies the previous process that this one accepts requests. Blocks.
     pub(super) fn confirm_takeover(self) -> Result<(), String> {
         match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(RESPONSE_TIMEOUT)) {
             Ok(response) if response.status == 202 => Ok(()),
@@ -105,8 +105,8 @@ impl LocalEndpoint {
     }
 }
 
-/// Copies of the listening sockets for the successor. They are closed when this process stops accepting: clients would
-/// hang in the queue of an open socket.
+/// Copies of the listening sockets for the successor. They are closed when this process stops accepting, since clients
+/// would wait in the queue of an open one.
 #[derive(Clone, Debug)]
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 

@@ -118,7 +118,7 @@ fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     }
 }
 
-/// Runs the checks of `serve` itself. Configuration problems were found before, with their lines; this covers the rest.
+/// Runs the other checks of `serve`; configuration problems were found before, with their lines.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
     RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ fn check_startable(config: &Config) -> Result<(), String> {
     config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }
 
-/// Prints each route with its callers.
+/// Prints each route and who may call it.
 fn print_summary(file: &str, config: &Config) {
     print_line(format_args!("{file}: ok, {} route(s)", config.routes.len()));
     for route in &config.routes {
@@ -134,7 +134,7 @@ fn print_summary(file: &str, config: &Config) {
         let client = route.client.name();
         let agent = route.agent.name();
         let callers = &route.access.methods;
-        let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
+        let callers = if callers.is_empty() { "any caller".to_owned() } else { callers.join(", ") };
         print_line(format_args!(
             "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
             route.name,
@@ -176,7 +176,7 @@ fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes like `escapeProperty` of the same toolkit.
+/// Escapes like `escapeProperty` of GitHub's toolkit.
 fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -34,7 +34,7 @@ struct DemoRoute {
 
 const HAI_BLOCKS: &str = "{dialect: hai, content: blocks}";
 
-/// Returns a route for the agent of each dialect, and those that show more of HAI and AG-UI.
+/// Returns a route for each dialect, and routes that show more of HAI and AG-UI.
 fn demo_routes() -> Vec<DemoRoute> {
     let route = |name: &str, client_side, agent_side: &str, description: &str| DemoRoute {
         name: name.to_owned(),
@@ -100,7 +100,7 @@ fn bind_demo(arguments: &DemoArgs, routes: &[DemoRoute]) -> Result<App, Box<dyn 
     Ok(App::bind(config, None, StartMode::NewSockets)?)
 }
 
-/// Describes a failed start. The demo has no configuration file, so an occupied address is named by its option.
+/// Describes a failed start. If an address is in use, names its option, since the demo has no configuration file.
 fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
     let option = if *plane == "data" { "--listen" } else { "--status" };
@@ -110,7 +110,7 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     )
 }
 
-/// Serves each agent on its own free port, on threads that end with the process.
+/// Serves each agent on a free port, on threads that end with the process.
 fn spawn_agents(routes: &[DemoRoute], pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut addresses = Vec::new();
@@ -155,7 +155,7 @@ fn print_routes(arguments: &DemoArgs, routes: &[DemoRoute], app: &App) {
     }
 }
 
-/// Returns a shell command.
+/// Returns a `curl` command to copy.
 fn curl_command(data: SocketAddr, name: &str) -> String {
     format!(
         "curl -N http://{data}/{name} -H 'Content-Type: application/json' -d \

@@ -16,7 +16,7 @@ pub(super) fn dialect_help() -> String {
 /// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
 ///
 /// # Errors
-/// A message for clap to print.
+/// Returns a message for clap to print.
 pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let Some(dialect) = dialect::find_by_name(name) else {

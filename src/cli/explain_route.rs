@@ -202,7 +202,7 @@ fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
     }
 }
 
-/// Returns the name of a gate for people; the JSON format keeps the older names.
+/// Returns the display name of a gate; the JSON format keeps the older names.
 fn gate_label(gate: &'static str) -> &'static str {
     match gate {
         "limits of anybody" => "limits before auth",

@@ -6,8 +6,8 @@ use crate::config::admin_endpoints::AdminEndpointsConfig;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A healthy gateway answers in milliseconds. The caller of this command needs a longer timeout: the image's health check has
-/// one, a kubelet's has to be configured.
+/// A healthy gateway responds in milliseconds. Callers of this command need a longer timeout: the image's health check
+/// has one, but a kubelet's must be configured.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\

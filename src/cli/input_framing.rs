@@ -52,10 +52,10 @@ pub(super) enum InputPiece<'a> {
     /// a protobuf message as JSON
     Message {
         text: String,
-        /// content parts without a name here, which were left out
+        /// content parts left out because their names are unknown
         dropped: usize,
     },
-    /// a protobuf frame above the limit in bytes; nothing after it can be read
+    /// a protobuf frame above the limit in bytes; the rest cannot be read
     TooLarge { limit: usize },
 }
 
@@ -65,7 +65,7 @@ impl InputFraming {
         InputFraming { protobuf, state }
     }
 
-    /// Returns whether the input is SSE, as far as it was read.
+    /// Returns whether the input is SSE, as far as it has been read.
     pub(super) fn is_event_stream(&self) -> bool {
         matches!(self.state, FramingState::Start | FramingState::Unknown | FramingState::Sse)
     }
@@ -73,7 +73,7 @@ impl InputFraming {
     /// Passes the pieces of `bytes` to `each`.
     ///
     /// # Errors
-    /// The first error of `each`.
+    /// Returns the first error of `each`.
     pub(super) fn push<E>(
         &mut self,
         mut bytes: &[u8],
@@ -107,7 +107,7 @@ impl InputFraming {
     /// Ends the input, whose last line may lack its line end.
     ///
     /// # Errors
-    /// The error of `each`.
+    /// Returns the error of `each`.
     pub(super) fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
         match &self.state {
             FramingState::Ndjson { line, .. } if !line.is_empty() => {

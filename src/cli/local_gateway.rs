@@ -22,7 +22,7 @@ impl RunDirArgs {
     /// Returns the folder of the gateway's sockets.
     ///
     /// # Errors
-    /// There is none, as printed already.
+    /// Fails if there is none; the message has been printed.
     pub(super) fn run_dir(&self) -> Result<PathBuf, CliExit> {
         let (None, Some(file)) = (&self.run_dir, &self.config) else {
             return self.run_dir.clone().ok_or(CliExit::Usage);
@@ -48,7 +48,7 @@ impl RunDirArgs {
 /// Sends a request to the gateway in `run_dir`.
 ///
 /// # Errors
-/// No gateway is running there, as printed already; or another I/O error.
+/// Fails if no gateway is running there (the message has been printed), or on an I/O error.
 pub(super) fn call_gateway(
     run_dir: &std::path::Path,
     method: &str,

@@ -1,7 +1,7 @@
-//! The commands, one file each. `output` and `input` are shared; `local_gateway` belongs to `drain` and `reload`,
-//! `translate_explain`, `recording_reader` and `input_framing` to the commands that read recordings.
+//! The commands, one file each. `output` and `input` are shared; `local_gateway` belongs to `drain` and `reload`;
+//! `translate_explain`, `recording_reader` and `input_framing` belong to the commands that read recordings.
 //!
-//! stdout has the data, stderr has logs and errors; a command ends quietly when stdout is closed.
+//! Commands write data to stdout, logs and errors to stderr, and end quietly when stdout is closed.
 
 mod dialect_arg;
 mod input_framing;
@@ -85,7 +85,7 @@ enum CliCommand {
     Version,
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     let exit = match CliArgs::try_parse() {
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Clap wraps every line of a help text: an example that it wraps cannot be copied.
+    /// Clap wraps every help line, and a wrapped example cannot be copied.
     #[test]
     fn examples_fit_a_terminal_of_80_columns() {
         for command in CliArgs::command().get_subcommands() {
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// A line that is wrapped by hand is wrapped again.
+    /// Clap would wrap hand-wrapped lines again.
     #[test]
     fn paragraphs_are_not_wrapped_by_hand() {
         for command in CliArgs::command().get_subcommands() {

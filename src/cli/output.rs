@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit codes, by the conventions of `sysexits.h` where there is one.
+/// Exit codes, from `sysexits.h` where one fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CliExit {
     Ok = 0,
@@ -12,7 +12,7 @@ pub(super) enum CliExit {
     Problems = 1,
     /// the command line is invalid
     Usage = 2,
-    /// something that is needed is not available: a port, a file
+    /// a resource is unavailable, such as a port or a file
     Unavailable = 69,
     /// the configuration is invalid
     Config = 78,

@@ -1,26 +1,26 @@
-//! Reads a recorded stream (SSE, NDJSON or AG-UI's protobuf) as it arrives, each event with its number and line.
+//! Reads a recorded stream (SSE, NDJSON or AG-UI's protobuf) and returns each event with its number and line.
 
 use super::input_framing::{InputFraming, InputPiece, ProtobufInput, is_text};
 use crate::codec::sse::{SseDecoder, SseError, SseStep};
 use std::fmt;
 
-/// Error of an input without events.
+/// Error message for an input without events.
 pub(super) const NO_EVENT: &str =
     "no event found: the input is neither an event stream nor NDJSON; for a request, add --request";
 
 /// The position of an event in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventPosition {
-    /// its number, from 1
+    /// number of the event, from 1
     pub(crate) event: usize,
-    /// its first line, from 1; 0 in protobuf, which has no lines
+    /// first line of the event, from 1; 0 for protobuf, which has no lines
     pub(crate) line: usize,
-    /// content parts without a name here, which were left out; protobuf alone
+    /// content parts left out because their names are unknown; only in protobuf
     pub(crate) dropped: usize,
 }
 
 impl fmt::Display for EventPosition {
-    /// Writes the position as a suffix of the file name.
+    /// Writes the position in the form that follows a file name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EventPosition { event, line: 0, .. } => write!(f, ": event {event}"),
@@ -29,7 +29,7 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// The reason why reading stopped.
+/// The reason for the end of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadStop<E> {
     Framing(SseError),
@@ -47,22 +47,22 @@ pub(super) struct RecordingReader {
 #[derive(Debug)]
 struct RecordedEventReader {
     decoder: SseDecoder,
-    /// events so far
+    /// number of events so far
     count: usize,
-    /// the current line, from 1
+    /// number of the current line, from 1
     line: usize,
-    /// the part of the current line that was read
+    /// what has been read of the current line
     line_progress: LineProgress,
     /// whether the last byte was CR, so that LF belongs to it
     after_cr: bool,
-    /// the first line of the current event
+    /// first line of the current event
     first_line: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineProgress {
     Empty,
-    /// white space, or a BOM
+    /// only white space or a BOM so far
     Blanks,
     Text,
 }
@@ -83,7 +83,7 @@ impl RecordingReader {
     /// Passes each complete event of `bytes` to `consumer`.
     ///
     /// # Errors
-    /// A frame is above the limit, or `consumer` returned an error.
+    /// Returns an error if a frame is above the limit or `consumer` failed.
     pub(super) fn push<E>(
         &mut self,
         bytes: &[u8],
@@ -197,7 +197,6 @@ impl RecordedEventReader {
         Ok(())
     }
 
-    /// Returns the first line of the current event.
     fn event_line(&self) -> usize {
         self.first_line.unwrap_or(self.line)
     }
@@ -214,7 +213,7 @@ mod tests {
     const EVENTS: [&str; 3] =
         [r#"{"type":"A"}"#, r#"{"type":"B","value":{"a":{"b":[{}, {"c":1}]}}}"#, r#"{"type":"C"}"#];
 
-    /// Reads an input in two pieces, and returns its events with their positions.
+    /// Reads an input in two pieces; returns its events with their positions.
     fn read(input: &[u8], cut: usize) -> Vec<(usize, usize, String)> {
         let mut found = Vec::new();
         let mut consumer = |place: EventPosition, data: &str| {
@@ -229,7 +228,7 @@ mod tests {
         found
     }
 
-    /// A brace at the start of a piece but not of a line does not mean NDJSON.
+    /// A brace at the start of a piece, but not of a line, does not mean NDJSON.
     #[test]
     fn detects_format_once_and_counts_lines_at_every_split() {
         for end in ["\n", "\r\n", "\r"] {

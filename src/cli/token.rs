@@ -105,10 +105,9 @@ pub(super) struct TokenArgs {
     scope: Vec<String>,
 }
 
-/// Options for tokens alone.
+/// Options that apply only to tokens.
 const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
 
-/// The exit code and the message of a failure.
 struct TokenFailure {
     exit: CliExit,
     message: String,
@@ -168,7 +167,6 @@ fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     signed.ok_or_else(|| unavailable_error(format_args!("the key cannot sign with {algorithms:?}")))
 }
 
-/// Finds an issuer in a configuration.
 fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, TokenFailure> {
     let config = load::from_path(file)
         .map_err(|problems| TokenFailure { exit: CliExit::Config, message: problems.to_string() })?;

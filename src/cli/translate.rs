@@ -77,7 +77,7 @@ enum InputFormat {
     Proto,
 }
 
-/// Limits of the printed differences of a round trip, and of the characters of a value.
+/// Most differences that a round trip prints.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
@@ -251,7 +251,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// The reason why a translation stopped early.
+/// The cause of an early end of the translation.
 enum TranslateStop {
     Fault(StreamError),
     Output(io::Error),

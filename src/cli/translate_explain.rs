@@ -1,4 +1,4 @@
-//! The lines of `translate --explain`: the translation of each event, and the totals.
+//! The output of `translate --explain`: one line for each event, and the totals.
 
 use super::recording_reader::EventPosition;
 use crate::dialect::Dialect;
@@ -7,7 +7,7 @@ use crate::translate::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most names per list; the rest is counted.
+/// Most names per list; the others are only counted.
 const MAX_NAMES: usize = 12;
 
 /// Formats events, and collects the totals.
@@ -20,20 +20,20 @@ pub(super) struct TranslateExplainer {
     losses: [u64; EventLoss::ALL.len()],
 }
 
-/// The trace of one event, by kind of entry.
+/// Notes on one event, by kind.
 #[derive(Default)]
 struct EventNotes {
     read: Option<String>,
     canonical: Vec<&'static str>,
     written: Vec<String>,
-    /// members, and the key under which they are carried
+    /// members, and the key that carries each
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
 }
 
 impl TranslateExplainer {
-    /// Formats the line of one event, or of the end of the input, as a suffix of the file name.
+    /// Formats the line of one event or of the end of the input, in the form that follows a file name.
     pub(crate) fn explain_event(
         &mut self,
         position: Option<EventPosition>,
@@ -121,7 +121,6 @@ impl TranslateExplainer {
         }
     }
 
-    /// Formats the totals.
     pub(crate) fn summary(&self) -> String {
         let repairs = EventRepair::ALL.iter().map(|one| (one.label(), self.repairs[*one as usize]));
         let losses = EventLoss::ALL.iter().map(|one| (one.label(), self.losses[*one as usize]));

@@ -101,7 +101,7 @@ fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailu
     }
 }
 
-/// Writes each finding at once.
+/// Writes each finding immediately.
 struct VerifyReport<W: Write> {
     out: BufWriter<W>,
     format: ReportFormat,

@@ -15,7 +15,7 @@ const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
 /// The enabled features of Cargo.toml.
 const FEATURES: &str = if cfg!(feature = "otel") { "server otel" } else { "server" };
 
-/// The commit of the build, if `DIGLOT_REVISION` was set, as deploy/Dockerfile does.
+/// The commit of the build, from `DIGLOT_REVISION`, which deploy/Dockerfile sets.
 const REVISION: Option<&str> = option_env!("DIGLOT_REVISION");
 
 pub(super) fn run() -> CliExit {

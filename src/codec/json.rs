@@ -9,31 +9,30 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Limits the nesting of arrays and objects. serde_json skips raw values without a limit, but a later parser of the
-/// text may recurse.
+/// Limits nesting. serde_json skips raw values of any depth, but a later parser of the text may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
-/// Limits the members of a parsed object, which keeps lookups by name cheap. Application content (state, arguments,
-/// values) is not parsed.
+/// Limits the members of an object, so that lookups by name stay cheap. Application content (state, arguments, values)
+/// is not parsed.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
-/// Fits most events, so that reading one takes one allocation.
+/// Enough for most events, so that reading takes one allocation.
 const USUAL_MEMBERS: usize = 8;
 
-/// An event or a message as received: `type` apart, the other members in wire order.
+/// An event or message as received, with `type` apart and the other members in order.
 #[derive(Debug)]
 pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
     pub(crate) members: Members<'a>,
-    /// true if every known member was spelt canonically and occurred once
+    /// every known member had its canonical name and occurred once
     pub(crate) canonical: bool,
-    /// the known members that occurred, and those spelt in camelCase, one bit per field
+    /// one bit for each known member, and one for each in camelCase
     seen_fields: u64,
     camel_fields: u64,
 }
 
-/// Reports why a text is not an accepted object, with the position.
+/// The reason and position of an error in JSON.
 #[derive(Debug)]
 pub struct MalformedJson(String);
 
@@ -45,24 +44,25 @@ impl fmt::Display for MalformedJson {
 
 impl std::error::Error for MalformedJson {}
 
-/// Reads one JSON object whose known members may have either spelling: an event, a message or a request.
+/// Reads an event, a message or a request, in either spelling of known members.
 ///
 /// # Errors
-/// Fails if the text is not one JSON object, if text follows the object, or if it nests deeper than [`DEPTH_LIMIT`].
+///
+/// Fails if the text is not exactly one JSON object, or is nested deeper than [`DEPTH_LIMIT`].
 pub fn parse_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::BothSpellings)
 }
 
-/// Reads one JSON object that is open by key (metadata, an output block, a patch operation): every name is kept
-/// verbatim.
+/// Reads an object with arbitrary names, such as metadata, an output block or a patch operation.
 ///
 /// # Errors
+///
 /// Fails as [`parse_object`] does.
 pub fn parse_open_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::Verbatim)
 }
 
-/// Selects the treatment of `run_id`: another spelling of `runId`, or a name of its own.
+/// Determines whether `run_id` is read as `runId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameMatching {
     BothSpellings,
@@ -77,7 +77,7 @@ fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson
     Ok(object)
 }
 
-/// Reads the members of an object that is open by key, including `type`. Returns `None` for other values.
+/// Reads an object with arbitrary names, `type` included; returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     // Most values that reach this are strings; skip the cost of building an error for them.
@@ -87,7 +87,7 @@ pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_open_object(value.as_str()).ok().map(members_with_type)
 }
 
-/// Reads the members of a message in either spelling, including `type`. Returns `None` for other values.
+/// Reads a message in either spelling, `type` included; returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_object(value.as_str()).ok().map(members_with_type)
@@ -107,7 +107,7 @@ pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
-/// Reads the first `most` elements of one JSON array and counts all: a short text may have millions.
+/// Reads the first `most` elements and counts all: a short text may have millions.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
@@ -117,7 +117,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Reads `text` as one JSON value, unless it nests too deep. All external text becomes a value here.
+/// Reads one JSON value with limited nesting. All external text becomes a value here.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -125,7 +125,6 @@ pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
 }
 
-/// Reads a sequence of values.
 #[must_use]
 pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;
@@ -143,7 +142,7 @@ fn check_depth(text: &str) -> Result<(), MalformedJson> {
     if exceeds_depth(text) { Err(MalformedJson(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
-/// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the exact count.
+/// Counts opening brackets first: only a text with more than [`DEPTH_LIMIT`] needs an exact count.
 fn exceeds_depth(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
@@ -201,7 +200,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 }
 
 impl<'a> JsonObject<'a> {
-    /// Adds a member; camelCase wins over snake_case, and the last of several equal names wins.
+    /// Adds a member. camelCase wins over snake_case, and the last of equal names wins.
     fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), String> {
         let takes = |field: &Field| names == NameMatching::BothSpellings || field.camel() == name;
         let field = Field::from_wire(&name).filter(takes);
@@ -250,7 +249,7 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 }
 
-/// A key, borrowed from the text if it has no escapes.
+/// Borrowed if the name has no escapes.
 struct MemberName<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for MemberName<'de> {
@@ -289,7 +288,7 @@ impl<'o> ObjectWriter<'o> {
         ObjectWriter { out, empty: true }
     }
 
-    /// Writes a member whose name needs no escapes, such as a name from a table.
+    /// Writes a member; the name must not need escapes.
     pub(crate) fn member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
@@ -298,7 +297,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push_str(value);
     }
 
-    /// Writes a member with a string value that needs no escapes.
+    /// Writes a string member; name and value must not need escapes.
     pub(crate) fn string_member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
@@ -308,7 +307,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('"');
     }
 
-    /// Copies a member; a known name is written in the requested case.
+    /// Copies a member with its name in the requested case.
     pub(crate) fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),

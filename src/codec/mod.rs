@@ -4,13 +4,13 @@ pub mod json;
 pub mod proto;
 pub mod sse;
 
-/// The framing of events in a body, independent of the dialect.
+/// The separation of events in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
-    /// server-sent events, each the JSON text of an event
+    /// server-sent events with JSON
     #[default]
     Sse,
-    /// frames of `application/vnd.ag-ui.event+proto`, which carry canonical events only
+    /// `application/vnd.ag-ui.event+proto`, for canonical events only
     Proto,
 }
 

@@ -96,7 +96,7 @@ pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str>
         ("listeners.data", running.data != now.data),
         ("listeners.status", running.status != now.status),
         (
-            "trusted_proxies, where connections are counted and PROXY is believed",
+            "trusted_proxies, for counting connections and accepting PROXY headers",
             running.trusted_proxies != now.trusted_proxies,
         ),
         ("run_dir", running.process.run_dir != now.process.run_dir),

@@ -6,7 +6,7 @@ use std::fmt;
 /// Message of an injected RUN_ERROR.
 pub(super) const ERROR_MESSAGE: &str = "model overloaded";
 
-/// One event: the name of its line in an agent's file, and the value of `$value` there.
+/// One event: its name in an agent's file, and the value of `$value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScriptEvent {
     pub(super) name: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct ConversationTurn {
     pub(super) closing: Vec<ScriptEvent>,
 }
 
-/// An AG-UI message is opened by `text_started`, a HAI message, which includes the thinking, by `answer_started`.
+/// In AG-UI `text_started` opens a message, in HAI `answer_started`, since its message includes the thinking.
 const REQUEST_OPENING: &[ScriptEvent] = &[
     ScriptEvent::new("run_started", ""),
     ScriptEvent::new("state", "pending"),
@@ -76,8 +76,8 @@ const REQUEST_CLOSING: &[ScriptEvent] = &[
 ];
 
 impl ConversationTurn {
-    /// Returns the turn that a request starts: first the agent thinks, announces the action and requests a confirmation,
-    /// then it reports the result.
+    /// Returns the turn for a request. First the agent thinks, announces an action and asks for confirmation; then it
+    /// reports the result.
     pub(super) fn from_request(input: &Value) -> Self {
         match messages(input).last() {
             // The second role is that of seed 002's dialect.
@@ -92,8 +92,8 @@ impl ConversationTurn {
         }
     }
 
-    /// Patches the status if the request has the state, else sends the whole state (HAI's request has none), since a patch
-    /// needs an existing value.
+    /// Patches the status if the request has the state; otherwise sends the whole state, since a patch needs an
+    /// existing value.
     fn new_answer(confirmed: bool, has_status: bool) -> Self {
         let (status, text): (_, &[_]) =
             if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
@@ -115,8 +115,8 @@ pub(super) fn messages(input: &Value) -> &[Value] {
     input["messages"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns whether a tool result confirms: `true`, or an object with `confirmed: true`. The seed sends it as a JSON string;
-/// AG-UI also allows content parts, and some front ends send the value itself.
+/// Returns whether a tool result is a confirmation: `true`, or an object with `confirmed: true`. It may be a JSON
+/// string (as in the seed), content parts (AG-UI), or the value itself (some front ends).
 fn is_confirmation(content: &Value) -> bool {
     let confirms = |value: &Value| value == true || value["confirmed"] == true;
     let text: String = match content {

@@ -14,8 +14,8 @@ pub(super) struct DemoIds {
 }
 
 impl DemoIds {
-    /// Reads the ids of a request. A missing run id is derived from the length of the conversation, so that its turns still
-    /// have distinct messages and calls.
+    /// Reads the ids of a request. A missing run id is derived from the length of the conversation, so that messages
+    /// and calls of its turns have different ids.
     pub(super) fn from_request(input: &Value) -> Self {
         let id = |names: [&str; 2]| names.into_iter().find_map(|name| input.get(name).and_then(Value::as_str));
         let turn = messages(input).len();

@@ -1,6 +1,7 @@
-//! A run of a demo agent: the conversation with its test options, produced event by event.
+//! One run of a demo agent, as a sequence of events.
 //!
-//! Events are produced on demand, so a text of a million pieces takes no more memory than one of three. Without clock or I/O.
+//! Events are produced on demand, so a text of a million pieces takes no more memory than one of three. There is no
+//! clock or I/O.
 
 use super::conversation::{ConversationTurn, ScriptEvent, ScriptValue};
 use super::demo_ids::{DemoIds, json_string};
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 
-/// The end of the body after the last event.
+/// The state of the body after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyEnding {
     Clean,
@@ -21,10 +22,9 @@ pub(super) enum BodyEnding {
     Broken,
 }
 
-/// One run of an agent.
 pub(super) struct DemoScript {
     agent: PeerDialect,
-    /// the JSON of events with placeholders, by the names of the script's events
+    /// JSON of events with placeholders, by event name
     templates: HashMap<&'static str, &'static str>,
     ids: DemoIds,
     events: Peekable<Box<dyn Iterator<Item = ScriptEvent> + Send>>,
@@ -36,7 +36,7 @@ pub(super) struct DemoScript {
 }
 
 impl DemoScript {
-    /// Prepares the answer to a request, whose ids may be in camelCase, in snake_case or missing.
+    /// Prepares the response to a request. Its ids may be in camelCase, in snake_case or missing.
     pub(super) fn new(agent: PeerDialect, input: &Value, options: TestOptions) -> Self {
         let ConversationTurn { opening, text, closing } = ConversationTurn::from_request(input);
         let pieces: Box<dyn Iterator<Item = ScriptValue> + Send> = match options.events {
@@ -115,7 +115,7 @@ impl DemoScript {
         text
     }
 
-    /// Returns the ending after the last event, or `None` before.
+    /// Returns the ending, or `None` before the last event.
     pub(super) fn ending(&mut self) -> Option<BodyEnding> {
         match self.events.peek() {
             Some(_) => None,

@@ -1,8 +1,7 @@
-//! Serves a demo agent over HTTP: one POST is one run, answered as a stream of server-sent events.
+//! Serves a demo agent over HTTP: each POST is a run, whose response is a stream of server-sent events.
 //!
-//! The body is produced as the client reads it: when the client leaves, hyper drops the body and with it the run. An agent
-//! without a pace writes many events at once, like a fast model in a local network; one with a pace writes each event by
-//! itself.
+//! The body is produced as the client reads it, so the run ends when the client leaves. An agent without a pace writes
+//! many events at once, like a fast model in a local network; one with a pace writes each event separately.
 
 use std::{
     future::{Future, pending},
@@ -38,18 +37,18 @@ use super::{
 };
 use crate::dialect::PeerDialect;
 
-/// The largest request in bytes. It contains a whole conversation with inline images.
+/// The largest request, in bytes: a whole conversation with inline images.
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Bytes of events per write of an agent without a pace; the last event may exceed it.
+/// Bytes per write of an agent without a pace; the last event may exceed it.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// Longest wait for runs at shutdown; an idle run would otherwise block it for ever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Serves an agent at every path: a POST with a `RunAgentInput` is answered with 200 and `text/event-stream`, with `pace`
-/// between two events (zero for none). A body that is not a JSON object or has an invalid test option (see
-/// [`demo`](super)) is answered with 400, other methods with 405, both with `{"detail": …}` like the agents of the seed.
+/// Serves an agent at every path. A POST with a `RunAgentInput` gets an event stream with `pace` between two events
+/// (zero for none). An invalid body or test option (see [`demo`](super)) gets 400 and other methods get 405, both with
+/// `{"detail": …}` like the agents of the seed.
 pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
@@ -58,11 +57,10 @@ pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
         .layer(DefaultBodyLimit::max(REQUEST_LIMIT))
 }
 
-/// Serves an agent until `shutdown` resolves, then waits at most five seconds for open runs. The remaining runs end with the
-/// runtime.
+/// Serves an agent until `shutdown` resolves, then waits at most five seconds for open runs.
 ///
 /// # Errors
-/// Errors of the listener; not those of connections.
+/// Returns errors of the listener, but not those of connections.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -90,7 +88,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// A refusal in the format of FastAPI.
+/// An error response in the format of FastAPI.
 struct HttpRefusal(StatusCode, String);
 
 impl IntoResponse for HttpRefusal {
@@ -129,7 +127,7 @@ fn handle_request(
     })
 }
 
-/// The answer of an overloaded model API, which the agent forwards.
+/// The response of an overloaded model API, which the agent forwards.
 fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
@@ -142,7 +140,7 @@ fn html_page() -> Response {
     (head, html).into_response()
 }
 
-/// The time of a run's next event.
+/// The pace of the events.
 enum EventPace {
     /// as soon as the client reads
     Unbounded,
@@ -168,7 +166,7 @@ impl DemoRun {
         ([(header::CONTENT_TYPE, agent.dialect.demo_agent.media_type)], body).into_response()
     }
 
-    /// Returns the next write and the rest of the run (`None` after a write that breaks the body).
+    /// Returns the next write and the rest of the run, which is `None` after a write that breaks the body.
     async fn next_write(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
         match self.script.ending() {
             None => {}
@@ -203,7 +201,6 @@ impl DemoRun {
     }
 }
 
-/// Returns the ms since the epoch; 0 if the clock is before it.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -244,7 +241,7 @@ mod tests {
         assert!(frames.iter().all(|frame| frame.starts_with("data: {") && !frame.contains('\n')));
     }
 
-    /// With a pace of an hour, only the second event waits; the first one and the end do not.
+    /// With a pace of an hour, only the second event waits.
     #[tokio::test]
     async fn waits_the_pace_between_two_events() {
         let start = || {
@@ -288,7 +285,7 @@ mod tests {
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/html; charset=utf-8"));
     }
 
-    /// A running agent, and a connection with a request to it.
+    /// A running agent with an open connection and request.
     struct Peer {
         stream: TcpStream,
         close: oneshot::Sender<()>,
@@ -337,7 +334,7 @@ mod tests {
         }
     }
 
-    /// The server has no other run, so it closes within its grace period only if it noticed that the client left.
+    /// The server has no other run, so it shuts down in time only if it noticed that the client left.
     #[tokio::test]
     async fn an_idle_run_ends_when_the_client_leaves() {
         let mut peer = Peer::send("POST", &request_with(json!({"idle": true}))).await;

@@ -1,4 +1,4 @@
-//! The test options of a request: sizes and failures that a test requests from a demo agent.
+//! Test options: sizes and failures that a test requests from a demo agent.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) enum InjectedFault {
     Html,
 }
 
-/// The options of one request; by default a plain conversation.
+/// The options of one request; the default is a plain conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TestOptions {
     /// number of text pieces instead of the scripted ones
@@ -24,7 +24,6 @@ pub(super) struct TestOptions {
     pub(super) fail: Option<InjectedFault>,
 }
 
-/// An invalid option, with a message that names the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InvalidTestOption(&'static str);
 
@@ -40,7 +39,7 @@ impl TestOptions {
     /// Reads `forwardedProps.diglot` (or `forwarded_props.diglot`) of a request.
     ///
     /// # Errors
-    /// A member has an invalid value. Unknown members are ignored.
+    /// Returns an error if a member has an invalid value. Unknown members are ignored.
     pub(super) fn read(input: &Value) -> Result<Self, InvalidTestOption> {
         let props = input.get("forwardedProps").or_else(|| input.get("forwarded_props"));
         let Some(options) = props.and_then(|props| props.get("diglot")) else {

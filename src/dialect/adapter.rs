@@ -12,10 +12,11 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
 
 /// Translates one direction of one run: reader and writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
-    /// Reads an event of an own shape.
+    /// Reads an event that only this dialect has.
     ///
     /// # Errors
-    /// Fails if the event does not have the form of its row: it has to be carried whole.
+    ///
+    /// Fails if the members do not have the expected form; the caller then carries the whole event.
     fn read(
         &mut self,
         row: &'static EventRow,
@@ -23,18 +24,18 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent>;
 
-    /// Returns true if [`DialectAdapter::read`] would refuse an event with these members.
+    /// Returns true if [`DialectAdapter::read`] would fail.
     fn is_unreadable(&self, _row: &'static EventRow, _members: &Members<'_>) -> bool {
         false
     }
 
-    /// Emits what must precede an event that [`DialectAdapter::read`] does not receive.
+    /// Emits what must precede an event that the engine reads itself.
     fn read_other(&mut self, _sink: &mut dyn CanonicalSink) {}
 
-    /// Emits everything that waits, before the end of the run.
+    /// Emits pending events before the end of the run.
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
 
-    /// Restores the canonical event of this kind, of which the dialect's event carries the type.
+    /// Restores the canonical event from the type that was carried.
     fn restore<'a>(
         &mut self,
         _row: &'static EventRow,
@@ -50,11 +51,10 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// Records a canonical event that the engine read.
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Buffers an event until later ones arrive, passes it through, or replaces it. `canonical_type` is the chunk that
-    /// the event was expanded from, empty for an event that the gateway added; `now_ms` is since the epoch.
+    /// Buffers, passes or replaces an event. `canonical_type` is the type of the chunk that it comes from, empty for an
+    /// event added by the gateway; `now_ms` is since the epoch.
     fn buffer<'a>(
         &mut self,
         event: Event<'a>,
@@ -64,10 +64,10 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         ReleasedEvents::pass(event, canonical_type)
     }
 
-    /// Completes an outgoing event of an own shape.
+    /// Completes an event that only this dialect has.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
 
-    /// Adjusts an outgoing event of a shared shape.
+    /// Adjusts an event that the engine writes itself.
     fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
     fn held_bytes(&self) -> usize {
@@ -75,34 +75,33 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// Receives the canonical events that an adapter reads, and counts its repairs and losses.
+/// Receives the canonical events that an adapter reads, and counts repairs and losses.
 pub(crate) trait CanonicalSink {
     fn emit(&mut self, event: Event<'_>);
     fn count_repair(&mut self, repair: EventRepair);
-    /// Counts a repair of the dialect's own form: no rule is broken.
+    /// Counts a repair that breaks no rule of the dialect.
     fn count_allowed_repair(&mut self, repair: EventRepair);
     fn count_loss(&mut self, loss: EventLoss);
 }
 
-/// An event does not have the form of its row.
+/// The event does not have the form of its row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableEvent;
 
-/// Events to be written now, in this order.
+/// Events to write now, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedEvents<'a> {
     first: Option<ReleasedEvent<'a>>,
     rest: Vec<ReleasedEvent<'a>>,
 }
 
-/// An event to be written, and its form.
 #[derive(Debug)]
 pub(crate) enum ReleasedEvent<'a> {
     /// by the row of its kind
     ByRow { event: Event<'a>, canonical_type: Option<&'static str> },
-    /// complete, as an event of this row
+    /// already complete
     Complete { row: &'static EventRow, outgoing: OutgoingEvent<'a> },
-    /// whole, as CUSTOM
+    /// wrapped as CUSTOM
     AsCustom(Event<'a>),
 }
 
@@ -138,7 +137,6 @@ impl<'a> IntoIterator for ReleasedEvents<'a> {
     type Item = ReleasedEvent<'a>;
     type IntoIter = std::iter::Chain<std::option::IntoIter<Self::Item>, std::vec::IntoIter<Self::Item>>;
 
-    /// Returns the events in the order of writing.
     fn into_iter(self) -> Self::IntoIter {
         self.first.into_iter().chain(self.rest)
     }

@@ -17,11 +17,11 @@ use std::borrow::Cow;
 /// The place in a dialect for canonical-only members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarryLocation {
-    /// no place needed: the dialect is canonical
+    /// the dialect is canonical
     Native,
-    /// in the member `extra["ag-ui"]`, of events and of messages
+    /// in the member `extra["ag-ui"]` of events and messages
     Extra,
-    /// in the member `metadata["diglot.ag-ui"]`, of events and of messages
+    /// in the member `metadata["diglot.ag-ui"]` of events and messages
     Metadata,
 }
 
@@ -38,21 +38,21 @@ impl CarryLocation {
     }
 }
 
-/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no such event.
+/// Prefix of a CUSTOM name for canonical events that a dialect does not have.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
-/// Key in `metadata` for values that the gateway had to remove.
+/// Key in `metadata` for values that the gateway removed.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-/// Note: these members are JSON texts of values that were not strings.
+/// Note: these members were converted to JSON texts.
 pub(crate) const AS_JSON_NOTE: &str = "$json";
 
-/// Note under the gateway's key: the value that the carrying object replaced because it was not an object, was empty or
+/// Note under the gateway's key: the former value of the carrying object, which was not an object, was empty, or
 /// already had that key.
 const DISPLACED_VALUE: &str = "$extra";
 
-/// The member under the gateway's key with the canonical type of the event. Empty: the event only displays something to
-/// the reader and is dropped on the way back.
+/// Canonical type of the event, under the gateway's key. Events with an empty type are only displayed, and dropped on
+/// the way back.
 const CANONICAL_TYPE: &str = json::TYPE;
 
 pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
@@ -63,7 +63,7 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     event.set(Field::Metadata, merged);
 }
 
-/// Returns the metadata object `old` with `own` added to its member `dialect`.
+/// Adds `own` to the member `dialect` of a metadata object.
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
@@ -87,7 +87,7 @@ pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     json::to_object(&metadata)
 }
 
-/// Moves unused notes back to the place where they were carried: they are not members of an event.
+/// Moves unused notes back to the carried members.
 pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
     let is_note = |(key, _): &(MemberKey<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
     if !own.iter().any(is_note) {
@@ -99,7 +99,7 @@ pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
     set(own, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Splits a metadata object into the members carried for the dialect and the rest of the object.
+/// Splits a metadata object into the members carried for the dialect and the rest.
 ///
 /// Members for which `splices` is false stay in the rest, since the event has them itself.
 pub(crate) fn unpack(
@@ -129,8 +129,8 @@ pub(crate) fn unpack(
     (own, rest)
 }
 
-/// Returns true for a member that reads back under the same name: `type` belongs to the event, and `run_id` would be
-/// read as `runId`.
+/// Returns false for a member that would not keep its name: `type` belongs to the event, and `run_id` would be read as
+/// `runId`.
 fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
         MemberKey::Known(_) => true,
@@ -138,13 +138,10 @@ fn name_is_stable(key: &MemberKey<'_>) -> bool {
     }
 }
 
-/// The content of the dialect's [`CarryLocation`].
 #[derive(Debug, Default)]
 pub(crate) struct CarriedMembers {
     pub(crate) canonical: Members<'static>,
-    /// the carried canonical type of the event, if noted
     pub(crate) canonical_type: Option<String>,
-    /// the remaining value, if not empty
     pub(crate) rest: Option<Json<'static>>,
 }
 
@@ -173,8 +170,7 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
-/// Returns the value for a dialect's `location`: the existing value plus the carried members; `None` when both are
-/// empty.
+/// Adds the carried members to the value at the dialect's `location`; returns `None` when there are none.
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
     own: Option<&Json<'_>>,
@@ -211,18 +207,16 @@ pub(crate) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>
     Some(members.remove(at).1)
 }
 
-/// Returns the key of a dialect's own member.
 pub(crate) fn extension_key(name: &'static str) -> MemberKey<'static> {
     MemberKey::Other(Cow::Borrowed(name))
 }
 
-/// Adds a note without a value.
 pub(crate) fn add_note(own: &mut Members<'_>, name: &'static str) {
     own.push((extension_key(name), Json::from_trusted("true")));
 }
 
-/// Removes a note that lists members from the carried ones and returns those that `admits` accepts. Clients send the
-/// notes back, so their content is validated.
+/// Removes a note that lists members, and returns those that `admits` accepts. Clients send the notes back, so they are
+/// validated.
 pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
     let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -242,10 +236,10 @@ fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
     }
 }
 
-/// Note: these members were numbers where ids are strings.
+/// Note: these ids were numbers.
 const NUMBERS_NOTE: &str = "$numbers";
 
-/// Replaces numeric ids with their text, and notes it.
+/// Replaces numeric ids with their text and notes them.
 pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
     let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
         MemberKey::Known(field)
@@ -278,12 +272,12 @@ pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Me
 
 const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];
 
-/// Notes that the value of `field` is the JSON text of a value that was not a string.
+/// Notes that `field` was converted to a JSON text.
 pub(crate) fn note_json(own_members: &mut Members<'_>, field: Field) {
     own_members.push((extension_key(AS_JSON_NOTE), json::to_array(&[Json::string(field.camel())])));
 }
 
-/// Removes the note of [`note_json`]; returns true if `field` must be written as JSON again.
+/// Removes the note of [`note_json`]; returns true if there was one.
 pub(crate) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
     take(own_members, AS_JSON_NOTE).is_some_and(|note| {
         json::parse_elements(&note).is_some_and(|all| all.iter().any(|one| one.is_str(field.camel())))

@@ -18,7 +18,7 @@ const FILENAME: &str = "filename";
 const MIME_TYPE: &str = "mimeType";
 const VALUE: &str = "value";
 
-/// Sources of a media part, and the equivalent member of a `binary` part.
+/// Source of a media part, and the equivalent member of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
 fn media_kind(mime_type: &str) -> &'static str {
@@ -30,7 +30,7 @@ fn media_kind(mime_type: &str) -> &'static str {
     }
 }
 
-/// Turns `binary` parts into media parts; `None` if there are none.
+/// Turns `binary` parts into media parts; returns `None` if there are none.
 pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     let parts = json::parse_elements(content)?;
     let mut changed = false;
@@ -47,7 +47,7 @@ pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     changed.then(|| json::to_array(&read))
 }
 
-/// Reads one part, preferring data to a URL and a URL to a file id.
+/// Prefers data to a URL, and a URL to a file id.
 fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(part)?;
     if !carry::take(&mut members, json::TYPE)?.is_str(BINARY) {
@@ -72,8 +72,8 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Returns the content for a peer, and the original parts if the content loses any of them. `open`: the peer accepts
-/// carried members.
+/// Returns the content for a peer, and the original parts if some would be lost. `open`: the peer accepts carried
+/// members.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
@@ -95,7 +95,7 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true where content may be a list. In events lists are fatal to 0.0.35 and 0.0.39 (measured); in requests the
+/// Returns true if content may be a list. In events, lists are fatal to 0.0.35 and 0.0.39 (measured); in requests the
 /// seed allows them (`content: string | InputContent[]`), unless the agent is known to be older.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
@@ -103,7 +103,7 @@ fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
 
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Returns true if all parts are text or media with data or a URL: other parts exist since 1.0.
+/// Returns true if all parts are text, or media with data or a URL: other parts exist since 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
         let mut members = json::parse_members(part)?;
@@ -119,7 +119,7 @@ fn is_inline(content: &Json<'_>) -> bool {
     json::parse_elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
-/// Returns the parts with media as `binary`, and whether nothing was lost; `None` if no part can be written so.
+/// Writes media as `binary`; returns true if nothing was lost, and `None` if a part cannot be converted.
 fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
     let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
@@ -127,7 +127,6 @@ fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     (!list.is_empty()).then(|| (json::to_array(&list), exact))
 }
 
-/// Returns one part, and whether nothing was lost.
 fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     let mut members = json::parse_members(part)?;
     let kind = carry::take(&mut members, json::TYPE)?;
@@ -142,8 +141,8 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     Some((part, members.is_empty()))
 }
 
-/// Writes a media part as `binary`. Members that reading moved to `metadata` are members of the part again. A source
-/// without a media type gets an empty one: "empty string for a now-required field is allowed" [spec versioning].
+/// Writes a media part as `binary`, with the members that reading moved to `metadata`. A missing media type becomes
+/// empty: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;
@@ -171,7 +170,7 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
     Some((part, exact))
 }
 
-/// Joins all text parts, for a dialect without parts.
+/// Joins all text parts for a dialect that has only text.
 pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let parts = json::parse_elements(value).unwrap_or_default();
     let texts: Vec<String> = parts

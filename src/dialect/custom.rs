@@ -5,25 +5,25 @@ use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
-/// The differences from the extended dialect.
+/// The configured differences from another dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
-    /// name of the new dialect
+    /// name in the configuration
     pub name: String,
-    /// extended dialect
+    /// the dialect that is extended
     pub base: &'static Dialect,
-    /// event types: the base's name, the new name
+    /// the type in the base, and its new name
     pub events: Vec<(String, String)>,
-    /// members of events, messages and requests: AG-UI's name, the new name
+    /// the AG-UI member, and its new name
     pub fields: Vec<(Field, String)>,
-    /// values: the member, AG-UI's value, the new value
+    /// the member, its AG-UI value, and the new value
     pub values: Vec<(Field, String, String)>,
-    /// members of events that must not leave the gateway, in addition to the base's
+    /// further members of events that must not leave the gateway
     pub strip: Vec<String>,
 }
 
 impl DialectOverrides {
-    /// Builds the dialect, which is never freed: tables are `'static`, and a configuration has a few of them.
+    /// Builds the dialect and never frees it: tables are `'static`, and a configuration has few.
     #[must_use]
     pub fn into_dialect(self) -> &'static Dialect {
         let DialectOverrides { name, base, events, fields, values, strip } = self;

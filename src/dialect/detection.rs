@@ -5,19 +5,19 @@ use super::{AG_UI_0, ALL, Dialect, EventPattern, PeerDialect};
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
-/// A pattern and its dialect.
+/// A pattern that identifies a dialect.
 #[derive(Debug)]
 pub struct DetectionRule {
-    /// detected dialect
+    /// the dialect that it identifies
     pub dialect: &'static Dialect,
     pub(crate) pattern: EventPattern,
-    /// the pattern in words, for logs
+    /// shown in logs
     pub description: &'static str,
 }
 
-/// The signs of all dialects. The first that matches an event decides: AG-UI comes last, because its events occur in
-/// the others; absence after presence; variants of AG-UI after dialects with events of their own, and among them those
-/// that are later in [`ALL`] first.
+/// The signs of all dialects; the first match decides. AG-UI comes last, because other dialects have its events, and
+/// missing members come after present ones. Variants of AG-UI follow dialects with their own events, those later in
+/// [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();
@@ -37,8 +37,7 @@ pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
 });
 
 impl PeerDialect {
-    /// Returns a peer whose dialect is detected from its events. Until then AG-UI before 1.0 is used: every AG-UI agent
-    /// accepts its requests, and it reads all of AG-UI.
+    /// Detects the dialect from events. Until then it is AG-UI before 1.0, whose requests every AG-UI agent accepts.
     #[must_use]
     pub fn new_auto() -> Self {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }

@@ -4,26 +4,25 @@ use super::carry;
 use crate::codec::json;
 use crate::event::{Event, EventType, Field, MemberKey, Members};
 
-/// Under `extra["ag-ui"]`: members that the chunk lacked.
+/// Under `extra["ag-ui"]`: members that were missing in the chunk.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
 pub(crate) struct IncomingEvent<'a> {
-    /// canonical event with the members of the row
     pub(crate) event: Event<'a>,
     pub(crate) extensions: Members<'a>,
-    /// members restored from `extra`: already canonical, so the dialect's values do not apply to them
+    /// restored from `extra`, so they are already canonical
     pub(crate) restored_fields: Vec<Field>,
 }
 
 impl<'a> IncomingEvent<'a> {
-    /// Returns the canonical event, which carries the own members of `dialect`.
+    /// Returns the canonical event with the dialect's own members.
     pub(crate) fn into_event(self, dialect: &str) -> Event<'a> {
         let IncomingEvent { mut event, extensions, .. } = self;
         carry::pack(&mut event, dialect, extensions);
         event
     }
 
-    /// Returns the canonical event of this kind, whose type was carried.
+    /// Returns a canonical event with the carried type.
     pub(crate) fn into_canonical_event(self, kind: EventType, dialect: &str) -> Event<'a> {
         let restored = self.restored_fields.clone();
         let mut event = self.into_event(dialect);
@@ -38,18 +37,18 @@ impl<'a> IncomingEvent<'a> {
     }
 }
 
-/// An event to be written, sorted by the dialect's row.
+/// An event to write, with its members separated for the dialect.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingEvent<'a> {
     pub(crate) members: Members<'a>,
-    /// the dialect's own members, carried until now
+    /// members of the dialect that were carried
     pub(crate) extensions: Members<'static>,
     pub(crate) canonical: Members<'a>,
-    /// canonical type of this event, if it is not the row's
+    /// carried if it differs from the row's
     pub(crate) canonical_type: Option<&'static str>,
 }
 
-/// Removes the members that expanding added to a chunk.
+/// Removes the members that were added when the chunk was expanded.
 pub(crate) fn restore_absent(event: &mut Event<'_>) {
     let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
     for name in json::parse_elements(&list).unwrap_or_default() {

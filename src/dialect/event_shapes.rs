@@ -8,7 +8,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
-/// Message of a RUN_ERROR whose agent gave no reason.
+/// Used when the agent gave no reason.
 pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
@@ -18,7 +18,7 @@ pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     })
 }
 
-/// Turns an event that was expanded from a chunk back into that chunk.
+/// Restores a chunk that was expanded.
 pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
         event.kind = kind;
@@ -27,7 +27,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the role to a start; the oldest peers know only one role. A chunk without a role continues with its first.
+/// Adds the role to a start; the oldest peers know only one role. Later chunks use the first one's.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
@@ -39,7 +39,7 @@ pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoin
     }
 }
 
-/// Turns a text that was a JSON value in the dialect back into one.
+/// Restores a JSON value that was converted to text.
 pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     if carry::take_json_note(&mut outgoing.extensions, field)
         && let Some(text) = get(&outgoing.members, field).and_then(Json::text).map(Cow::into_owned)
@@ -49,7 +49,7 @@ pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     }
 }
 
-/// Removes the id of a result whose message had none in the dialect; a canonical empty id is kept.
+/// Removes a generated message id from a result; an empty canonical id is kept.
 pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
     if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
@@ -59,7 +59,7 @@ pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Writes content parts as their text and carries the parts.
+/// Writes content parts as text and carries them.
 pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     let Some(parts) = get(&outgoing.members, Field::Content).filter(|content| content.json_type() == JsonType::Array)
     else {
@@ -73,7 +73,7 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Marks missing run ids as valid where the dialect does not require them, so that they need no repair.
+/// Adds run ids where the dialect does not require them, so that they are not repaired.
 pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     for field in [Field::ThreadId, Field::RunId] {
         if parts.event.get(field).is_none() {
@@ -82,11 +82,11 @@ pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Note: the message of this result had an empty id.
+/// Note: the message id of this result was empty.
 pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
-/// Supplies the message id of a result, since it is not required here and its absence needs no repair. An empty id
-/// counts as absent: two results would be one message to a client that keys messages by id.
+/// Adds the message id of a result where the dialect does not require it. Empty ids are replaced too, since a client
+/// would merge two results with the same id.
 pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     let id_member = parts.event.get(Field::MessageId);
     let unnamed = id_member.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
@@ -99,7 +99,7 @@ pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Replaces a value that is not a string with its JSON text, and notes it.
+/// Replaces a value by its JSON text, unless it is a string.
 pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
@@ -111,8 +111,7 @@ pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     }
 }
 
-/// Returns true for a value to be replaced with its JSON text. A null text delta adds nothing, whereas a call may have
-/// returned null.
+/// Returns true if the value must become JSON text. A null delta adds no text, but a call may have returned null.
 fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,
@@ -121,12 +120,12 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// Returns the id of a tool result's message that the agent did not name: always the same for the same call.
+/// Returns the same message id for each result of a call.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Note, on a start and on the arguments after it: they were one event.
+/// Note on a start and the following arguments that were one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
@@ -137,10 +136,10 @@ pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
-/// Note: members that were null.
+/// Note: these members were null.
 pub(crate) const NULLS_NOTE: &str = "$nulls";
 
-/// Returns whether the member to be supplied here was noted as null.
+/// Returns true if this missing member was null.
 pub(crate) fn was_null(own: &Members<'_>, field: Field) -> bool {
     let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
     let names = note.and_then(json::parse_elements).unwrap_or_default();

@@ -9,7 +9,7 @@ const OP: &str = "op";
 pub(super) const FROM_MEMBER: &str = "from";
 pub(super) const PATH_MEMBER: &str = "path";
 
-/// Removed members of a patch: position of the operation → the original value.
+/// Values removed from a patch, by position of the operation.
 #[derive(Debug, Default)]
 pub(crate) struct PatchNotes {
     pub(super) from: Vec<(usize, Json<'static>)>,
@@ -17,7 +17,7 @@ pub(crate) struct PatchNotes {
     pub(super) wrapped: bool,
 }
 
-/// Corrects a patch: `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
+/// Repairs a patch: it must be a list, only move and copy have `from`, and pointers are empty or begin with `/`.
 pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
     let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
@@ -60,8 +60,8 @@ pub(super) fn replace_member(members: &mut Members<'_>, name: &str, value: Json<
     Some(std::mem::replace(old, value).into_owned())
 }
 
-/// Returns whether the real client accepts this patch: every operation has the members that RFC 6902 demands, and
-/// pointers are valid. Operations are open objects; the client strips an unknown `op`, so it may pass.
+/// Returns true if the real client accepts the patch: operations have the members that RFC 6902 requires, and pointers
+/// are valid. The client ignores an unknown `op`.
 pub(crate) fn is_valid(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }

@@ -1,24 +1,22 @@
-//! Memory limits of a run: memory stays bounded for any agent.
+//! Limits the memory of a run, whatever the agent sends.
 //!
 //! ```text
 //!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
 //!   retained   ids kept until the run ends (guard, readers)             at most RETAINED_IDS_LIMIT
 //! ```
-//! Buffered events become one frame in the end, or are many delayed frames, so the frame limit applies to them. Both
-//! are checked after every frame of the agent: over the limit, the buffered events leave and the run ends with
-//! `frame_too_large`. Up to one frame more than the limit may be buffered then. `auto` buffers one frame at the
-//! opening.
+//! Buffered events end up in one frame or many, so the frame limit applies to them. Both limits are checked after every
+//! frame of the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run ends
+//! with `frame_too_large`. `auto` buffers one frame at the start.
 
 use crate::event::{Event, EventType, Field, Members};
 
-/// The buffer limit in bytes of a route with a smaller frame limit: the buffer has many frames there.
+/// Smallest buffer limit in bytes: a route with a lower frame limit buffers many frames.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// The limit in bytes of the ids retained for one run: 200,000 messages, calls and steps with ids of usual length.
+/// Limits the bytes of ids kept for one run: 200,000 messages, calls and steps with ids of usual length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
-/// The longest id retained in lists that a snapshot fills, which are as long as a conversation may be; longer ids pass
-/// unchanged.
+/// Longest id kept in lists that grow with the conversation; longer ids pass unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
 const ENTRY_OVERHEAD: usize = 128;
@@ -35,7 +33,7 @@ fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
-/// Returns the bytes of the ids that an event introduces, which are retained.
+/// Returns the bytes of new ids in an event.
 pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,

@@ -4,7 +4,7 @@ use super::text_format::TextFormat;
 use crate::event::Members;
 use crate::event::input::MessageMembers;
 
-/// Messages that the content of one message contains, besides itself.
+/// Messages contained in another message.
 #[derive(Debug, Default)]
 pub(crate) struct SurroundingMessages {
     pub(crate) before: Vec<MessageMembers<'static>>,
@@ -12,13 +12,13 @@ pub(crate) struct SurroundingMessages {
 }
 
 pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
-    /// Converts content of the dialect's own form, and returns the further messages in it.
+    /// Converts content from the dialect's form, and returns the messages inside it.
     fn read(&self, message: &mut Members<'_>, extensions: &mut Members<'_>, dialect: &str) -> SurroundingMessages;
 
-    /// Removes canonical messages that the content of another one contains.
+    /// Removes canonical messages that another one already contains.
     fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
 
-    /// Converts the content of a message to the dialect's own form. `is_json`: the content was a JSON value.
+    /// Converts content to the dialect's form. `is_json`: the content was a JSON value.
     fn write(
         &self,
         message: &mut Members<'_>,
@@ -28,12 +28,12 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     );
 
-    /// Turns answers to interrupts among the messages into members of the request.
+    /// Turns messages that answer interrupts into members of the request.
     fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
 
-    /// Returns the form of the text in an event or in the messages of a request, if they show it.
+    /// Returns the form of text in an event or request, if it has any.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;
 
-    /// Returns true if only this dialect stores content in the form of this message.
+    /// Returns true if only this dialect has content in this form.
     fn has_own_form(&self, message: &Members<'_>) -> bool;
 }

@@ -1,8 +1,8 @@
 //! The dialects: one folder each, with the dialect's table and the code that only this dialect needs.
 //!
-//! A row of a table maps an event to the canonical vocabulary: its name, its canonical event, its members, and the
-//! shape ([`EventShape`]) that connects the two. The engine in `translate/` implements the shapes that several dialects
-//! share, and calls a dialect's adapter for its own ones. No code describes a pair of dialects.
+//! A row of a table maps an event to its canonical event: the name, the members, and the shape ([`EventShape`]) in
+//! which they differ. The engine in `translate/` implements the shapes that several dialects share, and calls a
+//! dialect's adapter for others. No code is specific to a pair of dialects.
 //!
 //! A new dialect is a folder here, its `mod` line and its line in [`ALL`], and golden cases.
 
@@ -53,7 +53,7 @@ pub use tool_name::ToolName;
 /// All built-in dialects, the canonical one first.
 pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &cloudbase::CLOUDBASE, &social_app::SOCIAL_APP];
 
-/// Returns the built-in dialect called `name`.
+/// Finds a built-in dialect by name.
 #[must_use]
 pub fn find_by_name(name: &str) -> Option<&'static Dialect> {
     ALL.iter().copied().find(|dialect| dialect.name == name)

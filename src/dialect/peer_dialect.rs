@@ -7,7 +7,7 @@ use super::text_format::TextFormat;
 use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
 
 impl PeerDialect {
-    /// Returns the dialect with its default options.
+    /// Uses the default options.
     #[must_use]
     pub fn new(dialect: &'static Dialect) -> Self {
         PeerDialect {
@@ -24,7 +24,7 @@ impl PeerDialect {
         }
     }
 
-    /// Creates the adapter of the dialect, if it has one, for one direction of a run.
+    /// Creates an adapter for one direction of a run, if the dialect needs one.
     pub(crate) fn new_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
         self.dialect.adapter.map(|new| new(*self))
     }
@@ -36,11 +36,11 @@ impl PeerDialect {
     }
 }
 
-/// Name of the option of dialects whose interrupts are calls of a tool.
+/// The option that names the tool used for interrupts.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl PeerDialect {
-    /// Returns the tool whose calls are interrupts, if the dialect has no other form of them.
+    /// Returns the tool for interrupts, if the dialect uses one.
     pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
         self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
@@ -52,7 +52,7 @@ pub const AUTO: &str = "auto";
 /// Applies a choice.
 pub type OptionSetter = fn(&mut PeerDialect);
 
-/// One choice of an option: the option, the choice and its effect.
+/// The option, the choice and its effect.
 pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
 /// All options with a fixed list of choices.
@@ -75,7 +75,7 @@ pub const OPTION_CHOICES: &[OptionChoice] = &[
     ("pin", "0.1", |side| side.peer_version = PeerVersion::V0_1),
 ];
 
-/// Returns the choices of the option called `name`.
+/// Returns the choices of an option.
 pub fn choices_for(name: &str) -> impl Iterator<Item = &'static OptionChoice> {
     OPTION_CHOICES.iter().filter(move |(option, ..)| *option == name)
 }

@@ -5,10 +5,10 @@ use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::input::REASONING;
 use crate::event::{Event, EventType, Field, Json, get, remove};
 
-/// Note: the role that thinking had in the dialect.
+/// Note: the role of thinking in the dialect.
 pub(crate) const ROLE_NOTE: &str = "$role";
 
-/// Note: this thinking had no ids in the dialect.
+/// Note: this thinking had no ids.
 pub(crate) const NAMELESS_NOTE: &str = "$nameless";
 
 #[derive(Debug, Default)]
@@ -16,18 +16,18 @@ pub(crate) struct ReasoningIds {
     run_id: Option<Json<'static>>,
     id_count: u32,
     span_id: Option<Json<'static>>,
-    /// the message that is open, or was the last in its span
+    /// the open message, or the last one in the span
     message_id: Option<Json<'static>>,
 }
 
 impl ReasoningIds {
-    /// Records the run's start: generated ids derive from its ids.
+    /// Derives generated ids from those of the run.
     pub(crate) fn start_run(&mut self, event: &Event<'_>) {
         let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
         *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
     }
 
-    /// Supplies the id of a thinking event that may lack one.
+    /// Adds a missing id to a thinking event.
     pub(crate) fn supply_id(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = self.resolve_id(parts);
         if parts.event.get(Field::MessageId).is_none() {
@@ -36,7 +36,6 @@ impl ReasoningIds {
         }
     }
 
-    /// Assigns ids to thinking without ids, which a client needs.
     pub(crate) fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
         let kind = parts.event.kind;
         let id = self.resolve_id(parts);
@@ -49,7 +48,7 @@ impl ReasoningIds {
         parts.event.set(Field::MessageId, id);
     }
 
-    /// Returns the id of a thinking event, or else the one it implies.
+    /// Returns the id of a thinking event, or derives one.
     fn resolve_id(&mut self, parts: &IncomingEvent<'_>) -> Json<'static> {
         let kind = parts.event.kind;
         let given = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
@@ -78,7 +77,7 @@ impl ReasoningIds {
     }
 }
 
-/// Removes the ids and roles of thinking without ids that its reader infers anyway.
+/// Removes ids and roles that the reader adds again.
 pub(crate) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
     if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
         remove(&mut outgoing.canonical, Field::MessageId);

@@ -9,31 +9,31 @@ use std::ops::Range;
 pub struct EventRow {
     /// value of `type`
     pub wire: &'static str,
-    /// its canonical event
+    /// the canonical event
     pub kind: EventType,
-    /// difference between the two
+    /// form compared with the canonical event
     pub shape: EventShape,
     /// canonical members that this event has; all others are carried
     pub fields: FieldSet,
-    /// members with another name in this event
+    /// members that have another name in this event
     pub field_aliases: &'static [(Field, &'static str)],
-    /// peer version from which on the row is not written
+    /// first peer version that does not receive it
     pub until: Option<PeerVersion>,
-    /// place of the definition in the dialect's document
+    /// section of the dialect's document
     pub seed: &'static str,
 }
 
 /// The canonical members of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSet {
-    /// these
+    /// only these
     Only(&'static [Field]),
-    /// all members of its kind except these
+    /// all except these
     AllBut(&'static [Field]),
 }
 
-/// The difference between an event of a dialect and its canonical counterpart. The engine (`translate/`) reads and writes
-/// all but `Own`.
+/// The form of an event, compared with its canonical counterpart. The engine (`translate/`) reads and writes all but
+/// `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names
@@ -58,26 +58,26 @@ pub enum EventShape {
     Own(&'static OwnShape),
 }
 
-/// A form of one dialect only, which the dialect's adapter reads and writes.
+/// An event that only one dialect has, read and written by its adapter.
 #[derive(Debug)]
 pub struct OwnShape {
-    /// difference from the canonical counterpart, for the page of dialects
+    /// shown on the page of dialects
     pub description: &'static str,
-    /// true for a whole message, so that a conversation cannot continue in the middle of one
+    /// the event is a whole message, which a resumed conversation cannot continue
     pub(crate) is_whole_message: bool,
-    /// true if a snapshot of messages can express the event
+    /// a snapshot of messages can replace the event
     pub(crate) is_in_snapshot: bool,
-    /// true if a required member may be null instead of absent
+    /// a required member may be null
     pub(crate) null_is_absent: bool,
-    /// the dialect's text member that the row does not list
+    /// the text member, if the row does not list it
     pub(crate) text_member: Option<&'static str>,
-    /// finds the content of the text in a delta that is not a string
+    /// finds the text in a delta that is not a string
     pub(crate) find_text: Option<fn(&str) -> Option<Range<usize>>>,
-    /// true if the row writes all events of its kind; other rows are found by their shape
+    /// writes all events of its kind; other rows are found by their shape
     pub(crate) writes_its_kind: bool,
 }
 
-/// Equality is identity: several rows of a dialect may have the same description.
+/// Compares addresses, since several rows of a dialect may have the same description.
 impl PartialEq for OwnShape {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -101,7 +101,7 @@ impl OwnShape {
 }
 
 impl EventShape {
-    /// Returns the own shape, if it is one.
+    /// Returns the shape if only this dialect has it.
     #[must_use]
     pub const fn own_shape(self) -> Option<&'static OwnShape> {
         match self {
@@ -110,7 +110,7 @@ impl EventShape {
         }
     }
 
-    /// Returns true if this row writes all events of its kind. The other rows are found by their shape.
+    /// Returns true if this row writes all events of its kind. Other rows are found by their shape.
     pub(crate) const fn writes_its_kind(self) -> bool {
         match self {
             EventShape::Own(own) => own.writes_its_kind,
@@ -141,8 +141,8 @@ impl EventRow {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
 
-    /// Returns true if this event has `field`. Every event has a timestamp; metadata carries members, so it is never
-    /// written unchanged.
+    /// Returns true if the event has `field`. Every event has a timestamp; metadata carries members, so it never passes
+    /// unchanged.
     pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
             (Field::Timestamp, _) => true,

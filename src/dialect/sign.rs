@@ -1,10 +1,10 @@
 //! The features of events by which a dialect is detected.
 
-/// A feature that only one dialect has, or that only its document prints.
+/// A feature of events that identifies a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialectSign {
     pub(super) pattern: EventPattern,
-    /// the pattern in words, for logs and `diglot detect`
+    /// shown in logs and by `diglot detect`
     pub(super) description: &'static str,
 }
 
@@ -17,19 +17,18 @@ impl DialectSign {
 /// A condition on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventPattern {
-    /// its type has this prefix
+    /// the type has this prefix
     TypePrefix(&'static str),
-    /// it is of this type and has this member
+    /// an event of this type has the member
     HasMember(&'static str, &'static str),
-    /// it is of this type and lacks this member
+    /// an event of this type lacks the member
     LacksMember(&'static str, &'static str),
-    /// it is the first of its stream and of another type
+    /// the first event of a stream has another type
     FirstIsNot(&'static str),
 }
 
 impl EventPattern {
-    /// Returns true for a match with an event of type `wire`, the members that `has` accepts, and its position
-    /// (`first`) in the stream.
+    /// Tests an event of type `wire`, with `has` for its members; `first` is true at the beginning of a stream.
     #[must_use]
     pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
@@ -41,7 +40,7 @@ impl EventPattern {
         }
     }
 
-    /// Returns true if the lack of something matches, which is weaker evidence than its presence.
+    /// Returns true if something missing matches, which is weaker evidence.
     pub(super) const fn is_absence(self) -> bool {
         matches!(self, EventPattern::LacksMember(..) | EventPattern::FirstIsNot(_))
     }

@@ -14,46 +14,46 @@ use crate::event::{Event, EventType, Field, MemberKey};
 /// One dialect, described against AG-UI 1.0.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its name in the configuration, in metrics, and as the key of its own members in `metadata`.
+    /// Name in the configuration, in metrics, and as a key in `metadata`.
     pub name: &'static str,
-    /// Its events. The first row of a kind is the one to be written.
+    /// Events of the dialect. The first row of a kind is written.
     pub rows: &'static [EventRow],
-    /// The treatment of canonical kinds that have no row.
+    /// Policy for canonical kinds without a row.
     pub fallback: FallbackPolicy,
-    /// The place for canonical-only members.
+    /// Place for canonical-only members.
     pub carry_location: CarryLocation,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
-    /// Members with other names in its messages and requests.
+    /// Members of messages and requests with other names.
     pub(crate) field_aliases: &'static [(Field, &'static str)],
     /// Values with other names.
     pub value_aliases: &'static [ValueAlias],
-    /// Members on every event, from the start of the run.
+    /// Members repeated on every event, from the start of the run.
     pub(crate) common_fields: &'static [Field],
-    /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
+    /// Members of events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
-    /// True where a frame has an `event:` line with the event's type.
+    /// Frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
-    /// Names of the options in [`PeerDialect`](super::PeerDialect) that apply here.
+    /// Options in [`PeerDialect`] that apply here.
     pub option_names: &'static [&'static str],
-    /// Creates the reader or writer of events of shape [`EventShape::Own`]; `None` if there are none.
+    /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
-    /// Converts messages; `None` if they have AG-UI's form apart from names.
+    /// Converts messages, unless only their names differ from AG-UI.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
-    /// Features of its events by which it is detected.
+    /// Features by which the dialect is detected.
     pub(crate) signs: &'static [DialectSign],
     pub(crate) demo_agent: DemoAgent,
 }
 
-/// The agent of a dialect that `diglot demo` and `diglot mock-agent` run.
+/// An example agent for `diglot demo` and `diglot mock-agent`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DemoAgent {
-    /// what it is, as in "an AG-UI client talks to a CloudBase agent"
+    /// completes "an AG-UI client talks to …"
     pub(crate) description: &'static str,
     pub(crate) media_type: &'static str,
-    /// lines of a frame before its data, with `$now_ms`, `$count` (of the event in its stream) and `$type`
+    /// lines before the data of a frame, with `$now_ms`, `$count` (of the event in its stream) and `$type`
     pub(crate) frame_head: &'static str,
-    /// its events as the dialect's document prints them; the module `demo` describes the format
+    /// example from the dialect's document, in the format of module `demo`
     pub(crate) events: &'static str,
 }
 
@@ -63,10 +63,9 @@ impl DemoAgent {
     }
 }
 
-/// Creates the adapter of a dialect for one stream.
 pub(crate) type NewAdapter = fn(PeerDialect) -> Box<dyn DialectAdapter>;
 
-/// Equality is identity: a table has no second copy.
+/// Compares addresses: each table exists once.
 impl PartialEq for Dialect {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -75,7 +74,7 @@ impl PartialEq for Dialect {
 
 impl Eq for Dialect {}
 
-/// The spelling of written member names. Reading accepts both.
+/// The spelling of member names when writing. Reading accepts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberCase {
     /// `messageId`
@@ -88,7 +87,7 @@ pub enum MemberCase {
 /// The unit of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampUnit {
-    /// numbers below 10^11 are seconds, others milliseconds; milliseconds are written
+    /// reads numbers below 10^11 as seconds; writes milliseconds
     #[default]
     Auto,
     /// milliseconds since the epoch
@@ -100,27 +99,27 @@ pub enum TimestampUnit {
 /// One side of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerDialect {
-    /// its dialect
+    /// the dialect of this side
     pub dialect: &'static Dialect,
     /// form of streamed text
     pub text_format: TextFormat,
-    /// spelling of member names
+    /// when writing
     pub member_case: MemberCase,
     /// version of the peer
     pub peer_version: PeerVersion,
-    /// unit of its timestamps
+    /// for timestamps that are written
     pub timestamp_unit: TimestampUnit,
-    /// tool whose calls stand for interrupts
+    /// its calls are interrupts
     pub interrupt_tool: ToolName,
-    /// the peer's own values, with precedence over the dialect's
+    /// override those of the dialect
     pub value_aliases: &'static [ValueAlias],
-    /// names of CUSTOM events that are run errors
+    /// names of CUSTOM events that end the run with an error
     pub error_events: &'static [&'static str],
-    /// True while the dialect is only a default, to be replaced by the detected one.
+    /// the dialect is a default until one is detected
     pub is_auto: bool,
 }
 
-/// A value of a member with another name in a dialect.
+/// A value with another name in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueAlias {
     /// member
@@ -129,49 +128,48 @@ pub struct ValueAlias {
     pub canonical: &'static str,
     /// the dialect's value
     pub wire: &'static str,
-    /// True if the dialect's value is read as the canonical one. It is false if several values share it: the value is
-    /// carried.
+    /// Reading restores the canonical value; otherwise several values share this name, and the original is carried.
     pub is_reversible: bool,
 }
 
-/// The treatment of the kinds and types that a dialect's table does not name.
+/// Policy for events without a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
-    /// the dialect has all of AG-UI's others, and writes them unchanged
+    /// written unchanged: the dialect has all other AG-UI events
     PassThrough,
-    /// they travel as CUSTOM with a prefixed name and the whole event as value
+    /// wrapped as CUSTOM with a prefixed name
     Custom,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFormat {
     pub(crate) roles: &'static [&'static str],
-    /// roles and message members that only peers from a version on accept
+    /// roles and message members that older peers reject
     pub(crate) since: &'static [(&'static str, PeerVersion)],
     pub(crate) fields: &'static [Field],
     pub(crate) parts: ContentParts,
-    /// version from which on peers ignore unknown members of a request's messages; `None` for all versions
+    /// first version that ignores unknown members in messages; `None` for all versions
     pub(crate) lenient_since: Option<PeerVersion>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentParts {
     Never,
-    /// text and media, as AG-UI 1.0 has them
+    /// text and media, as in AG-UI 1.0
     Media,
-    /// text and `binary`, and media from this version on
+    /// text and `binary`, with media from this version on
     Binary(PeerVersion),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
-    /// AG-UI 1.0: any member of the specification, with `protocolVersion`
+    /// AG-UI 1.0 with all its members and `protocolVersion`
     Current,
-    /// the 0.x form, always with all seven members and no others, which every older agent accepts
+    /// the 0.x form with exactly seven members, which every older agent accepts
     SevenMembers,
 }
 
-/// AG-UI's own rows, for dialects that replace only some.
+/// Rows of AG-UI, for dialects that replace some of them.
 static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
     let mut rows = [EventRow::plain(EventType::ALL[0]); EventType::ALL.len()];
     let mut at = 0;
@@ -183,7 +181,7 @@ static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
 };
 
 impl Dialect {
-    /// Returns the row of the event `wire`, and its position in [`Self::labels`].
+    /// Finds the row of type `wire`, and its position in [`Self::labels`].
     pub(crate) fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
     where
         Self: 'static,
@@ -192,14 +190,14 @@ impl Dialect {
         own.or_else(|| self.plain_row(EventType::from_wire(wire)?))
     }
 
-    /// Returns the first peer version with the event `wire`, if older ones have another event instead, or none.
+    /// Returns the first version with the event `wire`, if older ones have another event or none.
     pub(crate) fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
         let kind = EventType::from_wire(wire)?;
         let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_native()))?;
         row.until
     }
 
-    /// Returns true if its peers have versions that accept different events.
+    /// Returns true if peers of this dialect differ by version.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.option_names.contains(&"pin")
@@ -213,7 +211,7 @@ impl Dialect {
         self.row_for_wire(wire).is_some()
     }
 
-    /// Returns the row that writes `kind` for a peer of this version, and its position in [`Self::labels`].
+    /// Finds the row that writes `kind` for this version, and its position in [`Self::labels`].
     #[must_use]
     pub fn row_for_kind(&self, kind: EventType, pin: PeerVersion) -> Option<(usize, &'static EventRow)> {
         let writes =
@@ -222,22 +220,22 @@ impl Dialect {
         own.or_else(|| self.plain_row(kind))
     }
 
-    /// Returns the row that [`Dialect::row_for_kind`] found for `kind`, by its position.
+    /// Returns the row by the position that [`Dialect::row_for_kind`] returned.
     pub(crate) fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
         self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
-    /// Returns the row of this shape, which must be one that occurs once.
+    /// Finds the row with a shape that occurs once.
     pub(crate) fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    /// Returns true if a message is one event, so that a snapshot cannot continue it.
+    /// Returns true if a message is one event, which a snapshot cannot continue.
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
     }
 
-    /// Sorts the members of an event for the row that writes it.
+    /// Separates the members of an event that the row has from the others.
     pub(crate) fn split_members<'a>(
         &self,
         row: &'static EventRow,
@@ -280,8 +278,7 @@ impl Dialect {
         (self.fallback == FallbackPolicy::PassThrough).then(|| (self.label_index(kind), &PLAIN_ROWS[kind as usize]))
     }
 
-    /// Returns the closed set of event types for metrics: the rows, the canonical kinds if the dialect has them, and
-    /// `OTHER` last.
+    /// Returns the event types for metrics: the rows, the canonical kinds if the dialect has them, and `OTHER` last.
     pub(crate) fn labels(&self) -> Vec<&'static str> {
         let canonical = match self.fallback {
             FallbackPolicy::PassThrough => EventType::ALL,
@@ -291,7 +288,7 @@ impl Dialect {
         rows.chain(canonical.iter().map(|kind| kind.wire())).chain(["OTHER"]).collect()
     }
 
-    /// Returns the position in [`Self::labels`] of a canonical kind without a row.
+    /// Returns the position in [`Self::labels`] for a kind without a row.
     #[must_use]
     pub fn label_index(&self, kind: EventType) -> usize {
         match self.fallback {

@@ -1,11 +1,11 @@
 //! A tool name in a fixed-size buffer, which keeps a side of a route `Copy`.
 
-/// The default tool with which an agent asks its user (HAI §3.3.2).
+/// Tool with which an agent asks its user (HAI §3.3.2).
 pub(super) const DEFAULT_INTERRUPT_TOOL: &str = "confirmAction";
 
 use std::fmt;
 
-/// Maximum length in bytes: the limit of model providers for function names.
+/// Length in bytes; model providers have this limit for function names.
 pub(crate) const MAX_LEN: usize = 64;
 
 /// The name of a tool: 1 to 64 bytes without control characters.

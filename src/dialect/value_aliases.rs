@@ -11,10 +11,10 @@ use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
 
-/// Note: words other than the dialect's own for the value.
+/// Note: names other than the dialect's usual one for the value.
 const ALIASES_NOTE: &str = "$words";
 
-/// Value aliases of a side: for its events of one kind, or for its messages.
+/// Finds aliases for events of one kind, or for messages.
 #[derive(Clone, Copy)]
 struct AliasLookup {
     peer: PeerDialect,
@@ -22,7 +22,7 @@ struct AliasLookup {
 }
 
 impl AliasLookup {
-    /// Includes role aliases for events only where the role is a choice.
+    /// Includes role aliases only for events with a choice of roles.
     fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
         let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
@@ -32,7 +32,7 @@ impl AliasLookup {
         })
     }
 
-    /// Returns those of `members` that have aliases, each once. Most events have none, which is the first check.
+    /// Returns the members that have aliases, each once. Most events have none, so that is checked first.
     fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         if !words.any(|word| get(members, word.field).is_some()) {
@@ -44,7 +44,7 @@ impl AliasLookup {
         fields
     }
 
-    /// Returns the canonical value of a word, or the word itself. An unknown event role becomes the assistant's: the
+    /// Returns the canonical value of a name, or the name itself. An unknown event role becomes the assistant's: the
     /// real client accepts no other.
     fn canonical_value(self, field: Field, value: &str) -> &str {
         let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
@@ -59,7 +59,7 @@ impl AliasLookup {
         self.all_aliases().find(|word| word.field == field && word.canonical == value)
     }
 
-    /// Replaces words by canonical values; notes the original where writing would choose another word.
+    /// Replaces names by canonical values, and notes the name if writing would choose another.
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut notes = Members::new();
         for field in fields {
@@ -78,7 +78,7 @@ impl AliasLookup {
         }
     }
 
-    /// Replaces canonical values by words, and returns the values that their words do not read back to.
+    /// Replaces canonical values by names, and returns the values that cannot be read back.
     fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
         let notes = carry::take(own, ALIASES_NOTE);
         let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
@@ -102,7 +102,6 @@ impl AliasLookup {
     }
 }
 
-/// Returns the canonical role of a message for a side's word.
 pub(crate) fn canonical_role(side: PeerDialect, value: &str) -> &str {
     AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
 }
@@ -112,7 +111,7 @@ pub(crate) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
 }
 
-/// Replaces the word of one member from elsewhere in the event, unless it is in `already`.
+/// Replaces the name in one nested member, unless it is in `already`.
 pub(crate) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     if words.aliased_fields(&parts.event.members).contains(&field)
@@ -133,7 +132,7 @@ pub(crate) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut O
     outgoing.canonical.extend(lost);
 }
 
-/// Writes the words of members that the event nests. The notes stay for its other members.
+/// Writes the names of nested members, and leaves the notes for other members.
 pub(crate) fn write_nested_aliases(
     side: PeerDialect,
     kind: EventType,

@@ -36,11 +36,11 @@ macro_rules! fields {
 }
 
 fields! {
-    /// milliseconds since the epoch, informational
+    /// milliseconds since the epoch
     Timestamp = "timestamp" / "timestamp",
     /// the producer's own event, any JSON but null
     RawEvent = "rawEvent" / "raw_event",
-    /// open object; carried members are stored here
+    /// open object, in which further members are carried
     Metadata = "metadata" / "metadata",
     /// the subagent that produced an attributable event
     SubagentRunId = "subagentRunId" / "subagent_run_id",
@@ -53,7 +53,7 @@ fields! {
     Delta = "delta" / "delta",
     ToolCallId = "toolCallId" / "tool_call_id",
     ToolCallName = "toolCallName" / "tool_call_name",
-    /// message that owns a tool call
+    /// the message that owns a tool call
     ParentMessageId = "parentMessageId" / "parent_message_id",
     /// body of a message, a tool result or an activity
     Content = "content" / "content",
@@ -61,21 +61,17 @@ fields! {
     Snapshot = "snapshot" / "snapshot",
     Messages = "messages" / "messages",
     ActivityType = "activityType" / "activity_type",
-    /// true if an activity snapshot replaces the earlier one
+    /// the activity snapshot replaces the earlier one
     Replace = "replace" / "replace",
-    /// JSON Patch on an activity
     Patch = "patch" / "patch",
-    /// payload of RAW
     Event = "event" / "event",
-    /// origin of RAW
     Source = "source" / "source",
-    /// payload of CUSTOM
     Value = "value" / "value",
     ThreadId = "threadId" / "thread_id",
     RunId = "runId" / "run_id",
     /// protocol version of the producer, `MAJOR.MINOR`
     ProtocolVersion = "protocolVersion" / "protocol_version",
-    /// run from which this one branched
+    /// the run from which this one branched
     ParentRunId = "parentRunId" / "parent_run_id",
     /// echo of the run input
     Input = "input" / "input",
@@ -85,14 +81,12 @@ fields! {
     Outcome = "outcome" / "outcome",
     /// token counts
     Usage = "usage" / "usage",
-    /// text of an error
     Message = "message" / "message",
-    /// code of an error
     Code = "code" / "code",
     StepName = "stepName" / "step_name",
-    /// kind of object that an encrypted value belongs to
+    /// owner of an encrypted value: a message or a tool call
     Subtype = "subtype" / "subtype",
-    /// id of the object that an encrypted value belongs to
+    /// id of the message or tool call that an encrypted value belongs to
     EntityId = "entityId" / "entity_id",
     /// an opaque value for the model's provider
     EncryptedValue = "encryptedValue" / "encrypted_value",
@@ -105,15 +99,13 @@ fields! {
     /// id of a message or tool call inside a list
     Id = "id" / "id",
     ToolCalls = "toolCalls" / "tool_calls",
-    /// error text of a tool message
     Error = "error" / "error",
     /// shared state, in run input
     State = "state" / "state",
-    /// tools offered by the client
     Tools = "tools" / "tools",
-    /// background information from the application for the agent
+    /// information from the application for the agent
     Context = "context" / "context",
-    /// always passed through unchanged
+    /// passed through unchanged
     ForwardedProps = "forwardedProps" / "forwarded_props",
     /// answers to interrupts
     Resume = "resume" / "resume",

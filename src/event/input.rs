@@ -9,20 +9,18 @@ pub(crate) struct RunAgentInput<'a> {
     pub(crate) run_id: Json<'a>,
     /// oldest first
     pub(crate) messages: Vec<MessageMembers<'a>>,
-    /// the other top-level members in wire order
+    /// other top-level members in their original order
     pub(crate) members: Members<'a>,
 }
 
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
-/// Lists the roles of messages (`specs/ag-ui-1.0.md` §2).
+/// Roles of messages (`specs/ag-ui-1.0.md` §2).
 pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "tool", ACTIVITY, REASONING];
 
 /// Role of a message of the agent.
 pub const ASSISTANT: &str = "assistant";
 
-/// exists only in canonical AG-UI
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// exists only in canonical AG-UI
 pub(crate) const REASONING: &str = "reasoning";

@@ -5,12 +5,12 @@
 
 use super::field::Field;
 
-/// Restricts a member's value to those that the real client accepts.
+/// The values that the real client accepts for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum MemberType {
     Str,
-    /// one of these values of a plain string enum
+    /// one of these strings
     StringEnum(&'static [&'static str]),
     /// any JSON, null included
     Any,
@@ -21,7 +21,7 @@ pub enum MemberType {
     Array,
     /// an RFC 6902 patch
     Patch,
-    /// the ending of a run or subagent: an object distinguished by its `type`
+    /// an object whose `type` tells how a run or subagent ended
     Outcome,
     /// a list of token counts
     Usage,
@@ -39,7 +39,7 @@ pub enum MemberType {
 pub struct Slot {
     pub field: Field,
     pub member_type: MemberType,
-    /// The client rejects the event without it.
+    /// the client rejects the event without it
     pub required: bool,
 }
 
@@ -82,12 +82,12 @@ macro_rules! kinds {
     };
 }
 
-/// Lists the roles of streamed text messages; absence means `assistant`.
+/// Roles of streamed text; `assistant` if absent.
 pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
 
 use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
-/// Lists the members of every event (`BaseEvent`). Attributable events add [`Field::SubagentRunId`].
+/// Members of every event (`BaseEvent`). Attributable events add [`Field::SubagentRunId`].
 pub(crate) const COMMON_SLOTS: &[Slot] =
     &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
 
@@ -173,7 +173,7 @@ impl EventType {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Returns true for an event of a reasoning span or of a message in it; a chunk is neither.
+    /// Returns true for reasoning spans and the messages in them, but not for chunks.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,

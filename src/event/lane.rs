@@ -1,18 +1,15 @@
-//! Chunk streams: `*_CHUNK` events open messages and calls without a start and close them without an end.
+//! Chunk streams: `*_CHUNK` events open messages and calls without a start, and close them without an end.
 //!
-//! A lane belongs to one speaker: the agent itself, or one subagent. A lane has at most one chunk stream; another id or
-//! kind in the lane closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks").
-//! This file keeps the lanes for repair: the client's JSON values, bounded. `translate/verify/chunks.rs` keeps its own,
-//! because it expands the chunks and must reject what repair continues.
+//! A lane belongs to the agent itself or to one subagent, and has at most one chunk stream. A chunk with another id or
+//! kind closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks"). The lanes here
+//! are for repair and bounded; `translate/verify/chunks.rs` has its own, because it must reject what repair continues.
 
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Limits the lanes. Beyond it the lane unused for longest is dropped: a chunk that names its message continues all the
-/// same.
+/// Beyond this, the lane unused for longest is dropped: chunks that name their message still continue.
 const LANES_LIMIT: usize = 256;
 
-/// The kind of item that a chunk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkStreamKind {
     Text,
@@ -42,7 +39,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Returns the item that such a stream forms without a start event.
+    /// Returns the item that the chunks form.
     #[must_use]
     pub(crate) const fn item(self) -> RunItem {
         match self {
@@ -61,7 +58,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Lists the members that the first chunk fixes: a later chunk may only repeat them.
+    /// Lists the members that later chunks may only repeat.
     #[must_use]
     pub(crate) const fn fixed_fields(self) -> &'static [Field] {
         match self {
@@ -72,7 +69,7 @@ impl ChunkStreamKind {
     }
 }
 
-/// The chunk streams that an event other than a chunk closes.
+/// The chunk streams that another event closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClosedStreams {
     None,
@@ -81,8 +78,7 @@ pub(crate) enum ClosedStreams {
 }
 
 impl ClosedStreams {
-    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close streams by the id
-    /// that they name.
+    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close streams by id.
     #[must_use]
     pub(crate) const fn by_event(kind: EventType) -> Self {
         match kind {
@@ -108,20 +104,20 @@ pub(crate) struct ChunkStream {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// the values from the first chunk
+    /// from the first chunk
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
 
-/// Tracks the chunk streams of a run, the most recently used last.
+/// The chunk streams of a run, the most recently used last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkLanes {
     open_streams: Vec<ChunkStream>,
-    /// the last stream of each kind, closed or not
+    /// last one of each kind, closed or not
     last_streams: Vec<ChunkStream>,
 }
 
 impl ChunkLanes {
-    /// Applies an outgoing event: most events other than chunks close the stream of their lane.
+    /// Applies an outgoing event. Most events other than chunks close the stream in their lane.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if self.open_streams.is_empty() {
             return;
@@ -140,13 +136,13 @@ impl ChunkLanes {
         self.open_streams.iter().filter(move |stream| stream.kind == piece)
     }
 
-    /// Returns the last stream of this kind, closed or not.
+    /// Returns the last stream of a kind, closed or not.
     #[must_use]
     pub(crate) fn last_stream(&self, piece: ChunkStreamKind) -> Option<&ChunkStream> {
         self.last_streams.iter().find(|stream| stream.kind == piece)
     }
 
-    /// Makes `stream` the only open one of its lane and the most recent of all.
+    /// Makes `stream` the only open one in its lane, and the most recent of all.
     pub(crate) fn mark_used(&mut self, stream: ChunkStream) {
         self.open_streams.retain(|own| own.owner != stream.owner);
         self.last_streams.retain(|own| own.kind != stream.kind);

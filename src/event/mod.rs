@@ -21,7 +21,7 @@ pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;
 
-/// The AG-UI version that the gateway announces to peers of the canonical dialect.
+/// The version announced to peers of the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +46,13 @@ pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
 
 pub(crate) type Members<'a> = Vec<Member<'a>>;
 
-/// One canonical event: a type, and members that are still JSON text.
+/// One canonical event; its members are JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<'a> {
     pub(crate) kind: EventType,
-    /// all members but `type`
+    /// without `type`
     pub(crate) members: Members<'a>,
-    /// The frame that this event was read from, until the event changes. A writer of the canonical dialect passes the
-    /// bytes through.
+    /// The original frame, until the event changes, so that the canonical dialect can copy it.
     pub(crate) source: Option<&'a str>,
 }
 
@@ -97,14 +96,13 @@ impl<'a> Event<'a> {
         taken
     }
 
-    /// Copies the text, so that the event can outlive its frame.
     #[must_use]
     pub(crate) fn into_owned(self) -> Event<'static> {
         Event { kind: self.kind, members: into_owned_members(self.members), source: None }
     }
 }
 
-/// Returns the id of the message that these members belong to, or the empty string.
+/// Returns the id of the message, or an empty string.
 #[must_use]
 pub(crate) fn message_id(members: &[Member<'_>]) -> Json<'static> {
     get(members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
@@ -115,7 +113,6 @@ pub(crate) fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m
     members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
 }
 
-/// Returns the value of the member with this canonical name.
 #[must_use]
 pub(crate) fn find_member<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
@@ -133,7 +130,6 @@ pub(crate) fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<
     Some(members.remove(at).1)
 }
 
-/// Copies the text of all members.
 #[must_use]
 pub(crate) fn into_owned_members(members: Members<'_>) -> Members<'static> {
     members

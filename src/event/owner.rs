@@ -6,10 +6,10 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Limits the recorded owners of one run, against a malicious agent. Later items have no owner.
+/// Bounds memory against a malicious agent: later items have no owner.
 const OWNERS_LIMIT: usize = 100_000;
 
-/// Limits the length of an id whose owner is recorded, in bytes.
+/// Longest id in bytes whose owner is recorded.
 const ID_LIMIT: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,15 +18,15 @@ enum OwnerNamespace {
     ToolCall,
 }
 
-/// Records the owners of a run's messages and calls; `None` is the agent itself.
+/// The owners of messages and calls in a run; `None` is the agent itself.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerConflict {
-    /// the event names an owner other than the recorded one
+    /// the event contradicts the recorded owner
     Tag,
-    /// a call belongs to an owner other than that of its parent message
+    /// a call has another owner than its parent message
     Parent,
 }
 
@@ -41,7 +41,7 @@ impl OwnerKey {
         event.text(field).map(|id| OwnerKey { namespace, id: Box::from(&*id) })
     }
 
-    /// Returns the key of the item whose owner the event has to match.
+    /// Returns the item whose owner must match the event.
     fn of_item(event: &Event<'_>, is_tagged: bool) -> Option<Self> {
         match event.kind {
             EventType::TextMessageStart
@@ -88,8 +88,8 @@ impl OwnerKey {
 }
 
 impl ItemOwners {
-    /// Checks an event against the recorded owners, and returns the member that has to be removed. The first event
-    /// about an item sets its owner.
+    /// Compares an event with the recorded owner; fails with the member to remove. The first event of an item sets its
+    /// owner.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let key = OwnerKey::of_item(event, tag.is_some());
@@ -137,8 +137,8 @@ impl ItemOwners {
         }
     }
 
-    /// Sets the owner of a message from a list, or of a call in one. `field` selects the namespace:
-    /// [`Field::MessageId`] or [`Field::ToolCallId`].
+    /// Sets the owner of a message or call in a list of messages. `field` is [`Field::MessageId`] or
+    /// [`Field::ToolCallId`].
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let namespace = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
         let Some(id) = id.and_then(Json::text) else { return };

@@ -16,8 +16,8 @@ macro_rules! label_enum {
                 match self { $($name::$variant => $label,)+ }
             }
 
-            /// Returns the rule that an agent breaks by making this necessary. `None` without a fault: what the real
-            /// client accepts, what the specification does not forbid, and the dialect's own form.
+            /// Returns the rule that the agent broke; `None` if the specification or the dialect allows what was
+            /// changed.
             #[must_use]
             pub const fn rule(self) -> Option<&'static str> {
                 match self { $($name::$variant => label_enum!(@rule $($rule)?),)+ }

@@ -5,13 +5,13 @@
 use super::EventType;
 use super::run::ItemAction;
 
-/// A retired event, its successor, and its action on the span or message without an id.
+/// A retired event and its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetiredEvent {
     pub(crate) wire: &'static str,
     pub(crate) kind: EventType,
     pub(crate) action: ItemAction,
-    /// true for the message inside the span, false for the span
+    /// for the message in a span, not the span itself
     pub(crate) in_message: bool,
 }
 

@@ -9,11 +9,11 @@
 //!      └────────────────────────┴──────────────────▶ Ended(Failed) ────▶ Active{open}
 //! ```
 //!
-//! `@ag-ui/client` 1.0.0 makes these checks in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2) and rejects the
-//! whole run for one violation, so the run guard applies this machine before an event leaves. Chunk streams are in
-//! `lane`, owners of closed items in `owner`. `translate/verify/order.rs` applies the same rules to reach a verdict: it
-//! must never be stricter than the client and continues after a violation, while this machine may be stricter, leaves
-//! its state unchanged on refusal and finds items in constant time. They share [`RunItem`] and [`ItemAction`].
+//! `@ag-ui/client` 1.0.0 makes these checks in `verifyEvents` (`specs/ag-ui-1.0.md` §3.2) and rejects the whole run for
+//! one violation, so the run guard checks each event before it is sent. Chunk streams are in `lane`, owners of closed
+//! items in `owner`. `translate/verify/order.rs` applies the same rules to reach a verdict: it must never be stricter
+//! than the client and continues after a violation. This machine may be stricter, leaves its state unchanged on refusal
+//! and finds items in constant time.
 
 use super::{Event, EventType, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(crate) enum RunStateMachine {
     #[default]
     Waiting,
-    /// between RUN_STARTED and the terminal event
     Active(OpenItems),
     Ended(RunEnding),
 }
@@ -31,26 +30,24 @@ pub(crate) enum RunStateMachine {
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum RunEnding {
     Finished,
-    /// RUN_FINISHED, sent by the gateway because the run was stopped on purpose
+    /// RUN_FINISHED from the gateway, because the run was stopped on purpose
     Cancelled,
     Failed,
 }
 
-/// Holds the open items of a run in opening order. Most events concern the item of the event before; the others are
-/// found by key.
+/// The open items of a run in opening order. The last one used is tried first, since most events continue it.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
-    /// by position in opening order; boxed, because a node has room for eleven and most runs have one or two items
+    /// by position in opening order; boxed, because a node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
     opened_count: usize,
-    /// position of the item that the last event concerned
     last_position: usize,
-    /// subagents that ended in this run: "id already finished in this run" may not start again
+    /// subagents that ended, which may not start again in the run
     ended_subagents: HashSet<ItemKey>,
 }
 
-/// Identifies an item whatever escapes its id uses. Steps are distinguished by their owner, too.
+/// Key of an item with escapes in its id resolved. Steps also differ by owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
 fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
@@ -62,13 +59,13 @@ fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenItem {
     pub(crate) item: RunItem,
-    /// the JSON string from the opening event
+    /// as in the opening event
     pub(crate) id: Json<'static>,
-    /// the subagent that opened it; `None` for the agent itself
+    /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
 }
 
-/// The kinds of items that are opened and closed, in closing order: RUN_FINISHED is checked in this order.
+/// Items that are opened and closed, in the order in which RUN_FINISHED checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum RunItem {
@@ -91,7 +88,7 @@ pub enum RunItem {
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum ItemAction {
     Open,
-    /// requires that it is open
+    /// requires an open item
     Use,
     Close,
 }
@@ -103,19 +100,19 @@ pub(crate) enum RunViolation {
     /// RUN_STARTED during a run
     AlreadyActive,
     Ended(RunEnding),
-    /// a start of an item that is open
+    /// the item to start is already open
     AlreadyOpen(RunItem),
-    /// a use or an end of an item that is not open
+    /// the item to use or end is not open
     NotOpen(RunItem),
-    /// a use or an end that names a subagent other than the opener
+    /// the item was opened by another subagent
     OtherOwner,
-    /// a subagent whose parent does not belong to this run
+    /// the parent of a subagent does not belong to the run
     UnknownParent,
     StillOpen,
 }
 
 impl RunItem {
-    /// Returns the effect of an event of type `kind` on an item, and the member that identifies the item.
+    /// Returns the item and the effect of an event, and the member with the item's id.
     #[must_use]
     pub const fn action_for(kind: EventType) -> Option<(RunItem, ItemAction, Field)> {
         Some(match kind {
@@ -152,7 +149,7 @@ impl RunItem {
         }
     }
 
-    /// Returns the plainest event that closes such an item, and the member that identifies it.
+    /// Returns the simplest event that closes the item, and the member with its id.
     #[must_use]
     pub const fn closer(self) -> (EventType, Field) {
         match self {
@@ -177,7 +174,7 @@ impl OpenItems {
         if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
     }
 
-    /// Returns the open items in the order in which RUN_FINISHED requires them closed: by kind, then the latest first.
+    /// Returns the open items by kind, the newest of each kind first, as RUN_FINISHED requires.
     #[must_use]
     pub(crate) fn items_in_closing_order(&self) -> Vec<OpenItem> {
         let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();
@@ -237,10 +234,11 @@ impl OpenItems {
 }
 
 impl RunStateMachine {
-    /// Applies `event`, or leaves the state unchanged and returns the violation.
+    /// Applies `event`.
     ///
     /// # Errors
-    /// Returns the first violated rule.
+    ///
+    /// Returns the first violated rule and leaves the state unchanged.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
         match (&mut *self, event.kind) {
             (RunStateMachine::Waiting | RunStateMachine::Ended(_), EventType::RunStarted) => {
@@ -268,7 +266,6 @@ impl RunStateMachine {
         Ok(())
     }
 
-    /// Returns the open items in closing order.
     #[must_use]
     pub(crate) fn open_items(&self) -> Vec<OpenItem> {
         match self {
@@ -277,7 +274,6 @@ impl RunStateMachine {
         }
     }
 
-    /// Returns true if the item with this id is open.
     #[must_use]
     pub(crate) fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
         match self {
@@ -286,7 +282,6 @@ impl RunStateMachine {
         }
     }
 
-    /// Returns the ending once the terminal event was admitted.
     #[must_use]
     pub(crate) fn ending(&self) -> Option<RunEnding> {
         match self {

@@ -1,15 +1,15 @@
 //! The values inside an event: messages, parts, outcomes and patches, as tables (`specs/ag-ui-1.0.md` §2).
 //!
 //! [`kind`](super::kind) lists the members of an event; this file describes their content as deep as the real client
-//! checks it. The client's rules differ by place: it strips an unknown member of a described object, removes an unknown
-//! variant of a union from its list, and rejects the run for a wrong value (§3.1, classes 2 and 3). Legacy forms that
-//! it still accepts (whole nulls, `binary` parts) are marked.
+//! checks it. The client strips unknown members of an object, removes unknown variants of a union from a list, and
+//! rejects the run for a wrong value (§3.1, classes 2 and 3). Legacy forms that it still accepts (null members,
+//! `binary` parts) are marked.
 
 use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
 use super::{EventType, Field, Json, JsonType, Members, find_member};
 
-/// Restricts a value.
+/// The values that a member may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueSchema {
     Str,
@@ -39,7 +39,7 @@ pub(crate) enum ValueSchema {
 pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ValueSchema {
-    /// Returns true if `value` fits a schema without elements or members below it.
+    /// Checks a value without looking at its elements or members.
     #[must_use]
     pub(crate) fn matches_leaf(self, value: &Json<'_>) -> bool {
         let json_type = value.json_type();
@@ -77,7 +77,7 @@ pub(crate) fn is_pointer(text: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct ObjectSchema {
     pub(crate) members: &'static [MemberSchema],
-    /// true if other members are allowed as well: "RFC 6902 operations" alone
+    /// allows other members: "RFC 6902 operations" alone
     pub(crate) is_open: bool,
 }
 
@@ -93,30 +93,28 @@ pub(crate) enum MemberPresence {
     /// the client rejects the object without it
     Required,
     Optional,
-    /// optional, and the client treats null as absence
+    /// optional, and the client treats null as absent
     NullIsAbsent,
 }
 
-/// Objects distinguished by one member.
+/// Objects told apart by one member.
 #[derive(Debug)]
 pub(crate) struct UnionSchema {
-    /// name of the distinguishing member
     pub(crate) tag: &'static str,
-    /// the object for each of its values
     pub(crate) arms: &'static [(&'static str, &'static ObjectSchema)],
-    /// true if the client converts a `binary` part of 0.x here
+    /// the client converts a `binary` part of 0.x here
     pub(crate) converts_binary: bool,
 }
 
 impl UnionSchema {
-    /// Returns the schema that the tag among `members` selects.
+    /// Returns the schema selected by the tag.
     #[must_use]
     pub(crate) fn arm(&self, members: &Members<'_>) -> Option<&'static ObjectSchema> {
         let tag = find_member(members, self.tag).and_then(Json::text)?;
         self.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
     }
 
-    /// Returns true for a `binary` part of 0.x where the client converts one.
+    /// Returns true for a `binary` part of 0.x that the client converts.
     #[must_use]
     pub(crate) fn is_binary(&self, members: &Members<'_>) -> bool {
         self.converts_binary && find_member(members, self.tag).is_some_and(|tag| tag.is_str(BINARY))
@@ -188,7 +186,6 @@ static MESSAGE_PART: UnionSchema = UnionSchema {
     ],
     converts_binary: true,
 };
-/// A part of a tool result.
 pub(crate) static RESULT_CONTENT: ValueSchema = ValueSchema::Union(&PART);
 static MESSAGE_CONTENT: ValueSchema = ValueSchema::Union(&MESSAGE_PART);
 
@@ -220,7 +217,7 @@ static TOOL_MESSAGE: ObjectSchema = closed(&[
 static ACTIVITY_MESSAGE: ObjectSchema =
     closed(&[OWNER, ID, ROLE, req("activityType", Str), req("content", OpenObject), METADATA]);
 static REASONING_MESSAGE: ObjectSchema = closed(&[OWNER, ID, ROLE, req("content", Str), ENCRYPTED, METADATA]);
-/// Messages, distinguished by their role.
+/// Messages, told apart by role.
 pub(crate) static MESSAGES: UnionSchema = UnionSchema {
     tag: "role",
     arms: &[
@@ -312,7 +309,6 @@ static OPERATIONS: UnionSchema = UnionSchema {
 };
 static OPERATION: ValueSchema = ValueSchema::Union(&OPERATIONS);
 
-/// Returns the schema for `slot` of an event of type `kind`.
 #[must_use]
 pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
     match slot.member_type {
@@ -336,7 +332,7 @@ pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
     }
 }
 
-/// Returns true if the client treats null in place of this member as absence (§1.1, "→absent").
+/// Returns true if the client treats null as absent (§1.1, "→absent").
 #[must_use]
 pub(crate) const fn null_is_absent(kind: EventType, field: Field) -> bool {
     match field {
@@ -354,7 +350,6 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeMap;
 
-    /// Pairs the names in the published schema with our tables.
     static RECORDS: &[(&str, &ObjectSchema)] = &[
         ("DataSource", &DATA_SOURCE),
         ("UrlSource", &URL_SOURCE),

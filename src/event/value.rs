@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// One JSON value as text without surrounding white space. The text is always well-formed JSON.
+/// One JSON value as well-formed text without surrounding white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 
-/// The type of a JSON value, determined by its first byte.
+/// Determined by the first byte of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonType {
     Null,
@@ -25,20 +25,19 @@ pub(crate) enum JsonType {
 impl<'a> Json<'a> {
     pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
-    /// Wraps text that a JSON parser has accepted as one value.
+    /// Wraps text that a JSON parser accepted.
     #[must_use]
     pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Json(text.into())
     }
 
-    /// Writes `text` as a JSON string.
     #[must_use]
     pub(crate) fn string(text: &str) -> Json<'static> {
         // Writing a string into memory cannot fail.
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
 
-    /// Appends `more` to a string value and keeps its escapes. Another value is converted to its text first.
+    /// Appends to a string and keeps its escapes. Other values are converted to text first.
     #[must_use]
     pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
@@ -47,7 +46,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Compares strings by their characters, whatever the escapes, and other values by their text.
+    /// Compares strings after resolving escapes, and other values by text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
         self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
@@ -63,7 +62,7 @@ impl<'a> Json<'a> {
         &self.0
     }
 
-    /// Returns the text with the lifetime of its frame; `None` for a value with its own text.
+    /// Returns text borrowed from the frame; `None` if the value owns its text.
     #[must_use]
     pub(crate) fn source(&self) -> Option<&'a str> {
         match self.0 {
@@ -89,10 +88,9 @@ impl<'a> Json<'a> {
         self.json_type() == JsonType::Null
     }
 
-    /// Returns the characters of a string value, and `None` for every other value.
+    /// Returns the characters of a string, and `None` for other values.
     ///
-    /// A string whose escapes are not Unicode (a lone surrogate) yields its inner bytes unchanged: good enough to
-    /// compare ids, which is the only use.
+    /// A string with invalid escapes (a lone surrogate) keeps its inner bytes, which is sufficient to compare ids.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         if self.json_type() != JsonType::String {
@@ -105,13 +103,11 @@ impl<'a> Json<'a> {
         Some(serde_json::from_str::<String>(&self.0).map_or(Cow::Borrowed(inner), Cow::Owned))
     }
 
-    /// Returns true if this is the string `text`.
     #[must_use]
     pub(crate) fn is_str(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
-    /// Returns the value of a whole number that fits.
     #[must_use]
     pub(crate) fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
@@ -122,7 +118,6 @@ impl<'a> Json<'a> {
         Json(Cow::Borrowed(&self.0))
     }
 
-    /// Copies the text, so that the value can outlive its frame.
     #[must_use]
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))

@@ -47,12 +47,12 @@ impl Gate for AuthorizationGate {
             wants.extend(claims.iter().map(|(claim, values)| format!("the claim {claim}: {}", values.join(" or "))));
             wants.extend((!scopes.is_empty()).then(|| format!("all of the scopes {}", scopes.join(" "))));
         }
-        GateReport::depends_on("authorize", wants, "who calls")
+        GateReport::depends_on("authorize", wants, "the caller")
     }
 }
 
-/// Returns the first requirement that a caller does not meet. The rejection names it but not the caller's values, since
-/// proxies store responses.
+/// Returns the first unmet requirement. The rejection names it without the caller's values, since proxies may store
+/// responses.
 fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(AuthReason, Rejection)> {
     if !require.tenants.is_empty() && !caller.tenant.as_ref().is_some_and(|own| require.tenants.contains(own)) {
         let rejection = Rejection::from(RejectionKind::Forbidden).with_detail("The route is for certain tenants.");
@@ -78,7 +78,7 @@ fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(Auth
     Some((AuthReason::Scope, rejection))
 }
 
-/// Returns true if a claim equals `wanted` or is a list that contains it. Numbers and booleans are compared as written.
+/// Returns whether a claim equals `wanted` or is a list that contains it. Numbers and booleans are compared as text.
 fn has_value(claim: &Value, wanted: &str) -> bool {
     match claim {
         Value::String(text) => text == wanted,

@@ -1,11 +1,11 @@
-//! Finds the client's address and the proxies that a request came through.
+//! Finds the client's address and the proxies between it and the gateway.
 //!
 //! ```text
 //!   Forwarded: for=<sent by the client>, for=<the client>, for=<trusted>        the peer: trusted
 //!                                          ◀── found ──────── next ◀─────────────── next ◀── begin
 //! ```
-//! Each proxy appends the address that it received the request from. The list is therefore read from its end, and only the
-//! part that trusted proxies wrote: the client can put anything before it. An unreadable entry ends the walk at the last
+//! Each proxy appends the address that it received the request from. Only entries written by trusted proxies are read,
+//! beginning at the end: the client can put anything before them. An unreadable entry ends the search at the last
 //! trusted hop.
 
 use super::dry_run::GateReport;
@@ -23,10 +23,10 @@ use http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Limit of list entries that are read, more than any real chain of proxies has.
+/// Limit of entries that are read, more than any real chain of proxies has.
 const MAX_HOPS: usize = 32;
 
-/// The client's address: the peer's, or the one that a trusted proxy sent. [`ClientAddrGate`] adds this extension.
+/// The client's address: the peer's, or one from a trusted proxy. [`ClientAddrGate`] adds this extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
@@ -43,10 +43,10 @@ impl ClientAddrResolver {
         peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
-    /// Returns the addresses that the request came through, from the client to the peer. Empty without a peer address.
+    /// Returns the addresses from the client to the peer; empty if the peer has none.
     ///
-    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` forwards the other one unchanged. If a request has
-    /// both, they are used where they agree; otherwise one is forged, and only the peer is returned.
+    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` passes the other one on unchanged. If they
+    /// disagree, one may be forged, and only the peer is returned.
     pub(super) fn address_chain(&self, head: &Parts) -> Vec<IpAddr> {
         let Some(origin) = peer_addr(head) else { return Vec::new() };
         let headers = &head.headers;
@@ -97,7 +97,7 @@ impl ClientAddrResolver {
         }
     }
 
-    /// Returns the host that the client requested: from a trusted proxy, or the request's own `Host`.
+    /// Returns the requested host, from a trusted proxy or the request's own `Host`.
     pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
         let field = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
         field(&X_FORWARDED_HOST)
@@ -106,7 +106,7 @@ impl ClientAddrResolver {
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
     }
 
-    /// Returns the scheme that the client used: from a trusted proxy, or that of the connection.
+    /// Returns the client's scheme, from a trusted proxy or the connection.
     pub(super) fn requested_scheme(&self, head: &Parts) -> &'static str {
         let secure = match head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
             Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
@@ -133,10 +133,13 @@ impl Gate for ClientAddrGate {
     fn dry_run(&self, _: &Parts) -> GateReport {
         let TrustedProxies { networks, unix } = &self.0.trusted_proxies;
         let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
-        trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
+        trusted.extend(unix.then(|| "any process that can open a Unix socket".to_owned()));
         let wants = match trusted.as_slice() {
             [] => "the connection's address; forwarding headers are ignored".to_owned(),
-            _ => format!("the address of the client, as {} say it; else that of the connection", trusted.join(", ")),
+            _ => format!(
+                "the client address reported by {}; otherwise the address of the connection",
+                trusted.join(", ")
+            ),
         };
         GateReport::passes("address", vec![wants])
     }
@@ -186,7 +189,7 @@ mod tests {
         assert_eq!(chain(TRUSTED, &[("x-real-ip", "6.6.6.6")]), ["10.0.0.1"]);
     }
 
-    /// A peer on a Unix socket has no address; its headers are used if `unix` is trusted.
+    /// Peers on a Unix socket have no address; their headers are used only if `unix` is trusted.
     #[test]
     fn trusts_unix_peers_only_where_configured() {
         let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];

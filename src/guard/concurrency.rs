@@ -18,18 +18,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A run may end at any moment, so this is only a polite interval for retries.
+/// Suggested wait, since a run may end at any moment.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct ConcurrencyLimiter {
     all: Option<StreamCap>,
-    /// by name
+    /// by route name
     routes: HashMap<String, RouteCaps>,
     seed: RandomState,
     metrics: [LimitMetrics; 3],
 }
 
-/// The scope of a limit; its number is the index of its metrics.
+/// The scope of a limit; the discriminant is the index of its metrics.
 #[derive(Clone, Copy, PartialEq)]
 enum StreamScope {
     Caller,
@@ -59,7 +59,7 @@ struct StreamCap {
     open_runs: Arc<OpenRunCounts>,
 }
 
-/// The number of open runs of each caller, or of all callers under the key `None`. A key without runs has no entry.
+/// The number of open runs by caller; the key `None` counts the runs of all callers.
 #[derive(Default)]
 struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
@@ -68,12 +68,12 @@ struct CountedRun {
     key: Option<QuotaKey>,
 }
 
-/// A permit that a run holds while it is open; dropping it releases the slot. [`StreamGate`] adds this extension.
+/// Occupies a slot for a run until it is dropped. [`StreamGate`] adds this extension.
 #[derive(Clone, Default)]
 pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedRun]>);
 
 impl ConcurrencyLimiter {
-    /// Keeps the counts of open runs from `before`, whatever the limits are now.
+    /// Keeps the counts of open runs from `before`, even if limits changed.
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
         let route_caps = |route: &RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));
@@ -111,7 +111,7 @@ impl ConcurrencyLimiter {
         self.caps_of(matched).map(count).collect::<Result<_, _>>().map(StreamPermit)
     }
 
-    /// Returns the caller's limit first, so that a caller with too many runs never takes a slot from others.
+    /// Returns the caller's limit first, so that a caller with too many runs takes no slot from others.
     fn caps_of(&self, matched: &RouteMatch) -> impl Iterator<Item = &StreamCap> {
         let caps = self.routes.get(&*matched.name);
         let own = caps.into_iter().flat_map(|caps| [&caps.caller, &caps.route]);

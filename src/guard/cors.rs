@@ -5,9 +5,9 @@
 //!                 │ preflight of an allowed page: 204
 //!   response ◀────┴─ with the fields that allow the page to read it
 //! ```
-//! [`CorsService`] is outside of the layer that answers rejections, so that a page can read those. A page of an origin that is
-//! neither allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
-//! preflight, and its agent would run before the browser checks the response.
+//! [`CorsService`] wraps the layer that creates error responses, so that pages can read these, too. A request from an
+//! origin that is not allowed is refused: without a `Content-Type` it needs no preflight, so its agent would run before
+//! the browser checks the response.
 
 use super::client_addr::ClientAddrResolver;
 use super::dry_run::GateReport;
@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Fields that a page may send to every route, besides its credentials and `forward_headers`.
+/// Request fields that pages may always send, besides credentials and `forward_headers`.
 const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
@@ -39,7 +39,7 @@ const REQUEST_FIELDS: [HeaderName; 7] = [
     header_names::LAST_EVENT_ID,
 ];
 
-/// Response fields that a page may read, besides those that every page may.
+/// Response fields that pages may read, besides those that CORS always allows.
 const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::REQUEST_ID,
     header::RETRY_AFTER,
@@ -59,9 +59,9 @@ static EXPOSED_LIST: LazyLock<HeaderValue> =
 /// The origin of the page that sent a request. [`CorsService`] adds this extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PageOrigin {
-    /// no page, or one of the gateway's own origin: no CORS fields
+    /// not from a page, or from the gateway's own origin; no CORS fields are added
     SameOrigin,
-    /// an allowed origin, with the value of `Access-Control-Allow-Origin`
+    /// an allowed origin, with its `Access-Control-Allow-Origin`
     Allowed(HeaderValue),
     Foreign,
 }
@@ -164,7 +164,8 @@ pub(crate) struct CorsPolicy {
 }
 
 impl CorsPolicy {
-    /// Adds the page's origin to the extensions; returns it, and the response to a preflight of an allowed page.
+    /// Adds the page's origin to the extensions. Also returns the response, if the request is a preflight of an allowed
+    /// page.
     fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();
         let page = self.page_origin(head, cors);
@@ -180,7 +181,7 @@ impl CorsPolicy {
         (page, None)
     }
 
-    /// Returns the fields of the response to a preflight, which no gate receives.
+    /// Returns the header fields of a preflight's response, which bypasses the gates.
     pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
@@ -208,7 +209,7 @@ impl CorsPolicy {
         if own { PageOrigin::SameOrigin } else { PageOrigin::Foreign }
     }
 
-    /// Answers a preflight before authentication, since a browser sends no credentials with it.
+    /// Answers a preflight before authentication, since browsers send it without credentials.
     fn preflight_response<B: Default>(&self, head: &Parts, matched: &RouteMatch, cors: &CorsConfig) -> Response<B> {
         let mut response = Response::new(B::default());
         *response.status_mut() = StatusCode::NO_CONTENT;

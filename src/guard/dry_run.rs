@@ -1,7 +1,7 @@
-//! Reports what the gates would do with a request, without counting, fetching or reading a clock.
+//! Reports what the gates would do with a request, without counting or fetching anything.
 //!
-//! Each gate reports for itself (`Gate::dry_run`), in the order of [`super::gates`]. Decisions that depend on the moment, such
-//! as a quota, a signature or the identity of a caller, stay open.
+//! Each gate reports for itself (`Gate::dry_run`), in the order of [`super::gates`]. Decisions that depend on quotas,
+//! signatures or the caller stay open.
 
 use crate::error::Rejection;
 use http::request::Parts;
@@ -12,7 +12,7 @@ use tower::util::ServiceFn;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
     pub(crate) gate: &'static str,
-    /// its requirements in words; empty if it lets all requests pass
+    /// requirements in words; empty if every request passes
     pub(crate) wants: Vec<String>,
     pub(crate) verdict: GateVerdict,
 }
@@ -26,7 +26,7 @@ pub(crate) enum GateVerdict {
     Depends(&'static str),
 }
 
-/// A rejection, as the caller would receive it.
+/// A rejection as the caller would receive it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportedRejection {
     pub(crate) status: u16,
@@ -56,20 +56,20 @@ impl GateReport {
         GateReport { gate, wants, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }
     }
 
-    /// Leaves the decision open; a gate without requirements lets the request pass.
+    /// Leaves the decision open, unless the gate has no requirements.
     pub(super) fn depends_on(gate: &'static str, wants: Vec<String>, on: &'static str) -> GateReport {
         let verdict = if wants.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
         GateReport { gate, wants, verdict }
     }
 }
 
-/// A service behind gates.
+/// A service behind gates that can report their decisions.
 pub trait DryRun {
     /// Appends the report of each gate, outermost first.
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
-/// The leaf has no gates.
+/// Reports nothing, since the leaf has no gates.
 impl<F> DryRun for ServiceFn<F> {
     fn dry_run_all(&self, _: &Parts, _: &mut Vec<GateReport>) {}
 }

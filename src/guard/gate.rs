@@ -9,12 +9,12 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Checks the head of a request.
+/// A check of a request's head before it reaches a service.
 pub(crate) trait Gate: Clone + Send + Sync + 'static {
-    /// Lets the request pass, possibly with new extensions.
+    /// Lets the request pass, possibly with new extensions, or rejects it.
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
 
-    /// Reports what [`Gate::pass`] would do with the request, without side effects.
+    /// Reports what [`Gate::pass`] would do, without side effects.
     fn dry_run(&self, head: &Parts) -> GateReport;
 }
 

@@ -1,6 +1,6 @@
 //! Checks the request target and `Host`.
 //!
-//! Routing ignores `Host`, but agents, proxies and logs further on may use it, and they could disagree about a request that
+//! Routing ignores `Host`, but agents, proxies and log readers may use it, and could disagree about a request that
 //! names two hosts.
 
 use super::dry_run::GateReport;
@@ -15,7 +15,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 pub(crate) struct HeadRules {
-    /// largest number of fields; hyper limits those of HTTP/1 only
+    /// most header fields; hyper limits them for HTTP/1 only
     max_fields: usize,
 }
 
@@ -97,7 +97,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
 }
 
-/// hyper accepts any coding that ends in `chunked`, and decodes only that one.
+/// Refuses codings other than `chunked`: hyper accepts lists that end in it, but decodes only the last one.
 fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = lines.next() else { return Ok(()) };
@@ -108,7 +108,7 @@ fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Accepts `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters of host names: no user, path or list.
+/// Returns whether `text` is `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters of host names only.
 pub(super) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

@@ -8,22 +8,22 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// A caller whose credential was accepted.
+/// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) method: AuthMethod,
-    /// the configured name of the issuer or of the list of API keys
+    /// the name of the issuer or API key list in the configuration
     pub(crate) source: Arc<str>,
     pub(crate) subject: String,
     pub(crate) tenant: Option<String>,
-    /// selects a quota
+    /// selects the caller's quota
     pub(crate) tier: Option<String>,
     pub(crate) scopes: Vec<String>,
-    /// the end of the credential's validity; for a token, `exp` plus the issuer's leeway
+    /// end of the credential's validity; for a token, `exp` plus the issuer's leeway
     pub(crate) expires: Option<SystemTime>,
-    /// the id of an API key, for the log
+    /// id of the API key, for the log
     pub(crate) key_id: Option<String>,
-    /// the claims of a token; empty for an API key
+    /// claims of the token; empty for an API key
     pub(crate) claims: Map<String, Value>,
 }
 
@@ -33,8 +33,8 @@ impl Identity {
     }
 }
 
-/// Returns a claim by its name. A dot steps into an object, unless a claim has the whole name: namespaced claims of OpenID
-/// Connect are URLs, which contain dots.
+/// Returns a claim by name. A dot selects a member of an object, unless a claim has the whole name, such as the URLs in
+/// OpenID Connect.
 pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
@@ -42,8 +42,8 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// The caller of a request, an extension that authentication fills in. Clones share the content, so layers outside of the
-/// gates see it too.
+/// The caller of a request, filled in by authentication. Clones share the content, so that layers outside of the gates
+/// can read it.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 
@@ -54,7 +54,7 @@ struct CallerCells {
 }
 
 impl CallerContext {
-    /// Returns the caller of a request once it is authenticated.
+    /// Returns the caller of a request, if it is authenticated.
     pub(crate) fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
         head.extensions.get::<CallerContext>()?.identity()
     }
@@ -73,7 +73,7 @@ impl CallerContext {
         let _ = self.0.address.set(address);
     }
 
-    /// Returns the caller as the access log shows it.
+    /// Returns the caller for the access log.
     pub(crate) fn caller(&self) -> CallerInfo<'_> {
         let identity = self.identity();
         CallerInfo {

@@ -1,16 +1,16 @@
-//! Policy: who may call, how often and how much, decided before a run exists.
+//! Policies for requests: who may call, how often and how much.
 //!
 //! ```text
 //!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ leaf:
 //!              valid   web       of the     without   identity of     route's      per       runs at    start
 //!              HTTP    page      client     identity  the caller      rules        caller    once       the run
 //! ```
-//! Each gate either passes a request on, possibly with an extension for later gates, or refuses it with a [`Rejection`].
-//! [`gates`] lists them, with the reason for their order. The layers in front of them (request id, routing, [`cors`], error
-//! responses) are listed in `proxy::stack`.
+//! Each gate passes a request on, possibly with an extension for later gates, or refuses it with a [`Rejection`].
+//! [`gates`] lists them and explains their order; `proxy::stack` lists the layers before them (request id, routing,
+//! [`cors`], error responses).
 //!
-//! Three more checks need the body or the agent and come after the gates: the tools that a request offers
-//! (`translate::request`), the owner of its thread ([`thread_owner`]), and the caller's identity towards the agent
+//! Three checks need the body or the agent, so they follow later: the tools that a request offers
+//! (`translate::request`), the owner of its thread ([`thread_owner`]), and the header fields for the agent
 //! ([`upstream_fields`]).
 
 mod policy_error;
@@ -70,15 +70,15 @@ pub struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// Builds the policy. Files of keys and secrets are read now and watched by the background tasks; nothing is fetched.
+    /// Builds the policy. Reads files of keys and secrets, but fetches nothing; the background tasks do that.
     ///
     /// # Errors
-    /// Names a file of the configuration that cannot be read or used.
+    /// Returns an error that names an unusable file of the configuration.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, None)
     }
 
-    /// Builds the policy of another configuration. Keeps the state of unchanged settings: keys, counts, open runs, thread
+    /// Builds the policy of another configuration. Unchanged settings keep their state: keys, counts, open runs, thread
     /// owners, the Redis connection.
     pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, Some(self))
@@ -111,7 +111,7 @@ impl RequestPolicy {
         })
     }
 
-    /// Returns the tasks that keep keys, files, quotas and connections up to date.
+    /// Returns the tasks that update keys, files, quotas and connections.
     #[must_use]
     pub fn background_tasks(&self) -> Vec<BackgroundTask> {
         let mut all = self.auth.background_tasks();

@@ -2,5 +2,5 @@
 
 use std::error::Error;
 
-/// Names the setting or the file of the configuration that cannot be used.
+/// An error that names the unusable setting or file.
 pub type PolicyError = Box<dyn Error + Send + Sync>;

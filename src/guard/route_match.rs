@@ -1,20 +1,20 @@
-//! The route that a request matched, and what the request is for.
+//! The route that a request matched, and the request's purpose.
 
 use crate::config::access::AccessConfig;
 use crate::telemetry::RouteMetrics;
 use std::sync::Arc;
 
-/// The matched route. It is among the request's extensions before the first gate.
+/// The matched route, an extension of the request before the first gate.
 pub struct RouteMatch {
-    /// the route's name in metrics and logs
+    /// name in metrics and logs
     pub name: Arc<str>,
-    /// its path, as configured
+    /// path as configured
     pub path: String,
-    /// its requirements for callers
+    /// requirements for callers
     pub access: Arc<AccessConfig>,
-    /// its metric handles
+    /// metrics of the route
     pub metrics: Arc<RouteMetrics>,
-    /// the purpose of the request
+    /// purpose of the request
     pub request_kind: RequestKind,
 }
 
@@ -23,11 +23,11 @@ pub struct RouteMatch {
 pub enum RequestKind {
     /// starts a run
     Start,
-    /// starts a run or joins one; only the body shows which, so the permit is acquired after reading it
+    /// starts a run or joins one, which only the body shows; so the permit is acquired after reading it
     StartOrJoin,
-    /// reads the events of a run that an earlier request started and was counted for
+    /// reads a run that an earlier request started and was counted for
     Read,
-    /// reads the events of a run again, counted each time
+    /// reads a run again; counted each time
     Join,
     /// stops a run
     Stop,

@@ -5,8 +5,8 @@
 //!      ▲                                  │    ▲
 //!      └──── a day without a run ─────────┘    └── a run: another day
 //! ```
-//! Each replica remembers the owners that it saw. With `redis`, the owner stored there decides. The replica's memory decides
-//! if Redis does not answer, or has no owner because it lost its data or was unavailable when the thread was opened.
+//! Each replica remembers the owners it has seen. With `redis`, the owner stored there takes precedence; the replica's
+//! memory is used if Redis is unavailable or has no owner, for example after it lost its data.
 
 use super::identity::Identity;
 use super::route_match::RouteMatch;
@@ -28,15 +28,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Threads remembered per route, some 15 MB; the least recently used is forgotten first. A caller that opens this many makes
-/// the gateway forget the threads of others, which a rate limit prevents.
+/// Limit of remembered threads per route, about 15 MB; the least recently used is forgotten first. Only a rate limit
+/// stops a caller from making the gateway forget threads by opening this many.
 const MAX_THREADS: usize = 100_000;
 
-/// Time after its last run for which a thread keeps its owner.
+/// Time after its last run until a thread loses its owner.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if that is its owner, as stored or else as the replica remembers
-/// (`ARGV[2]`). `SET … NX GET` cannot use the latter, and is one command only since Redis 7.
+/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if that is its owner, as stored or, failing that, as remembered
+/// by the replica (`ARGV[2]`). `SET … NX GET` cannot do the latter and needs Redis 7.
 static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1]) or ARGV[2]
@@ -53,7 +53,7 @@ pub(crate) struct ThreadOwnership {
 }
 
 impl ThreadOwnership {
-    /// Keeps the remembered owners of routes that `before` has too.
+    /// Keeps the remembered owners of routes that `before` has, too.
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -69,7 +69,7 @@ impl ThreadOwnership {
         }
     }
 
-    /// Claims a thread for the run of a caller.
+    /// Claims a thread for a caller's run.
     pub(crate) async fn claim(
         &self,
         route: &RouteMatch,
@@ -96,8 +96,8 @@ impl ThreadOwnership {
         if mine { Ok(()) } else { Err(reject_claim(route, caller)) }
     }
 
-    /// Refuses a read of a run in another caller's thread. The rejection is the same as for a run, not "not found":
-    /// starting a run reveals as much, and it shows a caller with the wrong credential what is wrong.
+    /// Refuses to read a run in another caller's thread. The rejection is the same as for starting a run, since "not
+    /// found" would hide nothing and would mislead a caller with the wrong credential.
     pub(crate) fn check_read(
         &self,
         route: &RouteMatch,
@@ -145,9 +145,9 @@ impl ThreadOwnership {
 enum ClaimAnswer {
     Owned,
     OwnedByOther,
-    /// the memory of this replica decides
+    /// use the memory of this replica
     UseMemory,
-    /// unknown, and configured to be allowed
+    /// owner unknown, and the configuration allows the request
     Unchecked,
 }
 
@@ -163,12 +163,12 @@ fn thread_digest(route: &str, thread_id: &str) -> Sha256Digest {
     digest::sha256_parts(&[Some(route), Some(thread_id)])
 }
 
-/// Hashes source, tenant and subject: two issuers may both have an `admin`.
+/// Hashes source, tenant and subject, since two issuers may both have an `admin`.
 fn owner_digest(identity: &Identity) -> Sha256Digest {
     digest::sha256_parts(&[Some(&identity.source), identity.tenant.as_deref(), Some(&identity.subject)])
 }
 
-/// The threads of a route that this replica remembers, in the order of their last use.
+/// The remembered threads of a route, in the order of last use.
 struct ThreadOwners(Mutex<OwnerCache>);
 
 type OwnerCache = LruCache<Sha256Digest, OwnerEntry>;
@@ -190,7 +190,7 @@ impl ThreadOwners {
         current_owner(&self.0.lock(), thread)
     }
 
-    /// Claims a thread; returns false if it belongs to another caller.
+    /// Claims a thread; returns whether the caller owns it.
     fn claim(&self, thread: Sha256Digest, owner: Sha256Digest) -> bool {
         let mut claims = self.0.lock();
         let mine = current_owner(&claims, &thread).is_none_or(|own| own == owner);

@@ -1,7 +1,7 @@
-//! Header fields for the agent: forwarded ones, the caller's identity, and configured ones.
+//! Header fields for the agent: forwarded, configured, and with the caller's identity.
 //!
-//! A request to an agent starts without fields, so a field that is not added here never reaches the agent: no cookie, no
-//! credential, no forged `x-diglot-*` field.
+//! A request to an agent starts without fields, so cookies, credentials or forged `x-diglot-*` fields of the client
+//! never reach it unless they are added here.
 
 use super::client_addr::ClientAddrResolver;
 use super::identity::{CallerContext, Identity};
@@ -20,12 +20,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 pub(crate) struct UpstreamFields {
-    /// each list of API keys with its field
+    /// name and header field of each API key list
     api_key_fields: Vec<(String, HeaderName)>,
     secret_files: Vec<SecretFile>,
 }
 
-/// A field value that is read from a file.
+/// A header value that is read from a file.
 struct SecretFile {
     path: PathBuf,
     prefix: String,
@@ -48,13 +48,13 @@ impl UpstreamFields {
         Ok(UpstreamFields { api_key_fields: keys.collect(), secret_files: files })
     }
 
-    /// Watches the files: never returns unless there are none.
+    /// Watches the files; returns only if there are none.
     pub(crate) async fn watch_files(&self) {
         futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch(report_watched_files)))
             .await;
     }
 
-    /// Returns the fields in which callers of the route send API keys.
+    /// Returns the header fields in which the route's callers send API keys.
     pub(super) fn credential_fields<'f>(&'f self, access: &'f AccessConfig) -> impl Iterator<Item = &'f HeaderName> {
         self.api_key_fields.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
     }
@@ -107,7 +107,7 @@ impl UpstreamFields {
         fields
     }
 
-    /// Returns true if a field of a request may carry the credential of a caller of the route.
+    /// Returns whether a field may contain a credential of the route's callers.
     pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
         *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
@@ -152,7 +152,7 @@ fn copy_field(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
     }
 }
 
-/// Returns true if `Connection` names the field, which makes it hop-by-hop.
+/// Returns whether `Connection` names the field, which makes it hop-by-hop.
 pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     let lines = headers.get_all(header::CONNECTION).iter();
     let mut options = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
@@ -175,8 +175,7 @@ fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     }
 }
 
-/// Percent-encodes all bytes but visible ASCII, and `%`, so that decoding restores the text, and no name looks like two
-/// values or two lines.
+/// Percent-encodes `%` and all bytes except visible ASCII, so that a name cannot look like two values or lines.
 fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {

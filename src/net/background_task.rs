@@ -1,11 +1,11 @@
-//! Tasks that run alongside requests while their owner is in use: fetching keys, polling files, resolving names.
+//! Background tasks of an object: fetching keys, polling files, resolving names.
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// A task and its owner. Two tasks of the same owner are the same task.
+/// A task and its owner, which identifies it: a reload keeps the running task of an unchanged owner.
 pub struct BackgroundTask {
-    /// the owner's address, unique while the task holds the owner
+    /// address of the owner, unique while the task keeps it alive
     pub(crate) owner_id: usize,
     /// never ends by itself
     pub future: BoxFuture<'static, ()>,

@@ -1,4 +1,4 @@
-//! SHA-256 digests, to recognise values that are not stored.
+//! SHA-256 digests, for recognising values that are not stored.
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
@@ -8,7 +8,7 @@ pub(crate) fn sha256(content: &[u8]) -> Sha256Digest {
     to_array(&digest(&SHA256, content))
 }
 
-/// Hashes parts with their lengths, so that different lists have different digests.
+/// Hashes each part with its length, so that different lists have different digests.
 pub(crate) fn sha256_parts(parts: &[Option<&str>]) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Watches files of keys, secrets and certificates, which change while the gateway runs.
+//! Watches files of keys, secrets and certificates for changes.
 
 use super::digest::{self, Sha256Digest};
 use super::read_file::{ReadFileError, read_regular_file};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time for which a changed file must stay unchanged, so that a half-written one is not used.
+/// Time without changes after which a file counts as completely written.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// A parser's error: completes a sentence whose subject is the file, and does not quote its content.
+/// A parser's error. Its message continues a sentence that begins with the file, and does not quote its content.
 pub(crate) type ContentError = Box<dyn Error + Send + Sync>;
 
 type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, ContentError> + Send + Sync>;
@@ -30,11 +30,11 @@ pub(crate) struct Watched<T> {
     paths: Vec<PathBuf>,
     parse: ParseFn<T>,
     value: ArcSwap<T>,
-    /// the contents found last, usable or not, so that each change is reported once
+    /// the content read last, valid or not, so that each change is reported once
     last_seen: Mutex<FileDigests>,
 }
 
-/// The digest of each file, or the error of the first that cannot be read.
+/// The digest of each file, or the first read error.
 type FileDigests = Result<Vec<Sha256Digest>, String>;
 
 #[derive(Debug, thiserror::Error)]
@@ -43,13 +43,13 @@ pub(crate) enum WatchError {
     Read { path: PathBuf, error: ReadFileError },
     #[error("{}: {error}", path.display())]
     Content { path: PathBuf, error: ContentError },
-    /// where several files were parsed together
+    /// an error in one of several files that are parsed together
     #[error("{0}")]
     Contents(ContentError),
 }
 
 impl WatchError {
-    /// Names `path` as the file at fault, unless the error names one already.
+    /// Adds `path` to the error, unless it has one.
     pub(crate) fn in_file(self, path: &Path) -> WatchError {
         match self {
             WatchError::Contents(error) => WatchError::Content { path: path.to_owned(), error },
@@ -67,7 +67,7 @@ impl<T> Watched<T> {
         Watched::open_all(vec![path.to_owned()], parse).map_err(|error| error.in_file(path))
     }
 
-    /// Reads files that only mean something together; `parse` gets their contents in the order of `paths`.
+    /// Reads files that belong together; `parse` gets their contents in the order of `paths`.
     pub(crate) fn open_all<E: Into<ContentError>>(
         paths: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync + 'static,
@@ -83,19 +83,19 @@ impl<T> Watched<T> {
         })
     }
 
-    /// Returns the current value. Cheap enough for every request; do not keep the guard.
+    /// Returns the current value, fast enough for every request. Do not keep the guard.
     pub(crate) fn get(&self) -> arc_swap::Guard<Arc<T>> {
         self.value.load()
     }
 
-    /// Polls the files and reports each change, or why the changed files cannot be used: never returns.
+    /// Polls the files and reports each change or error; never returns.
     pub(crate) async fn watch(&self, report: impl Fn(&[PathBuf], Result<(), WatchError>)) {
         loop {
             report(&self.paths, self.changed().await);
         }
     }
 
-    /// Waits for the next change. On an error the value stays as it was.
+    /// Waits for the next change. An error leaves the value unchanged.
     async fn changed(&self) -> Result<(), WatchError> {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -132,7 +132,7 @@ impl<T> Watched<T> {
 }
 
 impl<T> fmt::Debug for Watched<T> {
-    /// Without the value, which is often a secret.
+    /// Omits the value, since it is often a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
     }
@@ -153,7 +153,7 @@ mod tests {
     use crate::net::read_file::MAX_FILE_BYTES as LIMIT;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A folder that is gone when the test is.
+    /// A folder that is removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(**watched.get(), 2);
     }
 
-    /// Time stands still but for the pause between the two looks, in which the writer goes on.
+    /// Simulates a writer that continues during the pause between two reads.
     #[tokio::test(start_paused = true)]
     async fn waits_until_a_file_is_written_completely() {
         let folder = Folder::new("writing");

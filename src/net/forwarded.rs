@@ -1,10 +1,10 @@
-//! Parses `Forwarded` [RFC 7239] and `X-Forwarded-For` from their end, where the nearest proxy wrote.
+//! Parses `Forwarded` [RFC 7239] and `X-Forwarded-For` backwards, from the nearest proxy.
 
 use http::HeaderValue;
 use http::header::GetAll;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Yields the `for=` of each element, the last first; `None` for an element without an address.
+/// Yields the `for=` of each element, last first; `None` for an element without an address.
 pub(crate) fn parse_forwarded(lines: GetAll<'_, HeaderValue>) -> impl Iterator<Item = Option<IpAddr>> {
     lines.into_iter().rev().flat_map(|line| {
         // A line is parsed as a whole or not at all: after a quotation mark that a client left open, the client's text and
@@ -71,7 +71,7 @@ fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
     }
 }
 
-/// Yields the members of `X-Forwarded-For`, the last first; `None` for a member that is not an address.
+/// Yields the entries of `X-Forwarded-For`, last first; `None` if one is not an address.
 pub(crate) fn parse_x_forwarded_for(lines: GetAll<'_, HeaderValue>) -> impl Iterator<Item = Option<IpAddr>> {
     let text = |line: &'_ HeaderValue| line.to_str().ok().map(str::to_owned);
     lines.into_iter().rev().flat_map(move |line| {
@@ -81,8 +81,8 @@ pub(crate) fn parse_x_forwarded_for(lines: GetAll<'_, HeaderValue>) -> impl Iter
     })
 }
 
-/// Parses `node = nodename [ ":" node-port ]` [RFC 7239 §6] with an address as its name, not `unknown` or `_obfuscated`.
-/// Accepts IPv6 without brackets too, as `X-Forwarded-For` has it.
+/// Parses `node = nodename [ ":" node-port ]` [RFC 7239 §6] if its name is an address. IPv6 needs no brackets, as in
+/// `X-Forwarded-For`.
 fn parse_node(text: &str) -> Option<IpAddr> {
     let address = if let Some(bracketed) = text.strip_prefix('[') {
         let (address, after) = bracketed.split_once(']')?;

@@ -1,4 +1,4 @@
-//! HTTP/1.1 client for small documents: one connection for each request, limits on time and bytes, no redirects.
+//! HTTP/1.1 client for small documents, with limits on time and bytes, without redirects or connection reuse.
 
 use super::tls::{self, SystemTlsError};
 use super::url::{HttpUrl, HttpUrlError};
@@ -22,20 +22,19 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("diglot/", env!
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
-    /// from the look-up of the host to the last byte of the response
+    /// for the whole exchange, from DNS to the end of the body
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
-    /// bytes read from a connection, with heads, interim responses and chunk framing
+    /// limit of all bytes read, including heads, interim responses and chunk framing
     pub(crate) max_read: u64,
-    /// refuse `http` to other machines, even if the hosts file calls them local
+    /// refuse plain `http` to other machines, even if the hosts file calls them local
     pub(crate) plain_only_to_loopback: bool,
 }
 
-/// Sends requests. Clones share the TLS configuration.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     limits: HttpLimits,
-    /// built on first use: most gateways need none, and reading the system's certificates is slow
+    /// created on first use, since reading the system's certificates is slow and often unnecessary
     tls: Arc<OnceLock<TlsConnector>>,
 }
 
@@ -76,8 +75,7 @@ impl HttpClient {
         HttpClient { limits, tls: Arc::default() }
     }
 
-    /// Sends a request to its absolute URI with `Host` and `User-Agent`. Does not read the body of a response other than
-    /// 2xx.
+    /// Sends a request to its absolute URI and adds `Host` and `User-Agent`. Reads the body only if the status is 2xx.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpClientError> {
         let timeout = self.limits.timeout;
         let exchange = tokio::time::timeout(timeout, self.send_without_timeout(request)).await;
@@ -153,7 +151,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt;
 
-    /// hyper reads any number of interim responses, and a server that sends them fast leaves no time to check a timeout.
+    /// hyper accepts any number of interim responses; a fast sender could otherwise prevent the timeout check.
     #[tokio::test]
     async fn aborts_on_a_flood_of_interim_responses() {
         let limits = HttpLimits {

@@ -1,5 +1,5 @@
-//! Infrastructure without policy: the HTTP client, TLS, watched files, the Redis connection, the PROXY protocol, digests.
-//! It logs nothing; callers report what it returns.
+//! Infrastructure without policy: HTTP client, TLS, watched files, Redis connection, PROXY protocol, digests. It does
+//! not log; callers report its results.
 
 pub(crate) mod background_task;
 pub(crate) mod digest;

@@ -1,7 +1,7 @@
-//! The PROXY protocol, by which a transport-layer proxy sends the client's address: versions 1 and 2 of the specification
-//! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, by which a transport-layer proxy sends the client's address: versions 1 and 2 of the
+//! specification (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
-//! Exactly the header is read: the bytes after it are TLS or HTTP.
+//! Only the header is read, so that the TLS or HTTP bytes after it remain in the stream.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,15 +13,14 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// Limit of a header of version 2, with the vectors after the addresses. Senders keep it within the smallest TCP segment
-/// (§2).
+/// Limit of a version 2 header with its vectors, in bytes. Senders keep it within the smallest TCP segment (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
 const V2_FIXED_LENGTH: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
-    /// the proxy itself, such as its health check, or a client whose address it does not send
+    /// a connection of the proxy itself, such as a health check, or an unknown client
     Unspecified,
     Address(SocketAddr),
 }
@@ -83,7 +82,7 @@ fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySou
     }
 }
 
-/// Reads version 1 after its first word.
+/// Reads the rest of version 1 after its first word.
 async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     let mut line = Vec::with_capacity(V1_LINE_LIMIT);
     // One byte at a time, since no byte after the line may be read. It is short, and each connection has one.
@@ -97,7 +96,7 @@ async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource
     line.and_then(parse_v1).ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
-/// Parses `TCP4 source destination port port`, separated by single blanks.
+/// Parses `TCP4 source destination port port`, separated by single spaces.
 fn parse_v1(line: &str) -> Option<ProxySource> {
     let mut words = line.split(' ');
     let family = words.next()?;

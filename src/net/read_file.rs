@@ -1,13 +1,13 @@
-//! Reads small files, such as configurations, keys and certificates, with a limit on their size.
+//! Reads small files, with a limit on their size.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The largest file that is read, in bytes; thousands of routes or API keys fit.
+/// The largest file that is read, in bytes. Thousands of routes or API keys fit.
 pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Completes a sentence whose subject is the file.
+/// Each message continues a sentence that begins with the file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFileError {
     #[error("cannot be read: {0}")]
@@ -18,7 +18,7 @@ pub(crate) enum ReadFileError {
     TooLarge,
 }
 
-/// Reads a regular file. Opening a pipe would wait for its writer, and its content could be read only once.
+/// Reads a regular file. Pipes are refused: they block, and can be read only once.
 pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
     if !path.metadata()?.is_file() {
         return Err(ReadFileError::NotRegular);
@@ -26,7 +26,7 @@ pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
     read_file(path)
 }
 
-/// Reads a file of any kind, a pipe as well.
+/// Reads a file of any kind, including pipes.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;

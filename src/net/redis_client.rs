@@ -1,4 +1,4 @@
-//! One connection to a Redis or Valkey for everything that replicas share: quotas, thread owners, run logs.
+//! One connection to Redis or Valkey for all data that replicas share: quotas, thread owners, run logs.
 //!
 //! ```text
 //!   Connecting ──connected──▶ Connected ◀────────────────────────┐
@@ -6,9 +6,8 @@
 //!      │                          ▼ in time for a while          │ answered in time
 //!      └────────failed───────▶ Unavailable ──────────────────────┘
 //! ```
-//! Only [`RedisClient::keep_connected`] connects; requests never do. Until the first attempt has ended they wait for it, at
-//! most for their deadline. While Redis is unavailable they fail at once, so that a Redis that hangs does not cost each of
-//! them the deadline.
+//! Only [`RedisClient::keep_connected`] connects. Requests wait for the first attempt until their deadline; while Redis
+//! is unavailable they fail at once, so that an outage does not delay each of them.
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
@@ -20,29 +19,28 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::rustls::crypto;
 
-/// Covers TCP, TLS and the login.
+/// Limit for TCP, TLS and login together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between the starts of two connection attempts.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Probes find a lost Redis before a request does, and keep middleboxes from closing an idle connection.
+/// Probes detect an outage before a request does, and keep idle connections open.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which every query has to time out before the connection counts as lost.
+/// The connection counts as lost after this time in which every query timed out.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// Writes like the queries do: a Redis that is full or a replica, or that denies this user scripts, would still answer a
-/// PING.
+/// Writes as the queries do, since a Redis that is full, read-only or denies scripts would still answer a PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
 #[derive(Clone)]
 pub(crate) struct RedisSettings {
-    /// without the password
+    /// URL without the password
     pub(crate) display_url: String,
-    /// of every key
+    /// prefix of every key
     pub(crate) prefix: String,
-    /// of every query
+    /// time limit of every query
     pub(crate) deadline: Duration,
 }
 
@@ -51,7 +49,7 @@ pub(crate) struct RedisClient {
     pub(crate) settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
-    /// since when every query has timed out, in µs after `created_at`; 0 after a response in time
+    /// start of the period in which every query timed out, in µs after `created_at`; 0 after a timely response
     silent_since: AtomicU64,
 }
 
@@ -62,25 +60,25 @@ enum LinkState {
     Unavailable { cause: String },
 }
 
-/// A change that operators should see. A failure that lasts is reported once.
+/// A change to report to operators. A lasting failure is reported once.
 pub(crate) enum RedisLinkChange {
     Connected,
     Lost { cause: String },
 }
 
-/// A numbered connection, so that a late failure of an old one does not count against its successor.
+/// A numbered connection, so that a late failure is not attributed to its successor.
 #[derive(Clone)]
 struct RedisConnection {
     number: u64,
     inner: MultiplexedConnection,
 }
 
-/// No usable response came in time. If that lasts, [`RedisClient::keep_connected`] reports it.
+/// No usable response came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RedisQueryFailed;
 
 impl RedisClient {
-    /// Creates a client that is not connected yet; [`RedisClient::keep_connected`] connects it.
+    /// Creates an unconnected client; [`RedisClient::keep_connected`] connects it.
     pub(crate) fn new(url: &str, settings: RedisSettings) -> RedisResult<RedisClient> {
         let client = Client::open(url)?;
         // The crate uses the process's default provider, and panics without one. An error means that one is installed.
@@ -88,8 +86,8 @@ impl RedisClient {
         Ok(RedisClient::with_client(client, settings))
     }
 
-    /// Creates a client of the same Redis with its own connection, so that large responses do not delay small ones. It
-    /// needs its own [`RedisClient::keep_connected`].
+    /// Creates a client with its own connection to the same Redis, so that large responses do not delay small ones.
+    /// Call [`RedisClient::keep_connected`] for it, too.
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
     }
@@ -109,7 +107,7 @@ impl RedisClient {
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
     }
 
-    /// Returns whether Redis is connected, and a line about it for the status listener.
+    /// Returns whether Redis is connected, and a line for the status listener.
     pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
@@ -128,7 +126,7 @@ impl RedisClient {
         timeout(CONNECT_TIMEOUT, subscribe).await.ok().and_then(Result::ok).ok_or(RedisQueryFailed)
     }
 
-    /// Runs a command and waits for its response, at most until the deadline.
+    /// Runs a command and waits for its response until the deadline.
     pub(crate) async fn query<T, F>(
         &self,
         command: impl FnOnce(MultiplexedConnection) -> F,
@@ -148,7 +146,7 @@ impl RedisClient {
         }
     }
 
-    /// Counts a timeout. The connection is lost once all queries time out, not when a single one does.
+    /// Records a timeout. A connection is lost only if all queries time out, not just one.
     fn record_timeout(&self, number: u64) -> RedisQueryFailed {
         let now = u64::try_from(self.created_at.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         match self.silent_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
@@ -159,7 +157,7 @@ impl RedisClient {
         }
     }
 
-    /// Returns the current connection, or the result of the first attempt while that is in progress.
+    /// Returns the current connection, or waits for the first attempt.
     async fn connection(&self, end: Instant) -> Option<RedisConnection> {
         let mut state = self.state.subscribe();
         let attempted = timeout_at(end, state.wait_for(|state| !matches!(state, LinkState::Connecting))).await;
@@ -169,7 +167,7 @@ impl RedisClient {
         }
     }
 
-    /// Gives up the connection of that number, unless another one has replaced it.
+    /// Marks connection `number` as lost, unless a newer one has replaced it.
     fn mark_unavailable(&self, number: u64, cause: impl fmt::Display) -> RedisQueryFailed {
         self.state.send_if_modified(|state| {
             let is_current = matches!(state, LinkState::Connected(connection) if connection.number == number);
@@ -181,7 +179,7 @@ impl RedisClient {
         RedisQueryFailed
     }
 
-    /// Connects, and reconnects whenever the connection is lost: never returns.
+    /// Connects, and reconnects after each loss; never returns.
     pub(crate) async fn keep_connected(&self, report: impl Fn(RedisLinkChange)) {
         let mut states = self.state.subscribe();
         for number in 0.. {
@@ -235,7 +233,7 @@ impl RedisClient {
     }
 }
 
-/// Waits until the connection is given up; returns the cause.
+/// Waits until the connection is lost; returns the cause.
 async fn wait_for_loss(states: &mut watch::Receiver<LinkState>) -> String {
     loop {
         if let LinkState::Unavailable { cause } = &*states.borrow_and_update() {

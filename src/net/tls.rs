@@ -1,4 +1,4 @@
-//! Client TLS: the system's root certificates, the crypto provider, and certificates and keys in PEM.
+//! Client TLS: system root certificates, crypto provider, and parsing of PEM certificates and keys.
 
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::pem::{Error as PemParserError, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
 
-/// Begins a client's TLS configuration: TLS 1.2 and 1.3, with the provider that pingora uses as well.
+/// Starts a client configuration for TLS 1.2 and 1.3 with the crypto provider that pingora uses.
 pub(crate) fn client_config() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()
 }
@@ -33,7 +33,7 @@ pub(crate) fn system_connector() -> Result<TlsConnector, SystemTlsError> {
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
 }
 
-/// Describes a file's content without quoting it.
+/// Describes an invalid PEM file without quoting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PemError {
     #[error("this file is no PEM")]
@@ -44,7 +44,7 @@ pub(crate) enum PemError {
     NoPrivateKey,
 }
 
-/// Reads all certificates of a PEM file, at least one.
+/// Parses all certificates of a PEM file; an error if there are none.
 pub(crate) fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let certificates: Vec<_> =
         CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| PemError::Malformed)?;

@@ -1,26 +1,24 @@
-//! Splits an absolute `http` or `https` URL into what a client connects to and what it requests there.
+//! Splits an absolute `http` or `https` URL into host, port and path.
 //!
-//! By the `http` crate's parser, and not the crate `url`: a request is sent to exactly what was written, without the
-//! normalisation of WHATWG URLs.
+//! Uses the parser of the `http` crate, since that of `url` would normalise the URL and change the request.
 
 use http::Uri;
 use std::net::IpAddr;
 
-/// The parts of an absolute URL without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpUrl {
     pub(crate) tls: bool,
-    /// in lower case, an IPv6 address without its brackets
+    /// in lower case; IPv6 without brackets
     pub(crate) host: String,
-    /// the scheme's own port where the URL has none
+    /// explicit, or the default of the scheme
     pub(crate) port: u16,
-    /// host and port as written: the value of `Host`
+    /// host and port as written, for `Host`
     pub(crate) authority: String,
     /// path and query, at least `/`
     pub(crate) path: String,
 }
 
-/// Completes a sentence whose subject is the URL or the setting that holds it. Quotes nothing of the URL.
+/// Each message continues a sentence that begins with the URL or its setting, and quotes nothing of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpUrlError {
     #[error("is not a valid URL")]
@@ -61,7 +59,7 @@ impl HttpUrl {
         })
     }
 
-    /// Returns true if the host is this machine by its name or address, without a look-up.
+    /// Returns whether the host's name or address is that of this machine, without DNS.
     pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }

@@ -1,11 +1,11 @@
-//! Requests to an agent: one step, whose response is the stream, or two.
+//! Requests to an agent, in one step (the response is the stream) or two.
 //!
 //! ```text
 //!   POST the run ──▶ 2xx, JSON ──▶ GET its events ──▶ the stream ── breaks ──▶ GET the events after the last id
 //!                    with its ids      all of them                                (a few times)
 //! ```
-//! The first GET has no id: a two-step agent keeps its events since the POST and starts there, so nothing is lost in
-//! between (`seeds/004`, §1: "从 Redis Stream 读取并输出 SSE").
+//! The first GET has no event id: a two-step agent stores events from the POST on and sends them all (`seeds/004`, §1:
+//! "从 Redis Stream 读取并输出 SSE").
 
 use super::agent_response::{check_stream_response, read_start_response};
 use super::upstream::{AgentOperation, Cluster, Connector, EndpointRef, Session, UpstreamRequest};
@@ -20,11 +20,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Delays before consecutive reconnects without progress; their number is the limit.
+/// Delays between reconnects without progress; their number is the limit.
 const RECONNECT_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
 
-/// Caps the delay that an agent requests (`retry`).
+/// Limit of the delay that an agent may request with `retry`.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub(super) struct AgentClient {
     pub(crate) connector: Arc<Connector>,
     pub(crate) request_id: String,
     pub(crate) spans: UpstreamSpanBuilder,
-    /// the same in both steps
+    /// header fields of both requests
     pub(crate) fields: Arc<HeaderMap>,
 }
 
@@ -88,12 +88,12 @@ pub(super) struct AgentEventSource {
     client: AgentClient,
     endpoint: EndpointRef,
     path: String,
-    /// the agent's id of the run, if it named one
+    /// the agent's id of the run, if it sent one
     pub(crate) run_id: Option<String>,
 }
 
 impl AgentEventSource {
-    /// Requests all events, or those after the id.
+    /// Requests all events, or those after `last_event_id`.
     pub(super) async fn open_stream(&self, last_event_id: Option<&str>) -> Result<Box<Session>, Rejection> {
         let AgentClient { cluster, connector, .. } = &self.client;
         let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id });
@@ -113,7 +113,7 @@ pub(super) struct ReconnectBudget {
 }
 
 impl ReconnectBudget {
-    /// Returns the delay before the next request, or `None` at the limit, which a new `id` resets.
+    /// Returns the delay before the next reconnect, or `None` at the limit. A new `id` resets the count.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {
         if self.last_event_id.as_deref() != Some(id) {
             self.last_event_id = Some(id.into());
@@ -125,7 +125,7 @@ impl ReconnectBudget {
     }
 }
 
-/// Returns whether another reconnect may succeed. A response that is no stream is a refusal.
+/// Returns whether another reconnect may succeed. A response without a stream is final.
 pub(super) fn is_retryable(failure: &Rejection) -> bool {
     matches!(
         failure.kind,

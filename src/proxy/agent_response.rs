@@ -8,14 +8,14 @@ use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Most bytes read of a response that is no stream.
+/// Most bytes read of an error response.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
 const MESSAGE_LIMIT: usize = 500;
 
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the framing of an event stream, or the failure with the agent's own message.
+/// Returns the framing of an event stream, or a rejection with the agent's own message.
 pub(super) async fn check_stream_response(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
     let (status, kind) = check_response(session).await?;
     // Protobuf is accepted although the gateway never requests it from agents.
@@ -114,12 +114,12 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Returns statuses that are true for the client as well; others concern only the gateway and the agent.
+/// Returns statuses that the client should see; others concern only the gateway and the agent.
 fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
 
-/// Returns the message of a JSON refusal. HTML pages and stack traces are not passed on.
+/// Returns the message of a JSON error. HTML pages and stack traces are not forwarded.
 async fn read_error_message(session: &mut Session, kind: &str) -> Option<String> {
     if !is_json(kind) {
         return None;

@@ -18,14 +18,14 @@ struct Deadline {
     kind: DeadlineKind,
 }
 
-/// The deadlines and keep-alives of a run. One timer serves all and is checked only when it fires, so a busy stream
-/// never touches it.
+/// The deadlines and keep-alives of a run. They share one timer that is checked only when it fires, so traffic never
+/// resets it.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
     last_read: Instant,
     idle_limit: Duration,
-    /// not postponed by traffic
+    /// not extended by traffic
     fixed: Vec<Deadline>,
     timer: Pin<Box<Sleep>>,
 }
@@ -51,7 +51,7 @@ impl RunDeadlines {
         self.fixed.iter().copied().min_by_key(|deadline| deadline.at)
     }
 
-    /// Returns an expired deadline without waiting for the timer, which a run with a flooding agent never does.
+    /// Returns an expired deadline without waiting for the timer, for runs whose agent always has data ready.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
         self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
     }
@@ -74,7 +74,7 @@ impl RunDeadlines {
         self.last_read = Instant::now();
     }
 
-    /// Restarts the keep-alive, and the idle timeout, since the agent was blocked meanwhile.
+    /// Restarts the keep-alive, and also the idle timeout, since the agent had to wait for the write.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
         self.last_write = now;

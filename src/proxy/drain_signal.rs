@@ -1,10 +1,10 @@
-//! The drain of one plane, in two steps that the process triggers.
+//! Drains one plane, in two steps.
 //!
 //! ```text
 //!   open ── stop_accepting ──▶ no new connections ── close_connections ──▶ each ends after its current work ──▶ drained
 //! ```
-//! pingora would close its listeners when the process ends, and drop the connections with them. Here listeners and
-//! connections watch the signal of their plane instead, and the process ends when every plane has drained.
+//! pingora closes its listeners and drops the connections when the process ends. Here listeners and connections watch
+//! their plane's signal, and the process ends when every plane has drained.
 
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::watch;
@@ -35,7 +35,7 @@ impl DrainSignal {
         self.stop_accepting.subscribe()
     }
 
-    /// Subscribes to the close; the subscriber counts as a connection.
+    /// Subscribes to the close. The subscriber counts as a connection.
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }

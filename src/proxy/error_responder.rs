@@ -106,7 +106,7 @@ where
     }
 }
 
-/// Writes a rejection as RUN_ERROR, for clients that show nothing else.
+/// Writes rejections as RUN_ERROR, for clients that show nothing else.
 struct RunErrorWriter {
     client: PeerDialect,
     framing: Framing,
@@ -125,8 +125,8 @@ impl RunErrorWriter {
 }
 
 impl Gateway {
-    /// Returns the writer on routes with `errors: run_error` if the client accepts a stream. Two-step runs start with
-    /// JSON, so their rejections stay problem documents.
+    /// Returns a writer on routes with `errors: run_error` if the client accepts a stream. The JSON start of a two-step
+    /// run keeps problem documents.
     fn run_error_writer(&self, request: &Request<Incoming>) -> Option<RunErrorWriter> {
         let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
         if route.start_match.access.errors != RouteErrorFormat::RunError || route.two_step.is_some() {

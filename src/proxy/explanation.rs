@@ -1,4 +1,4 @@
-//! Explains a request without sending it: route, gates and translation run as for any other.
+//! Explains what would happen to a request, without sending it.
 //!
 //! Nothing is connected or resolved. Values that may be secrets are masked.
 
@@ -26,13 +26,13 @@ use tower::service_fn;
 
 const MASK: &str = "***";
 
-/// Most paths in the hint for an unknown one.
+/// Most paths listed in the hint for an unknown path.
 const HINT_PATHS: usize = 20;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct RouteExplanation {
     pub(crate) method: String,
-    /// without the query, which is ignored
+    /// without the query
     pub(crate) path: String,
     pub(crate) outcome: ExplainedOutcome,
     pub(crate) route: Option<ExplainedRoute>,
@@ -41,12 +41,12 @@ pub(crate) struct RouteExplanation {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ExplainedOutcome {
-    /// by the gateway itself
+    /// the gateway itself responds
     Answered(&'static str),
-    /// if these conditions hold
+    /// the request passes under these conditions
     Passes(Vec<&'static str>),
     Refused(ReportedRejection),
-    /// with a hint
+    /// no route matches; has a hint
     NoRoute(ReportedRejection, String),
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ExplainedRoute {
     pub(crate) agent: ExplainedDialect,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
-    /// one per step
+    /// one for each step
     pub(crate) agent_gets: Vec<ExplainedRequest>,
     /// by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,
@@ -75,7 +75,7 @@ pub(crate) struct ExplainedDialect {
     pub(crate) configured: &'static str,
     #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub(crate) detected: Option<&'static str>,
-    /// the evidence
+    /// why the dialect was detected
     #[serde(rename = "told_by", skip_serializing_if = "Option::is_none")]
     pub(crate) detected_by: Option<&'static str>,
 }
@@ -83,9 +83,9 @@ pub(crate) struct ExplainedDialect {
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedRequest {
     pub(crate) method: String,
-    /// the upstreams, of which one is chosen
+    /// candidate upstreams, of which one is chosen
     pub(crate) urls: Vec<String>,
-    /// name, value or mask, source
+    /// name, value or mask, and source
     pub(crate) fields: Vec<(String, String, &'static str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body_bytes: Option<usize>,
@@ -261,7 +261,7 @@ impl Gateway {
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
-    /// Returns a request field with its source; a value that the gateway did not set is masked.
+    /// Returns a header field with its source. Values not set by the gateway are masked.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
@@ -338,12 +338,12 @@ fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     open
 }
 
-/// Returns whether `path` is `other` with more segments.
+/// Returns whether `path` is below `other`.
 fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the URL of a request; a query may hold a secret, so it is masked.
+/// Returns the URL of a request. Its query is masked, since it may contain a secret.
 fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),

@@ -1,4 +1,4 @@
-//! The gateway: the routes of a configuration and everything that serves their requests.
+//! The gateway: the routes of a configuration and their shared parts.
 
 use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
@@ -60,8 +60,8 @@ impl Gateway {
         })
     }
 
-    /// Builds the gateway for another configuration. Unchanged routes are reused; unchanged agents keep addresses and
-    /// connections.
+    /// Builds the gateway for another configuration. Unchanged routes are kept, as are the connections of unchanged
+    /// agents.
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
@@ -72,7 +72,7 @@ impl Gateway {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
-    /// Matches a path. Exact paths take precedence.
+    /// Finds the route of a path; exact paths take precedence.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, watch};
 pub(crate) enum LifecyclePhase {
     #[default]
     Serving,
-    /// runs are accepted, and clients are asked to reconnect elsewhere
+    /// runs are accepted, but clients are asked to reconnect elsewhere
     Leaving,
-    /// listeners are closed; open runs and requests that crossed the close may finish
+    /// listeners are closed; open runs and requests already sent may finish
     Draining,
     /// open runs end now, with RUN_ERROR
     Cut,
@@ -51,7 +51,6 @@ impl Lifecycle {
         });
     }
 
-    /// Subscribes one run for all of its waits.
     pub(crate) fn watch(&self) -> LifecycleWatch {
         LifecycleWatch(self.phase.subscribe())
     }
@@ -83,7 +82,7 @@ impl Lifecycle {
     }
 }
 
-/// Notifies one run that it must end.
+/// Notifies a run that it must end.
 #[derive(Debug)]
 pub(crate) struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
 

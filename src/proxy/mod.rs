@@ -8,10 +8,9 @@
 //!                                                                                │
 //!   client ◀─ body ◀─ run_output: a pipe, or a log and its readers ◀─ translate::Stream ◀╯
 //! ```
-//! A run is a task that waits for its client, its agent, its deadlines and the gateway's shutdown at once. The client's
-//! body reads from a bounded pipe, so a slow client makes the agent wait. On a route whose runs outlive their clients
-//! the run writes a log instead ([`crate::replay`]), which every body reads. A reload swaps the service in
-//! [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
+//! Each run is a task. Its client reads from a bounded pipe, so a slow client makes the agent wait. A run that
+//! continues when its client disconnects writes a log instead ([`crate::replay`]), which every client reads. A reload
+//! swaps the service in [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
 //!
 //! The modules are in the order of their dependencies: each uses only those above it.
 

@@ -1,20 +1,20 @@
-//! Negotiates the framing of a client's stream, and of the agent's.
+//! Negotiates the framing of streams with clients and agents.
 
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use http::{HeaderMap, header};
 
-/// Returns the framings of a dialect. Only canonical AG-UI has a protobuf form.
+/// Returns the framings of a dialect. Only canonical AG-UI supports protobuf.
 pub(super) fn supported_framings(side: PeerDialect) -> &'static [Framing] {
     if side.is_auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
 }
 
 /// Negotiates the framing of the response.
 ///
-/// Protobuf must be requested by name, since clients that send `*/*` read event streams, and protobuf has no
-/// keep-alives. At equal weight the first name wins: `HttpAgent` appends `text/event-stream` to what its application
-/// sets, so the application can express a preference only by order.
+/// Protobuf must be requested by name, since clients that send `*/*` expect event streams, and protobuf has no
+/// keep-alives. At equal weight the first name wins: `HttpAgent` appends `text/event-stream` to the application's
+/// value, so only the order shows a preference.
 pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(Framing::Sse);
@@ -34,7 +34,7 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     best.or(accepts_any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
-/// Negotiates the start of a two-step run, whose response is JSON; the header may already name the framing of the
+/// Negotiates the start of a two-step run, whose response is JSON. The header may already name the framing of the
 /// events.
 pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     let json = accept_ranges(headers)
@@ -48,7 +48,7 @@ fn accept_ranges(headers: &HeaderMap) -> impl Iterator<Item = (String, f32)> {
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).map(parse_media_range)
 }
 
-/// Returns the media type of a range of `Accept`, in lower case, and its weight.
+/// Returns the media type of an `Accept` range, in lower case, and its weight.
 fn parse_media_range(range: &str) -> (String, f32) {
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default().to_ascii_lowercase();

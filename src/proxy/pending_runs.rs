@@ -1,11 +1,11 @@
-//! Runs that were started with POST and wait for the GET that reads them.
+//! Runs that a POST has started and that wait for a GET to read them.
 //!
 //! ```text
 //!   reserve ──▶ Reserved ── offer ──▶ Offered ── take ──▶ the reader's
 //!                  │ refused, client gone   │ timeout, shutdown
 //!                  ╰────────▶ free ◀────────╯
 //! ```
-//! Dropping a reader ends its run, so no run remains however its entry is removed.
+//! However an entry is removed, its reader is dropped, which ends the run.
 
 use super::lifecycle::LifecycleWatch;
 use crate::error::RejectionKind;
@@ -16,21 +16,21 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
 
-/// Most waiting runs of a route. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent: 16 MiB by
-/// default.
+/// Most waiting runs of a route. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent, so 16 MiB
+/// by default.
 const PENDING_LIMIT: usize = 256;
 
 /// The waiting runs, by thread.
 #[derive(Debug)]
 pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 
-/// Reserves the entry of a thread before the agent is called, so that no run starts that could not be read.
+/// A thread's entry, reserved before the agent is called, so that no run starts that no client could read.
 #[derive(Debug)]
 pub(super) struct RunReservation<T> {
     pending: PendingRuns<T>,
     thread_id: String,
     timeout: Duration,
-    /// `false` after the offer
+    /// false after the offer
     owns_entry: bool,
 }
 
@@ -63,7 +63,7 @@ impl<T> Clone for PendingRuns<T> {
 }
 
 impl<T> PendingRuns<T> {
-    /// Reserves the entry of a thread for a run that is offered for `timeout`.
+    /// Reserves a thread's entry for a run, which will be offered for `timeout`.
     pub(super) fn reserve(&self, thread_id: String, timeout: Duration) -> Result<RunReservation<T>, RejectionKind> {
         let mut runs = self.0.lock();
         if runs.contains_key(&thread_id) {
@@ -77,14 +77,14 @@ impl<T> PendingRuns<T> {
         Ok(RunReservation { pending: self.clone(), thread_id, timeout, owns_entry: true })
     }
 
-    /// Returns what was offered for the thread, once.
+    /// Takes the offer for the thread.
     pub(super) fn take(&self, thread_id: &str) -> Option<T> {
         let mut runs = self.0.lock();
         runs.get(thread_id).filter(|entry| matches!(entry, PendingEntry::Offered { .. }))?;
         runs.remove(thread_id)?.into_reader()
     }
 
-    /// Withdraws an offer unless it was taken: by then the entry may belong to another run.
+    /// Withdraws an offer unless it was taken, since the entry may belong to another run by then.
     fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
         let mut runs = self.0.lock();
         // The sender is dropped with the entry, while the map is locked.
@@ -140,7 +140,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Offers a run; the receiver reports if it stays unread.
+    /// Offers a run. The receiver reports if no client takes it.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let reservation = waiting.reserve("t".to_owned(), TIMEOUT).expect("a place");
         let (unread, heard) = oneshot::channel();

@@ -1,11 +1,10 @@
-//! A bounded pipe between a run and its client, with one writer and one reader.
+//! A bounded pipe from a run to its client, with one writer and one reader.
 //!
-//! Everything written since the last read leaves as one body frame, so that events that came together leave together;
-//! aborting discards it. The capacity is the client's whole backlog: at that point the run waits, and with it the
-//! agent.
+//! Everything written since the last read leaves as one body frame; aborting discards it. At capacity the run waits,
+//! and so does the agent.
 //!
-//! A client that reads nothing is disconnected. Over HTTP/1 its connection notices (see `write_timeout`); over HTTP/2 a
-//! client whose stream window stays at zero still answers PING and SETTINGS, so there the pipe checks.
+//! A client that stops reading is disconnected: over HTTP/1 by its connection (see `write_timeout`), over HTTP/2 by the
+//! pipe, since such a client may still answer PING and SETTINGS.
 
 use bytes::Bytes;
 use http::Version;
@@ -17,23 +16,23 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Longest time that a client may read nothing while bytes wait for it. Then its connection or stream is closed, and
-/// its runs end as after a disconnect. nginx's default of `send_timeout`.
+/// Longest time in which a client may read none of the waiting bytes, as in nginx (`send_timeout`). Then its connection
+/// or stream is closed, and its runs end as after a disconnect.
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most bytes that an HTTP/2 reader takes at once, so that progress shows on a slow line. A frame carries no more by
-/// default [RFC 9113 §4.2].
+/// Most bytes per read over HTTP/2, so that progress is visible on a slow connection. By default a frame is no larger
+/// [RFC 9113 §4.2].
 const H2_CHUNK_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
 
-/// The client's end: the body of the response. Holds the pipe's resource.
+/// The response body, which holds the pipe's resource until it is dropped.
 #[derive(Debug)]
 pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 
-/// The run was aborted: HTTP/1 closes the connection before the last chunk, HTTP/2 resets the stream, so that the body
-/// is not mistaken for complete.
+/// The run was aborted. The error makes HTTP/1 close the connection before the last chunk, and HTTP/2 reset the stream,
+/// so that the body does not seem complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run was cut off")]
 pub(crate) struct BodyAborted;
@@ -54,10 +53,10 @@ struct PipeState<T> {
     partial: Bytes,
     end: PipeEnd,
     reader_state: PipeReaderState,
-    /// when unread bytes were first detected since the last read
+    /// time at which unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<T>,
-    /// a write at capacity
+    /// a write that waits for capacity
     write_waker: Option<Waker>,
     close_waker: Option<Waker>,
     /// a client that waits for bytes
@@ -73,12 +72,12 @@ enum PipeEnd {
     Closed,
 }
 
-/// The place where a stalled client is detected.
+/// The place where a client that stops reading is detected.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
-    /// nowhere: it has not attached yet
+    /// not attached yet
     Pending,
-    /// nowhere: it did not attach in time
+    /// not attached in time
     Abandoned,
     /// in its connection
     Http1,
@@ -86,7 +85,7 @@ enum PipeReaderState {
     Http2,
 }
 
-/// Creates a pipe whose backlog may exceed `capacity` by one write.
+/// Creates a pipe that may exceed `capacity` by one write.
 pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReader<T>) {
     let state = PipeState {
         bytes: Vec::new(),
@@ -104,7 +103,7 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
 }
 
 impl<T> PipeShared<T> {
-    /// Discards everything; later writes fail.
+    /// Discards all bytes; later writes fail.
     fn close(&self) {
         let mut state = self.state.lock();
         state.end = PipeEnd::Closed;
@@ -141,7 +140,7 @@ impl<T> PipeState<T> {
         Some(piece)
     }
 
-    /// Returns when a stalled client times out. The time counts from the first call, so that an event costs nothing.
+    /// Returns when a stalled client times out. The time starts at the first call, so that writing stays cheap.
     fn stall_deadline(&mut self) -> Option<Instant> {
         // hyper polls for the end, too, only while the window is open.
         let waits = self.backlog() > 0 || matches!(self.end, PipeEnd::Finished | PipeEnd::Aborted);
@@ -153,12 +152,12 @@ impl<T> PipeState<T> {
 }
 
 impl<T> PipeWriter<T> {
-    /// Writes all of `bytes` and leaves it empty; waits at capacity.
+    /// Writes and clears `bytes`; waits at capacity.
     pub(super) async fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
     }
 
-    /// Writes the last bytes regardless of the capacity, and leaves `bytes` empty.
+    /// Writes and clears the last bytes regardless of the capacity.
     pub(super) fn push(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         let mut state = self.0.state.lock();
         if state.end == PipeEnd::Closed {
@@ -169,7 +168,7 @@ impl<T> PipeWriter<T> {
         Ok(())
     }
 
-    /// Ends the body with an error, at once.
+    /// Ends the body with an error at once.
     pub(super) fn abort(&self) {
         let mut state = self.0.state.lock();
         if state.end == PipeEnd::Open {
@@ -213,7 +212,7 @@ impl<T> PipeWriter<T> {
         .await;
     }
 
-    /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it.
+    /// Disconnects a client that has read none of the waiting bytes for [`SEND_TIMEOUT`].
     pub(super) fn drop_stalled(&self) -> Result<(), PipeClosed> {
         let deadline = self.0.state.lock().stall_deadline();
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -237,7 +236,7 @@ impl<T> PipeWriter<T> {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
 
-    /// Ends the body, and waits until the client has read it, has disconnected or timed out.
+    /// Ends the body; waits until the client has read it, disconnected or timed out.
     pub(super) async fn finish(self) {
         self.end_body();
         if self.0.state.lock().reader_state != PipeReaderState::Http1 {
@@ -257,7 +256,7 @@ impl<T> PipeWriter<T> {
     }
 }
 
-/// Aborts the body if the run was torn down before `finish`.
+/// Aborts the body if the run ended without `finish`.
 impl<T> Drop for PipeWriter<T> {
     fn drop(&mut self) {
         self.abort();
@@ -284,7 +283,7 @@ impl<T> Drop for PipeReader<T> {
     }
 }
 
-/// Wakes the reader outside the lock.
+/// Wakes the reader after releasing the lock.
 fn wake_reader<T>(mut state: MutexGuard<'_, PipeState<T>>) {
     let waker = state.read_waker.take();
     drop(state);

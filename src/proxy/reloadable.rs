@@ -1,10 +1,10 @@
-//! The current stack, which a reload replaces.
+//! A service that can be replaced while it runs.
 
 use crate::net::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Passes each request through one service from start to end.
+/// Passes requests to the current service; a reload replaces it for new requests.
 #[derive(Clone)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 

@@ -8,10 +8,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Most capacity reserved before any of a body has arrived.
+/// Most bytes reserved before any of a body has arrived.
 const INITIAL_CAPACITY: usize = 64 << 10;
 
-/// Most bytes read of a rejected body, and for how long.
+/// Most bytes of a rejected body that are read, and the time limit.
 const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -76,7 +76,8 @@ pub(super) async fn read_body(
     }
 }
 
-/// Reads on after a rejection: a client that still sends would see a broken connection before the response.
+/// Reads the rest of a rejected body. Otherwise a client that still sends would get a connection error instead of the
+/// response.
 async fn discard(mut body: Incoming) {
     let rest = async {
         let mut left = DISCARD_LIMIT;

@@ -22,7 +22,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> &str {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the head of an event stream, which no intermediary may store, compress or buffer.
+/// Returns the head of an event stream that no intermediary may store, compress or buffer.
 pub(super) fn event_stream(body: ResponseBody, framing: Framing) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -63,7 +63,7 @@ pub(super) fn run_stopped() -> Response<ResponseBody> {
     response
 }
 
-/// Returns the protected resource metadata (RFC 9728 §3.2). Public, so pages of any origin may read it.
+/// Returns the protected resource metadata (RFC 9728 §3.2), which pages of any origin may read.
 pub(super) fn resource_metadata(document: &str) -> Response<ResponseBody> {
     let mut response = respond(200, "application/json", "public, max-age=300", document.to_owned());
     response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

@@ -6,7 +6,7 @@
 //!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a recap, then new ones
 //!   POST path/runs/{runId}/stop ─────────────────────────────────────▶ it ends, `cancelled`
 //! ```
-//! A run is found by its route, its caller and its id. For other callers it does not exist.
+//! Runs are found by route, caller and id, so that callers cannot see the runs of others.
 
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
@@ -98,7 +98,7 @@ impl Gateway {
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
-    /// Serves a GET of a thread's last run. Returns `None` if none is kept.
+    /// Serves the last run of a thread; returns `None` if none is kept.
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -149,7 +149,7 @@ impl Gateway {
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
-    /// Stops a run; one that has ended stays as it is.
+    /// Stops a run, unless it has ended.
     pub(super) async fn stop_run(
         &self,
         route: &RouteEntry,
@@ -191,7 +191,7 @@ impl From<JoinError> for Rejection {
     }
 }
 
-/// Returns the cursor of a GET of events.
+/// Checks a GET of events and returns its cursor.
 pub(super) fn check_join_request(
     route: &RouteEntry,
     method: &Method,

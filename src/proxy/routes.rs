@@ -1,4 +1,4 @@
-//! The routes of a configuration, and what each path leads to.
+//! The routes of a configuration and the purposes of their paths.
 
 use super::two_step::TwoStepEvents;
 use super::upstream::{Cluster, Connector};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The paths of runs that outlive their clients.
+/// The paths of runs that continue when their clients disconnect.
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
@@ -28,7 +28,7 @@ pub(super) struct PathMatch<'g> {
     pub(super) target: PathTarget,
 }
 
-/// The purpose of a path. An id is missing if its segment is invalid.
+/// The purpose of a path. An id is `None` if its segment is invalid.
 pub(super) enum PathTarget {
     /// a POST starts a run
     Run,
@@ -47,14 +47,14 @@ pub(super) struct RouteEntry {
     pub(crate) start_match: Arc<RouteMatch>,
     /// for requests that read a run
     pub(super) read_match: Arc<RouteMatch>,
-    /// present if runs outlive their clients
+    /// present if runs continue when their clients disconnect
     pub(crate) resumable: Option<ResumeRoutes>,
     /// present for two-step clients
     pub(crate) two_step: Option<TwoStepEvents>,
     pub(crate) client: PeerDialect,
     /// as configured
     pub(crate) agent: PeerDialect,
-    /// for `auto` routes, the dialect in which later requests are written
+    /// on `auto` routes, the detected dialect, used for later requests
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) guard: GuardMode,
     pub(crate) tools: Option<Arc<AllowedTools>>,
@@ -147,7 +147,7 @@ pub(super) fn build_routes(
     Ok(routes)
 }
 
-/// Compares every key except those that concern clients.
+/// Compares all settings except those for clients.
 fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
     let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
     *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }

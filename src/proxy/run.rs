@@ -7,9 +7,8 @@
 //!       │                                                ╰─────╯ reconnect: a two-step agent's stream broke   │  │ close
 //!       ╰── refusal, no event stream ─────────────────────────────────────────────────────────────────────────╯  ▼
 //! ```
-//! `close` sends the terminal event, or a refusal if the client has no response yet. In the first two states the run also
-//! waits for the client to disconnect (on a route whose runs outlive their clients: for the run to be abandoned or stopped),
-//! for shutdown, and for its deadlines, whose timer also sends keep-alives.
+//! `close` sends the terminal event, or a rejection if the client has no response yet. Until then the run may also be
+//! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
 use super::agent_client::{AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
@@ -59,7 +58,7 @@ struct ReconnectSource {
 
 enum ReconnectOutcome {
     Resumed(Box<Session>),
-    /// with the last failure, if a request was sent
+    /// the last failure, if a request was sent
     Exhausted(Option<Rejection>),
 }
 
@@ -80,8 +79,8 @@ impl RunTask {
 
     /// Runs to the end and records the outcome.
     ///
-    /// A run that waits for its agent must be small: all but relaying is boxed, and a block captures its arguments once
-    /// where an `async fn` keeps them twice.
+    /// To keep a waiting run small, everything but relaying is boxed, and a block is used because an `async fn` stores
+    /// its arguments twice.
     pub(super) fn run(
         mut self: Box<Self>,
         request: Box<AgentRequest>,
@@ -144,9 +143,9 @@ impl RunTask {
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's response; `start_tx` is the client's response if it has not begun.
+    /// Waits for the agent's response. `start_tx` is present if the client has no response yet.
     ///
-    /// Boxed: connecting is a large future that ends before the long part of the run begins.
+    /// Boxed, since connecting is a large future that ends early in the run.
     async fn await_response<T>(
         &mut self,
         response: BoxFuture<'static, Result<T, Rejection>>,
@@ -294,7 +293,7 @@ impl RunTask {
         }
     }
 
-    /// Reads at least one piece, and more while it is ready. Returns `false` at the end of the body.
+    /// Reads at least one piece of the body, and more if they are ready. Returns `false` at the end.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
@@ -336,7 +335,7 @@ impl RunTask {
         }
     }
 
-    /// Waits for what ends the run while the agent is silent, and sends keep-alives meanwhile.
+    /// Waits for an event that ends the run while the agent sends nothing; sends keep-alives meanwhile.
     async fn next_interrupt(
         output: &RunOutput,
         context: &mut RunContext,

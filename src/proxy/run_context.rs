@@ -1,4 +1,4 @@
-//! The context and the request of a run.
+//! The data that a run and its request to the agent need.
 
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
@@ -26,7 +26,7 @@ pub(super) struct RunContext {
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
-    /// in which the agent may respond
+    /// framings in which the agent may respond
     pub(crate) framings: &'static [Framing],
 }
 

@@ -1,4 +1,4 @@
-//! The reasons for the end of a run, and what they mean for the client, the log and the metrics.
+//! The reasons for the end of a run, and their effects on the client, log and metrics.
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Most bytes of that rest.
+/// Most bytes read after the agent's terminal event.
 const DISCARD_LIMIT: usize = 64 << 10;
 
 pub(super) enum RunInterrupt {
@@ -25,14 +25,14 @@ pub(super) enum RunEndReason {
     /// the client has the agent's terminal event
     AgentEnded(RunEnding),
     Failed(Rejection),
-    /// a limit of the route
+    /// a limit of the route was reached
     Limited(Rejection),
-    /// the caller's credential
+    /// the caller's credential expired
     Expired,
     ClientGone,
-    /// no client came for the events in time
+    /// no client requested the events in time
     Unread,
-    /// by its caller
+    /// stopped by its caller
     Stopped,
     Drained,
 }
@@ -79,7 +79,7 @@ impl RunEndReason {
         }
     }
 
-    /// Explains a stream that cannot be read further.
+    /// Converts an error in the agent's stream.
     pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
             StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),
@@ -112,7 +112,7 @@ impl RunEndReason {
         RunEndReason::Failed(rejection)
     }
 
-    /// Adds to the logged cause why reconnecting failed.
+    /// Adds the cause of a failed reconnect to the log.
     pub(super) fn with_cause(self, failure: Option<Rejection>) -> RunEndReason {
         match (self, failure) {
             (RunEndReason::Failed(rejection), Some(failure)) => {

@@ -13,7 +13,7 @@ pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: 
     RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
 }
 
-/// Distinguishes equal ids of other callers and on other routes.
+/// Returns a key that includes the route and caller, since others may use the same id.
 pub(super) fn run_key(route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
     hash_key("run", route, caller, id)
 }

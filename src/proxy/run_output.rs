@@ -1,4 +1,4 @@
-//! The output of a run: a pipe to its one client, or a log with any number of readers.
+//! The output of a run: a pipe to one client, or a log with any number of readers.
 
 use super::pipe::{self, PipeClosed};
 use super::two_step::ClientPermits;
@@ -7,9 +7,9 @@ use crate::replay::{self, LogStopReason};
 use futures_util::FutureExt;
 
 pub(super) enum RunOutput {
-    /// to the client that started the run, which ends with it
+    /// for the client that started the run, which ends with it
     Direct(pipe::PipeWriter<ClientPermits>, Framing),
-    /// the run continues without readers for some time
+    /// for any number of readers; the run continues without them for some time
     Logged(Box<LoggedOutput>),
 }
 
@@ -41,7 +41,7 @@ impl RunOutput {
         matches!(self, RunOutput::Direct(pipe, _) if pipe.is_unread())
     }
 
-    /// Writes all of `frames`, the last of which has `number`, and leaves it empty. Waits at capacity.
+    /// Writes and clears `frames`, the last of which has `number`. Waits at capacity.
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => Ok(pipe.write(frames).await?),
@@ -76,7 +76,7 @@ impl RunOutput {
         Ok(())
     }
 
-    /// Disconnects stalled readers until that ends the run.
+    /// Disconnects stalled readers until the run must end.
     pub(super) async fn wait_stalled(&self) -> LogStopReason {
         match self {
             RunOutput::Direct(pipe, _) => pipe.wait_stalled().await,
@@ -99,7 +99,7 @@ impl RunOutput {
         }
     }
 
-    /// Ends the bodies with an error, at once.
+    /// Ends the bodies with an error at once.
     pub(super) fn abort(&mut self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.abort(),
@@ -114,7 +114,7 @@ impl RunOutput {
         }
     }
 
-    /// Ends the output, and waits until a direct client has read it.
+    /// Ends the output. Waits until a direct client has read it.
     pub(super) async fn finish(self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish().await,

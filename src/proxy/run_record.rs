@@ -1,4 +1,4 @@
-//! The record of a run: collected while it runs, emitted once to log, metrics and traces.
+//! The data about a run that is written to log, metrics and traces when it ends.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
@@ -18,7 +18,7 @@ pub(super) struct RunRecord {
     pub(crate) started_at: Instant,
     pub(crate) metrics: Arc<RouteMetrics>,
     pub(crate) summary: RunSummary,
-    /// absent once the record is emitted
+    /// `None` once the record is written
     pub(crate) span: Option<RequestSpan>,
 }
 
@@ -27,7 +27,7 @@ impl RunRecord {
         RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
     }
 
-    /// Emits the record, unless that has happened.
+    /// Writes the record, once.
     pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
         let Some(span) = self.span.take() else { return };
         let ended = internal_event::RunEnded {

@@ -5,7 +5,7 @@
 //!                            │                          (two-step)
 //!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
-//! Every step may refuse, which releases what the run holds so far.
+//! If a step refuses the request, everything acquired so far is released.
 
 use super::agent_client::AgentClient;
 use super::deadlines::now_millis;
@@ -53,13 +53,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Longest wait of a two-step client for a refusal. Most refusals come at once, and are more useful here than as
-/// RUN_ERROR in a stream that must be requested.
+/// Time that a two-step start waits for a rejection. Most come at once, and are more useful here than as RUN_ERROR in
+/// the stream.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 struct RunRequestHead {
     parts: Parts,
-    /// of the client's stream
+    /// framing of the client's stream
     framing: Framing,
     caller: CallerContext,
     started_at: Instant,
@@ -73,9 +73,9 @@ pub(super) struct RewrittenRequest {
 
 pub(super) struct RunPreview {
     pub(crate) framing: Framing,
-    /// if the dialect was detected
+    /// why the dialect was detected, if it was
     pub(crate) detected_by: Option<&'static str>,
-    /// if there was a body
+    /// present if there was a body
     pub(crate) translation: Option<RewrittenRequest>,
 }
 
@@ -338,7 +338,7 @@ impl Gateway {
         SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
-    /// Takes the request's span, which the run owns from now on.
+    /// Takes the request's span, which then belongs to the run.
     fn take_trace(&self, parts: &Parts) -> RequestSpan {
         let span = parts.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
         // Every request has one.
@@ -373,7 +373,7 @@ impl Gateway {
     }
 }
 
-/// Releases a claim whose client disconnected before its result: a later request for the run must not wait.
+/// Releases a claim if the client disconnects before it is used, so that later requests for the run need not wait.
 struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
 impl Drop for ClaimGuard<'_> {
@@ -425,7 +425,7 @@ fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -
     }
 }
 
-/// Returns the client's dialect, and the evidence if it was detected.
+/// Returns the client's dialect, and how it was detected.
 fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
     if !route.client.is_auto {
         return (route.client, None);

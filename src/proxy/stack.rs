@@ -1,9 +1,9 @@
-//! The stack that every request passes, outermost first.
+//! The layers that every request passes, outermost first.
 //!
 //! ```text
 //!   request ─▶ id ─▶ route ─▶ trace ─▶ CORS ─▶ ErrorResponder ─▶ the gates of the guard ─▶ the leaf: a run
 //! ```
-//! These layers need HTTP and routes. Policy is in the gates, which [`guard::gates`] lists in the same way.
+//! Policy is not here but in the gates, which [`guard::gates`] lists.
 
 use super::error_responder::ErrorResponder;
 use super::gateway::Gateway;
@@ -102,7 +102,7 @@ pub(super) fn start_trace(
     tracing.begin(parent.as_ref(), arrival)
 }
 
-/// Adds the route's match and an empty caller to the extensions.
+/// Adds the matched route and an empty caller to the extensions.
 fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
     if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match)) {
         request.extensions_mut().insert(matched);

@@ -5,7 +5,7 @@ use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bytes that are collected for one write while the agent has more ready.
+/// Most bytes collected for one write while the agent has more ready.
 const BATCH: usize = 32 << 10;
 
 pub(super) struct TranslationSink<'r> {

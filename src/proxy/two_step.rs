@@ -1,4 +1,4 @@
-//! Two-step clients: a POST reserves the run before the agent is called, and a GET reads its events.
+//! Two-step clients: a POST reserves a run before the agent is called, and a GET reads its events.
 
 use super::lifecycle::RunPermit;
 use super::negotiation;

@@ -1,14 +1,14 @@
-//! Event ids of stored runs, `<token>-<number>`: a client resumes after the last id that it received.
+//! Event ids of stored runs, `<token>-<number>`, which clients send to resume.
 
 use std::fmt;
 
-/// The lower-case base32 alphabet (RFC 4648, section 6).
+/// Lower-case base32 (RFC 4648, section 6).
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// 10 characters, 50 bits.
 const TOKEN_LENGTH: usize = 10;
 
-/// Distinguishes runs with the same ids. Not a secret: the caller's identity decides which runs it may read.
+/// Distinguishes runs with the same ids. It is not a secret, since access depends on the caller's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
@@ -32,12 +32,12 @@ impl RunToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) token: RunToken,
-    /// of the event, from 1; 0 is before the first
+    /// number of the event, from 1; 0 means before the first
     pub(crate) number: u64,
 }
 
 impl Cursor {
-    /// Parses a cursor; `None` if this gateway did not write it.
+    /// Parses a cursor; `None` if it is not in the gateway's format.
     pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
         let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! One run's events as sent to its clients: written once, read by several readers, each at its own position.
+//! The events of one run as sent to clients: one writer, several readers, each at its own position.
 //!
 //! ```text
 //!            base: a recap of what was      chunks: frames as they were sent   head
@@ -6,10 +6,10 @@
 //!   ─────────────────────────────────────── ├──────────┬──────────┬─────────── ┤
 //!                                                      ▲ a slow reader         ▲ the fastest: it paces the run
 //! ```
-//! The run waits while every reader is far behind, so the fastest reader sets the pace. A reader that falls behind the oldest
-//! retained frame is cut off, and may reconnect. Without a reader the run is not slowed down. The oldest frames are trimmed
-//! and folded into a [`Recap`], which later readers get first. A recap above the size limit is discarded: the run
-//! continues for its current readers, and no other can join.
+//! The run waits for the fastest reader, and does not wait if there is none. A reader that falls behind the oldest
+//! retained frame is disconnected and may reconnect. The oldest frames are trimmed and folded into a [`Recap`], which
+//! new readers get first. A recap above the size limit is discarded: the run continues for its current readers, but no
+//! other can join.
 //!
 //! ```text
 //!   Open ── stop ──▶ Stopping ── end ──▶ Finished
@@ -44,7 +44,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Consecutive frames share a chunk up to this size, so that small frames cost little.
+/// Small frames share chunks of up to this many bytes, to save memory.
 const CHUNK_SIZE: usize = 8 << 10;
 
 const CHUNK_OVERHEAD: usize = 64;
@@ -58,9 +58,9 @@ const MAX_READERS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogLimits {
     pub(crate) max_backlog: usize,
-    /// above this size the oldest frames are folded
+    /// size above which the oldest frames are folded
     pub(crate) max_bytes: usize,
-    /// a watched reader that reads nothing for this long while data is waiting is removed
+    /// time after which a watched reader that reads none of the waiting data is removed
     pub(crate) stall_timeout: Duration,
     pub(crate) abandon_after: Duration,
 }
@@ -69,10 +69,10 @@ pub(crate) struct LogLimits {
 pub(crate) struct RunLog {
     token: RunToken,
     limits: LogLimits,
-    /// Locked before `state`, and while frames are folded, so that a joining reader misses nothing.
+    /// locked before `state`, and while frames are folded, so that a joining reader misses nothing
     base: Mutex<LogBase>,
     state: Mutex<LogState>,
-    /// notifies mirrors
+    /// wakes mirrors
     changed: Notify,
 }
 
@@ -80,21 +80,21 @@ pub(crate) struct RunLog {
 #[derive(Debug)]
 enum LogBase {
     Recap(Box<Recap>),
-    /// too large to retain: no reader can join
+    /// too large to retain, so no reader can join
     Discarded,
 }
 
 #[derive(Debug)]
 struct LogState {
     chunks: VecDeque<LogChunk>,
-    /// the number of bytes written so far
+    /// number of bytes written so far
     end_offset: u64,
     last_number: u64,
     base_bytes: usize,
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
-    /// the time when the last reader left
+    /// time at which the last reader left
     unread_since: Instant,
     /// a write that waits for readers
     write_waker: Option<Waker>,
@@ -119,7 +119,7 @@ enum LogPhase {
 }
 
 impl RunLog {
-    /// Creates a log after event number `recap_through`, the last one in `recap`; 0 for a new run.
+    /// Creates a log whose next event has number `recap_through + 1`; `recap` covers the events before it.
     pub(super) fn new(token: RunToken, recap: Recap, recap_through: u64, limits: LogLimits) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
@@ -137,7 +137,6 @@ impl RunLog {
         RunLog { token, limits, base, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Returns the prefix of the run's event ids.
     pub(crate) fn token(&self) -> RunToken {
         self.token
     }
@@ -155,7 +154,7 @@ impl RunLog {
         !self.state.lock().readers.is_empty()
     }
 
-    /// Returns the number of readers so far.
+    /// Returns how many readers have joined so far.
     pub(crate) fn readers_total(&self) -> u64 {
         self.state.lock().readers_total
     }
@@ -166,7 +165,6 @@ impl RunLog {
         self.state.lock().unread_since = Instant::now();
     }
 
-    /// Returns the number of the last event in the recap.
     pub(crate) fn recap_through(&self) -> u64 {
         self.state.lock().first_number() - 1
     }
@@ -214,7 +212,7 @@ impl LogState {
         self.chunks.front().map_or(self.last_number + 1, |chunk| chunk.first_number)
     }
 
-    /// Returns the position after frame `number`, if the next frame is retained or yet to come.
+    /// Returns the position after frame `number`, unless the next frame was trimmed or the number is invalid.
     fn offset_after(&self, number: u64) -> Option<u64> {
         if number == self.last_number {
             return Some(self.end_offset);

@@ -1,4 +1,4 @@
-//! Replay logs: the events of runs that outlive their client connections, for clients that reconnect.
+//! Replay logs: events of runs that continue when their clients disconnect, for clients that reconnect.
 //!
 //! ```text
 //!               insert ──▶ LogWriter ── write, finish ──▶ RunLog ──▶ LogReader (a response body), up to 16
@@ -6,8 +6,8 @@
 //!               find ────▶ StoredRun ──────────────────────╯
 //!                 ▲ evicted by age, number and bytes, once the run has ended
 //! ```
-//! A [`RunLog`] does not execute the run: the owner of its [`LogWriter`] feeds it, and readers find it in the [`RunStore`].
-//! A run's key includes its caller, so the code that makes the keys decides who may read a run.
+//! The run writes events through its [`LogWriter`]; readers find the [`RunLog`] in the [`RunStore`]. Keys include the
+//! caller, so that callers can read only their own runs.
 
 mod cursor;
 mod log;

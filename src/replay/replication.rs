@@ -1,14 +1,14 @@
-//! Replicated runs: the owner of a run copies its events to Redis, where other replicas follow them for their clients.
+//! Replicated runs: the owner of a run copies its events to Redis, where other replicas read them for their clients.
 //!
 //! ```text
 //!   owner   RunLog ──▶ RunPublisher ── frames, summaries, end ──▶ Redis ──▶ RunFollower ──▶ RunLog   a replica with readers
 //!            ▲                                                      │           │
 //!            ╰──────────────── stop, follow ◀───────────────────────┴───────────╯
 //! ```
-//! A run is claimed before it begins, so that it begins once, and copied as fast as Redis accepts frames; it never waits for
-//! the copy. Redis holds, for each run, a hash of its properties, a stream of its frames (the entry ids are frame numbers) and
-//! a summary of the trimmed frames; for each process a lease. Published messages only save time: a replica that misses one
-//! finds the change when it polls. Followers end a run whose owner lost its lease.
+//! A run is claimed before it begins, so that it begins only once. It never waits for the copy. For each run, Redis
+//! stores a hash of properties, a stream of frames (entry ids are frame numbers) and a summary of the trimmed frames;
+//! for each process it stores a lease. Messages only save time: a replica that misses one finds the change when it
+//! polls. Followers end a run whose owner lost its lease.
 
 mod redis_protocol;
 mod follower;
@@ -39,15 +39,16 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
+/// Time without a lease after which an owner counts as gone. A restarted Redis may lack the lease at first.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// Time for all processes to write their runs again after Redis lost its data. Until then a missing run may exist.
+/// Time for all processes to write their runs again after Redis lost its data; until then a missing run may still
+/// exist.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// Longest wait of a resuming client for events that the owner has not copied yet.
+/// Longest wait of a resuming client for events that are not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 const MAX_COPIES: usize = 64;
@@ -59,13 +60,13 @@ pub(crate) struct ReplicatedRuns {
     redis: RedisClient,
     keys: RedisKeys,
     settings: ReplicaSettings,
-    /// of Redis calls that a request waits for
+    /// for Redis calls that a request waits for
     deadline: Duration,
     owned_runs: Mutex<HashMap<ReplayKey, Arc<OwnedRun>>>,
-    /// wakes the followers of other replicas' runs
+    /// wakes the followers of runs on other replicas
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     copy_permits: Semaphore,
-    /// the number of data losses of Redis, and the last time
+    /// how often Redis lost its data, and when it did last
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
@@ -73,20 +74,20 @@ pub(crate) struct ReplicatedRuns {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSettings {
     pub(crate) process: RunToken,
-    /// silence after which readers get a comment
+    /// time without events after which readers get a comment
     pub(crate) keep_alive: Duration,
     pub(crate) age: Duration,
 }
 
-/// Redis did not answer: the run may exist.
+/// Redis did not respond, so the run may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplicationUnavailable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunLookupError {
-    /// Redis did not answer: the run may exist
+    /// Redis did not respond, so the run may exist
     Unavailable,
-    /// the run was too large to retain
+    /// too large to retain
     TooLarge,
 }
 
@@ -99,11 +100,11 @@ impl From<ReplicationUnavailable> for RunLookupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimResult {
     Acquired,
-    /// the same request started it already, on some replica
+    /// the same request already started it, on any replica
     Duplicate,
-    /// another request's run has the same key and is still going
+    /// a run of another request has the same key and has not ended
     Conflict,
-    /// Redis did not answer; this replica has no such run
+    /// Redis did not respond, and this replica has no such run
     Unconfirmed,
 }
 
@@ -147,7 +148,7 @@ impl ReplicatedRuns {
         );
     }
 
-    /// Finds a run of this replica, or follows one of another until `cut` resolves.
+    /// Finds a run of this replica, or follows one of another replica until `cut` resolves.
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -189,7 +190,7 @@ impl ReplicatedRuns {
         self.claim_within(self.deadline, descriptor, messages).await
     }
 
-    /// Releases a claimed run that does not begin.
+    /// Releases the claim on a run that does not begin.
     pub(crate) async fn release(&self, descriptor: &RunDescriptor) {
         let _ = self.record_end(descriptor, "gone", &[]).await;
     }
@@ -291,7 +292,7 @@ impl ReplicatedRuns {
         self.data_losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE_TIME)
     }
 
-    /// Records the end of a run, which followers read after its last event.
+    /// Records the end of a run for its followers.
     async fn record_end(
         &self,
         descriptor: &RunDescriptor,

@@ -1,11 +1,11 @@
-//! Stores the logs of runs: found by key, bounded in number, bytes and age.
+//! Stores the logs of runs, with limits on number, bytes and age.
 //!
 //! ```text
 //!   insert ──▶ live ── the writer finishes ──▶ ended ── age, runs, bytes, replaced ──▶ evicted
 //!               │ the run failed to begin, or was cut
 //!               └──────────────▶ removed
 //! ```
-//! Only ended runs are evicted for others. Without room a live run is not stored, or its log is discarded.
+//! Only ended runs are evicted. If there is no room, a live run is not stored or its log is discarded.
 
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) type ReplayKey = [u8; 32];
 
-/// The runs of this process.
+/// The stored runs of this process.
 pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
@@ -47,7 +47,7 @@ struct StoredRuns {
     /// the last run of each thread
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
     ended: VecDeque<(Instant, Weak<StoredRun>)>,
-    /// a task evicts runs past their age
+    /// whether a task that evicts expired runs is running
     is_sweeping: bool,
 }
 
@@ -70,19 +70,19 @@ pub(crate) struct RunDescriptor {
 #[derive(Debug)]
 pub(crate) struct StoredRun {
     pub(crate) keys: RunKeys,
-    /// truncated: ids from clients may have megabytes, which are not counted
+    /// truncated, since their size is not counted and clients may send megabytes
     pub(crate) ids: RunIds,
     pub(crate) log: Arc<RunLog>,
-    /// true if another replica owns it, or did
+    /// whether another replica owns or owned it
     pub(crate) is_remote: bool,
-    /// its share of the bytes in `RunStore::used`
+    /// its share of `RunStore::used`
     counted_bytes: AtomicUsize,
 }
 
 #[derive(Debug)]
 pub(crate) struct NewRun {
     pub(crate) descriptor: RunDescriptor,
-    /// of the conversation before the run
+    /// the conversation before the run
     pub(crate) recap: Recap,
     pub(crate) abandon_after: Duration,
     /// for a run of another replica, the last event in the recap
@@ -92,17 +92,17 @@ pub(crate) struct NewRun {
 pub(crate) enum InsertOutcome {
     /// the run was stored
     New(LogWriter),
-    /// the same request started it already
+    /// the same request already started it
     Existing(Arc<StoredRun>),
-    /// another request's run has the same key and is still going
+    /// a run of another request has the same key and has not ended
     Conflict,
-    /// the run may start without being stored
+    /// the run may start, but is not stored
     Full,
 }
 
 impl RunStore {
-    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads
-    /// nothing for `stall_timeout` is removed.
+    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; watched readers are removed
+    /// after `stall_timeout` without reading.
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
@@ -118,7 +118,7 @@ impl RunStore {
         })
     }
 
-    /// Applies the bounds of a reloaded configuration. Running logs keep their limits.
+    /// Applies the limits of a new configuration. Existing logs keep theirs.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock() = StoreBounds { replay, backlog };
     }

@@ -4,11 +4,11 @@ use crate::error::RejectionKind;
 use crate::translate::{EventLoss, EventRepair};
 use std::fmt;
 
-/// An enum of the values of a label.
+/// A metric label with a closed list of values.
 pub(crate) trait Label: Copy + fmt::Debug + Send + Sync + 'static {
     const VALUES: &'static [Self];
 
-    /// Returns the place in [`Label::VALUES`].
+    /// Returns the position in [`Label::VALUES`].
     fn index(self) -> usize;
 
     fn text(self) -> &'static str;
@@ -40,7 +40,7 @@ macro_rules! labels {
         pub enum $name { $($(#[$row])* $variant),+ }
 
         impl $name {
-            /// Every label.
+            /// All values.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// The label in metrics and logs.
@@ -62,19 +62,18 @@ labels! {
         AgentError = "agent_error",
         /// the agent failed; the gateway sent RUN_ERROR or refused
         UpstreamError = "upstream_error",
-        /// the gateway failed: its task ended without an end of the run
+        /// the run's task ended without a final event
         GatewayError = "gateway_error",
         ClientGone = "client_gone",
-        /// a run in two steps was not read in time
+        /// a run whose events were not requested in time
         Unread = "unread",
         Drained = "drained",
-        /// the caller's credential expired, which ends the run on this route
+        /// the caller's credential expired during the run
         Expired = "expired",
         Limited = "limited",
         Cancelled = "cancelled",
     }
 
-    /// Method of a request.
     RequestMethod {
         Get = "GET",
         Post = "POST",
@@ -87,13 +86,11 @@ labels! {
         Other = "OTHER",
     }
 
-    /// Direction of events.
     EventDirection {
         FromAgent = "from_agent",
         ToClient = "to_client",
     }
 
-    /// Plane of a listener.
     PlaneKind {
         Data = "data",
         /// for kubelets and Prometheus
@@ -106,14 +103,13 @@ labels! {
         Refused = "refused",
     }
 
-    /// Kind of credential.
     AuthMethod {
         None = "none",
         Jwt = "jwt",
         ApiKey = "api_key",
     }
 
-    /// Reason for accepting or refusing a caller.
+    /// Reason for accepting or refusing a credential.
     AuthReason {
         Accepted = "accepted",
         Missing = "missing",
@@ -123,7 +119,7 @@ labels! {
         TooLarge = "too_large",
         /// unsigned, or signed with an algorithm that the key is not for
         Algorithm = "algorithm",
-        /// `typ` names another kind of token
+        /// `typ` is not that of an access token
         Type = "type",
         /// an unsupported critical extension (`crit`, `b64`, `zip`), or a key inside the token
         Critical = "critical",
@@ -145,19 +141,17 @@ labels! {
         Thread = "thread",
     }
 
-    /// Decision of a limit.
     LimitDecision {
         Allowed = "allowed",
         Refused = "refused",
-        /// the shared quota was unavailable; counted by this replica alone
+        /// shared quota unavailable; counted by this replica alone
         Local = "local",
-        /// the shared quota was unavailable; allowed
+        /// shared quota unavailable; allowed
         Unchecked = "unchecked",
-        /// the shared quota was unavailable; refused
+        /// shared quota unavailable; refused
         Unavailable = "unavailable",
     }
 
-    /// Result of an attempt to fetch an issuer's keys.
     JwksRefresh {
         Fetched = "fetched",
         /// the previous keys stay in use
@@ -168,52 +162,50 @@ labels! {
     ConnectionRejectReason {
         Limit = "limit",
         AddressLimit = "address_limit",
-        /// missing or malformed PROXY protocol header
+        /// PROXY protocol header missing or malformed
         ProxyHeader = "proxy_header",
-        /// no complete PROXY protocol header in time
+        /// PROXY protocol header not complete in time
         ProxyTimeout = "proxy_timeout",
         /// not TLS, or an unsupported version of it
         TlsHandshake = "tls_handshake",
         /// no client certificate, or an untrusted one
         TlsCertificate = "tls_certificate",
         TlsTimeout = "tls_timeout",
-        /// not enough bytes in time to detect the protocol
+        /// too few bytes in time to detect the protocol
         NoData = "silent",
-        /// not HTTP/1, or a head over the size limit
+        /// not HTTP/1, or a request head over the size limit
         NotHttp = "not_http",
     }
 
-    /// Result of reloading changed certificate files.
     CertificateReload {
         Applied = "taken",
         /// unusable; the previous certificates stay in use
         Refused = "refused",
     }
 
-    /// Reason for removing a run from the replay log, or for making it non-resumable.
+    /// Reason for removing a run from the replay log or ending its resumability.
     EvictionReason {
         Age = "age",
-        /// limit of the number of runs; newer ones are kept
+        /// too many runs; newer ones are kept
         Runs = "runs",
         Bytes = "bytes",
         RunBytes = "run_bytes",
         Replaced = "replaced",
     }
 
-    /// Reason for losing a span.
     SpanLoss {
         QueueFull = "queue_full",
         ExportFailed = "not_taken",
     }
 
-    /// Outcome of one request to an agent, up to the head of the response.
+    /// Outcome of one request to an agent, up to the response head.
     UpstreamOutcome {
         /// response with any other status
         Answered = "answered",
         /// status 502, 503 or 504
         Unavailable = "unavailable",
         Unreachable = "unreachable",
-        /// no TLS that both sides accept
+        /// TLS handshake failed
         Tls = "tls",
         TimedOut = "timed_out",
         /// connection broken, or the response was not HTTP

@@ -1,4 +1,4 @@
-//! The log: one line per event on stderr, JSON unless stderr is a terminal.
+//! Logging: one line per event on stderr, as JSON unless stderr is a terminal.
 
 use super::internal_event;
 use std::fmt::Display;
@@ -14,19 +14,18 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// Hides errors of pingora for dropped connections, attempts of a handover and pooled connections that are still checked;
-/// internal events cover what matters.
+/// Hides pingora's own errors, since internal events report those that matter.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
                               pingora_load_balancing=off";
 
-/// Lines that may wait for a slow reader of stderr. Further ones are dropped, so that an unread log does not delay runs.
+/// Number of lines that wait for a slow reader of stderr. Further lines are dropped, so that logging never delays runs.
 const MAX_BUFFERED_LINES: usize = 8192;
 
-/// Writes out the waiting lines on drop, for at most a second.
+/// Writes the waiting lines when it is dropped, for at most a second.
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
-/// Starts logging for the whole process. For an invalid filter it logs a warning and uses the default. Calling it again
-/// changes nothing.
+/// Starts logging for the process. An invalid filter causes a warning and the default is used. Further calls have no
+/// effect.
 pub(crate) fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let filter = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
@@ -58,7 +57,7 @@ pub(crate) fn init() -> LogGuard {
     LogGuard(guard)
 }
 
-/// Logs a panic, whose default message would break the log's format.
+/// Logs a panic as one line; the default message would break the log's format.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place: &dyn Display = panic.location().map_or(&"an unknown place", |place| place);
     let payload = panic.payload();
@@ -66,15 +65,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
 
-/// Reads and replaces the filter in use.
 static FILTER_HANDLE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Returns the filter in use, in the syntax of [`FILTER_VARIABLE`].
 pub(crate) fn level() -> String {
     FILTER_HANDLE.get().and_then(|handle| handle.with_current(ToString::to_string).ok()).unwrap_or_default()
 }
 
-/// Replaces the filter; a blank text restores the default.
+/// Replaces the filter; a blank `text` restores the default.
 pub(crate) fn set_level(text: &str) -> Result<(), LogFilterError> {
     let text = text.trim();
     let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;

@@ -43,7 +43,7 @@ pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
 pub(crate) struct UpstreamMetrics {
     pub(crate) on_route: Leased<RouteUpstreamSeries>,
-    /// shared by every route that has this upstream
+    /// shared by all routes with this upstream
     pub(crate) overall: Leased<UpstreamSeries>,
 }
 
@@ -112,7 +112,8 @@ impl Metrics {
         })
     }
 
-    /// Resolves the handles of a route. Its series exist until the last of them is dropped; open runs hold one, too.
+    /// Returns the metrics of a route. Its series are removed when the last handle is dropped, at the end of its last
+    /// run.
     #[must_use]
     pub fn route(&self, name: &str, client: PeerDialect, agent: PeerDialect) -> Arc<RouteMetrics> {
         let series = Leased::new(&self.route_leases, name, || self.routes.resolve(&[name]));
@@ -128,13 +129,13 @@ impl Metrics {
         Leased::new(&self.issuer_leases, name, || self.issuers.resolve(&[name]))
     }
 
-    /// Removes the gauges of an issuer that is no longer configured: its keys are not in use any more.
+    /// Removes the gauges of an issuer that is no longer configured.
     pub(crate) fn forget_issuer(&self, name: &str) {
         self.issuers.keys.remove(&[name]);
         self.issuers.last_success.remove(&[name]);
     }
 
-    /// Removes the gauge of an upstream that a route no longer has. Its counters stay until the last run there has ended.
+    /// Removes the gauge of an upstream that a route no longer has. Its counters stay until its last run has ended.
     pub(crate) fn forget_upstream(&self, route: &str, upstream: &str) {
         self.route_upstreams.up.remove(&[route, upstream]);
     }
@@ -156,7 +157,7 @@ impl Metrics {
         Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
     }
 
-    /// Sets the hash of the configuration in use and the time of its reload, in seconds since the epoch.
+    /// Records the hash of the configuration in use and the time of the reload, in seconds since the epoch.
     pub(crate) fn set_config_applied(&self, hash: &str, at: i64) {
         self.process.config_info.clear();
         self.process.config_info.series(&[hash]).set(1);
@@ -199,7 +200,6 @@ mod tests {
         assert!(!text.contains("diglot_events_total{"), "{text}");
     }
 
-    /// A route whose settings change keeps its series; those of a removed route go when the last handle is dropped.
     #[test]
     fn keeps_series_while_a_handle_exists() {
         let metrics = Metrics::new().expect("unique names");

@@ -40,17 +40,17 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts the spans of requests, and records them if there is a collector.
+/// Starts the spans of requests, and records them if a collector is configured.
 #[derive(Clone, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
-/// The span of a request; ends on drop at the latest.
+/// The span of a request; ended on drop if not before.
 pub(crate) struct RequestSpan {
     upstream_spans: UpstreamSpanBuilder,
     recording: SpanRecording,
 }
 
-/// Starts the spans of one request's requests to agents.
+/// Starts the child spans for requests to agents.
 #[derive(Clone)]
 pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
@@ -58,14 +58,14 @@ pub(crate) struct UpstreamSpanBuilder {
     recorder: Option<SpanRecorder>,
 }
 
-/// The span of one request to an agent. A drop before its end records that the request was cancelled.
+/// The span of one request to an agent. If it is dropped before it is finished, the request was cancelled.
 pub(crate) struct UpstreamSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     recording: SpanRecording,
 }
 
-/// The span in a request's extensions. A run takes it; without a run it ends with the response.
+/// Stores the request's span in its extensions until a run takes it or the response ends.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,
@@ -73,7 +73,8 @@ pub(crate) struct TraceExtension {
 }
 
 impl TraceProvider {
-    /// Reads the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without one, spans are not recorded.
+    /// Configures the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without them, no span is
+    /// recorded.
     pub(crate) fn from_environment(metrics: &Metrics) -> Result<TraceProvider, TraceSetupError> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
@@ -92,7 +93,7 @@ impl TraceProvider {
         RequestSpan { upstream_spans: UpstreamSpanBuilder { parent: context, tracestate, recorder }, recording }
     }
 
-    /// Sends the waiting spans, within `timeout`. Blocks.
+    /// Sends the queued spans; blocks for at most `timeout`.
     pub(crate) fn flush(&self, timeout: Duration) {
         if let Some(recorder) = &self.0 {
             recorder.flush(timeout);
@@ -148,7 +149,7 @@ impl UpstreamSpan {
         self.recording.finish_failed(rejection);
     }
 
-    /// Ends the span, even if the response is not read to its end.
+    /// Ends the span, even if the response is never fully read.
     pub(crate) fn finish(&mut self) {
         self.recording.finish();
     }
@@ -169,7 +170,7 @@ impl TraceExtension {
         self.id
     }
 
-    /// Takes the span out, for the caller to end.
+    /// Takes the span; the caller must end it.
     pub(crate) fn take(&self) -> Option<RequestSpan> {
         self.trace.lock().take()
     }

@@ -10,10 +10,10 @@ use http::HeaderValue;
 use std::fmt;
 use uuid::Uuid;
 
-/// "The caller may have recorded trace data" (Sampled flag).
+/// The sampled flag: "The caller may have recorded trace data".
 const SAMPLED_FLAG: u8 = 1;
 
-/// The trace id is random enough for sampling (Random trace ID flag, of level 2).
+/// The random trace ID flag of level 2: the id is random enough for sampling.
 pub(super) const RANDOM_FLAG: u8 = 2;
 
 /// Length of a `traceparent` of version 00.
@@ -22,30 +22,28 @@ const TRACEPARENT_LENGTH: usize = 55;
 /// "There can be a maximum of 32 list-members in a list" (tracestate Header Field Values).
 const MAX_MEMBERS: usize = 32;
 
-/// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits). Longer lists are shortened to that.
+/// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits).
 const STATE_LIMIT: usize = 512;
 
 /// "Entries larger than 128 characters long SHOULD be removed first" (tracestate Limits).
 const MEMBER_LIMIT: usize = 128;
 
-/// 16 bytes, not all of them 0.
+/// 16 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(pub(super) u128);
 
-/// 8 bytes, not all of them 0.
+/// 8 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(pub(super) u64);
 
-/// The ids of a span, as propagated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
-    /// known flags only
+    /// only the known flags
     pub(super) flags: u8,
 }
 
-/// The trace context in a request's headers.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceParent {
     pub(super) context: TraceContext,
@@ -127,15 +125,14 @@ impl TraceContext {
         self
     }
 
-    /// Formats a `traceparent` of "the highest version of the specification known to the implementation".
+    /// Formats a `traceparent` of version 00.
     pub(super) fn to_header(self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)).ok()
     }
 }
 
 impl TraceParent {
-    /// Parses the lines of `traceparent` and `tracestate`. Returns `None` if the request starts a trace: `traceparent` is
-    /// missing or invalid.
+    /// Parses `traceparent` and `tracestate`. Returns `None` if `traceparent` is missing or invalid.
     pub(crate) fn from_headers<'h>(
         parents: impl IntoIterator<Item = &'h HeaderValue>,
         states: impl IntoIterator<Item = &'h HeaderValue>,
@@ -151,8 +148,8 @@ impl TraceParent {
     }
 }
 
-/// Returns the members of all `tracestate` lines that are passed on, in their order, or `None` if one is malformed: the tests
-/// of the W3C expect "the tracestate to be discarded" then.
+/// Returns the valid members of all `tracestate` lines in order, or `None` if one is malformed: the W3C tests expect
+/// "the tracestate to be discarded" then.
 fn parse_tracestate<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for line in lines {
@@ -195,7 +192,7 @@ fn is_value(value: &str) -> bool {
     (1..=256).contains(&value.len()) && value.bytes().all(may) && !value.ends_with(' ')
 }
 
-/// `HEXDIGLC`: lower case only.
+/// Parses lower-case hex digits (`HEXDIGLC`).
 fn parse_hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number: u128, digit| {
         let digit = match digit {

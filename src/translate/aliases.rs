@@ -14,13 +14,11 @@ use crate::event::kind::MemberType;
 use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Note: the timestamp as received.
 const TIMESTAMP_NOTE: &str = "$timestamp";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
 
-/// Removes members that must not leave the gateway, in any spelling.
 pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report: &mut TranslationReport) {
     if dialect.strip.is_empty() {
         return;
@@ -48,7 +46,7 @@ pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &
     event.set(Field::Messages, json::to_array(&list));
 }
 
-/// Strips an object that is forwarded unparsed.
+/// Strips an object without parsing it.
 pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut TranslationReport) -> Cow<'a, str> {
     let Some(mut members) = json::parse_members(&Json::from_trusted(data))
         .filter(|_| !dialect.strip.is_empty())
@@ -91,13 +89,12 @@ pub(super) fn write_field_names(names: &[(Field, &'static str)], members: &mut M
     }
 }
 
-/// Returns true if null is a valid value, which a call may have returned.
 const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes and notes optional members that are null. A required one may be a value (a call's result), or is a fault
-/// that the guard repairs.
+/// Removes optional members that are null, and notes them. A null in a required member may be the result of a call, or
+/// a fault that the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -153,7 +150,7 @@ pub(super) fn read_time(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Converts seconds, with or without decimals. `None` for anything but a plain decimal number.
+/// Returns `None` for anything but a plain decimal number.
 fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
     let (whole, decimals) = seconds.as_str().split_once('.').unwrap_or((seconds.as_str(), ""));
     let digits: String = decimals.chars().chain("000".chars()).take(3).collect();
@@ -188,12 +185,12 @@ pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'s
     Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })
 }
 
-/// Members that a dialect repeats on every event of a run, with the values from the start of the run.
+/// Members that a dialect repeats on every event of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
 impl RunStamps {
-    /// Creates the stamps from ids known before the start event: the run may fail before it starts.
+    /// Takes ids known before the start event, since a run may fail before it starts.
     pub(crate) fn from_ids(dialect: &Dialect, ids: Option<&RunIds>) -> Self {
         let stamp = |field: &Field| match field {
             Field::ThreadId => Some((*field, ids?.thread_id.clone())),
@@ -203,7 +200,7 @@ impl RunStamps {
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
     }
 
-    /// Removes the stamps from an event; values that differ from the run's stay on the event.
+    /// Removes the repeated members of an event if their values are those of the run.
     pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {

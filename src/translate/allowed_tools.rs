@@ -1,13 +1,13 @@
-//! Enforces the list of allowed tools, both offered in requests and called by agents, on canonical data, so that one
-//! rule holds in every dialect.
+//! Enforces the list of allowed tools in requests and in calls by agents. Data is canonical here, so one rule holds for
+//! every dialect.
 //!
 //! ```text
 //!   request ─▶ canonical input ── tools ──▶ refused, or on to the agent
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
-//! A call is checked when it begins. Text, arguments and results cost nothing; a route without a list costs nothing.
-//! The tool that the gateway itself uses to ask a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created
-//! after this check, and such a client may always offer it.
+//! A call is checked when it begins, so text, arguments and results cost nothing. The tool with which the gateway asks
+//! a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created after this check, and the client
+//! may always offer it.
 
 use super::request_refusal::RequestRefusal;
 use crate::codec::json;
@@ -26,7 +26,7 @@ const MAX_TOOL_NAME_LEN: usize = 64;
 #[derive(Debug)]
 pub struct AllowedTools(HashSet<Box<str>>);
 
-/// Calls already in a conversation: id and tool.
+/// The id and tool of each call in a conversation.
 pub(super) type PriorCalls = HashSet<(Box<str>, Box<str>)>;
 
 impl AllowedTools {
@@ -39,7 +39,7 @@ impl AllowedTools {
         self.0.contains(name)
     }
 
-    /// Returns a refusal for the first tool that the client may not offer.
+    /// Refuses the request for the first tool that is not allowed.
     pub(super) fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
         let tools = get(&input.members, Field::Tools).and_then(json::parse_elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
@@ -58,8 +58,8 @@ impl AllowedTools {
     }
 }
 
-/// Returns the names of a tool with their paths. Some clients send the form of model providers, `{"function": {"name":
-/// …}}`; an agent may use either name, so both count.
+/// Some clients send the form of model providers, `{"function": {"name": …}}`. An agent may use either name, so both
+/// are returned with their paths.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
     let inner = find_member(&members, FUNCTION).and_then(json::parse_members);
@@ -114,7 +114,6 @@ impl ToolCallFilter {
         self.forbidden_tool.as_deref()
     }
 
-    /// Returns true if a forbidden call stopped the run.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }

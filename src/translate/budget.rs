@@ -17,7 +17,7 @@ pub(super) struct OutputBudget {
     events: u64,
     bytes: u64,
     exceeded: Option<BudgetLimit>,
-    /// the gateway is writing its own error, which is exempt from every limit
+    /// the gateway's own error is exempt from every limit
     final_error_allowed: bool,
 }
 
@@ -32,7 +32,7 @@ impl OutputBudget {
         OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..OutputBudget::default() }
     }
 
-    /// Charges one frame of an event of this kind; returns true if it may be sent.
+    /// Charges one frame; returns true if it may be sent.
     pub(crate) fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
         if self.final_error_allowed && kind == EventType::RunError {
             return true;
@@ -50,7 +50,6 @@ impl OutputBudget {
         self.exceeded.is_none()
     }
 
-    /// Returns the exceeded limit until the gateway has reported it.
     pub(crate) fn exceeded(&self) -> Option<BudgetLimit> {
         self.exceeded.filter(|_| !self.final_error_allowed)
     }

@@ -101,7 +101,7 @@ impl CallTracker {
         }
     }
 
-    /// "pendingToolCallIds": calls of the run without a result.
+    /// Removes calls that already have a result from "pendingToolCallIds".
     fn split_not_pending(&self, ids: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
         // A full list cannot determine which calls were made.
         if self.0.len() >= IDS_LIMIT {
@@ -111,7 +111,7 @@ impl CallTracker {
     }
 }
 
-/// "Interrupt ids unique per run": keeps the first of each id.
+/// "Interrupt ids unique per run": keeps the first interrupt with each id.
 fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
     let mut seen = HashSet::new();
     partition_list(interrupts, |one| {
@@ -120,7 +120,7 @@ fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>
     })
 }
 
-/// Splits a list into passing and removed elements; `None` when all pass.
+/// Splits a list into passing and removed elements; returns `None` when all pass.
 fn partition_list(
     list: &Json<'_>,
     mut passes: impl FnMut(&Json<'_>) -> bool,

@@ -51,7 +51,7 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns true if more than the form determines validity. Lists of messages were repaired before.
+/// Returns true if a value of this type has members or elements to check. Lists of messages were repaired before.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
@@ -130,7 +130,7 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
     }
 }
 
-/// Validates an echo of the run input: ids are strings, lists are arrays, and its messages are valid.
+/// Checks an echo of the run input: ids are strings, lists are arrays, and the messages are valid.
 fn is_input(value: &Json<'_>) -> bool {
     let Some(members) = json::parse_message(value) else {
         return false;
@@ -145,7 +145,7 @@ fn is_input(value: &Json<'_>) -> bool {
         && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
 }
 
-/// String members of a token usage; its other known members are whole numbers from 0 on.
+/// Members of a token usage that are strings; its other known members are whole numbers.
 const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
@@ -178,8 +178,7 @@ fn is_usage(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
-/// Validates an outcome: `None` when the real client refuses it; the inner value is `Some` when a null had to be
-/// removed.
+/// Returns `None` when the real client refuses the outcome; the inner value is `Some` when a null had to be removed.
 fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::parse_members(value)?;
     let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);

@@ -16,23 +16,22 @@ pub(crate) struct DetectedDialect {
     pub(crate) evidence: &'static str,
 }
 
-/// Number of events inspected for revealing members; types are inspected until a dialect is detected.
+/// Members are compared in this many events; types are compared until a dialect is detected.
 const MAX_INSPECTED_EVENTS: u32 = 16;
 
-/// Bytes of events kept for the reader that takes over; the first event is kept whatever its size.
+/// Limit for the kept events in bytes. The first event is kept whatever its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct DialectDetector {
     events: u32,
     is_settled: bool,
-    /// the first events, until a sign is found
     kept_events: Vec<String>,
     kept_bytes: usize,
 }
 
 impl DialectDetector {
-    /// Returns the stream's first sign, if this event shows it, with the kept events before it.
+    /// Returns the first sign of a dialect, with the events kept before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
@@ -59,7 +58,7 @@ impl DialectDetector {
     }
 }
 
-/// Returns the signs that one event shows, the decisive one first.
+/// Returns the signs in one event, the decisive one first.
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
@@ -77,7 +76,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, on a tie the first to show one.
+/// Detects the dialect of a captured stream: the one with the most signs, or of several the first one seen.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
@@ -101,7 +100,7 @@ pub(crate) fn detect_stream<'e>(
     (found, seen)
 }
 
-/// Refines a side by the form of its events' text and members, where the dialect leaves a choice.
+/// Sets the options of a dialect from the form of its events' text and members.
 #[must_use]
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
@@ -151,7 +150,7 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Detects the dialect of a client by its request. A guess: clients of AG-UI 1.0 declare it, older ones send all seven
+/// Guesses the dialect of a client from its request: AG-UI 1.0 clients declare their version, older ones send all seven
 /// members, and the HAI document's request lacks `state` (§3.3.1).
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();

@@ -11,13 +11,13 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonTy
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
-    /// an event of the agent was read: its type, and its row where the dialect's table has one
+    /// type of an event from the agent, and its row in the dialect's table
     Read(String, Option<&'static EventRow>),
-    /// the canonical event, the names of its carried members, and the key they are under
+    /// type of the canonical event, names of its carried members, and the key that contains them
     Canonical(EventType, Vec<String>, String),
-    /// the run guard admitted an event, with members carried under its own key
+    /// names of the members that the run guard carried, and the key that contains them
     Guarded(Vec<String>, String),
-    /// an event was written: its type, the names of its carried members, and the key they are under
+    /// type of the written event, names of its carried members, and the key that contains them
     Written(String, Vec<String>, String),
     Repair(EventRepair),
     Loss(EventLoss),
@@ -51,7 +51,7 @@ impl ExplainTrace {
         self.entries.push(TraceEntry::Guarded(names, format!("metadata.{GATEWAY_KEY}")));
     }
 
-    /// Records a canonical event written in protobuf, whose frame is not inspected.
+    /// Records only the type: a protobuf frame is not inspected.
     pub(super) fn record_protobuf(&mut self, kind: EventType) {
         self.entries.push(TraceEntry::Written(kind.wire().to_owned(), Vec::new(), String::new()));
     }

@@ -6,10 +6,8 @@ use crate::codec::{Framing, proto};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentFrame<'a> {
-    /// the JSON text of an event, or its replacement
     pub(crate) data: &'a str,
     pub(crate) id: Option<&'a str>,
-    /// number of unknown content parts that were left out
     pub(crate) dropped_parts: usize,
 }
 
@@ -51,7 +49,7 @@ impl FrameReader {
         }
     }
 
-    /// Discards unfinished data: another body of the same framing begins.
+    /// Discards unfinished data, because another body with the same framing follows.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {
             FrameDecoder::Sse(decoder) => decoder.restart(),
@@ -59,7 +57,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes bytes and passes each frame to `each`. Fails beyond a limit, or with the first error from `each`.
+    /// Decodes bytes and passes each frame to `each`. Fails beyond a limit, or if `each` fails.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -91,7 +89,7 @@ impl FrameReader {
         }
     }
 
-    /// Ends the body. A last event of SSE may lack its blank line; a truncated frame is dropped.
+    /// Ends the body. The last SSE event may lack its blank line; a truncated frame is dropped.
     pub(crate) fn finish(
         &mut self,
         on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,

@@ -11,11 +11,11 @@ use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Under `extra["ag-ui"]`: messages directly before or after this one whose role the dialect does not have.
+/// Under `extra["ag-ui"]`: neighbouring messages whose role the dialect does not have.
 const PRECEDING: &str = "preceding";
 const FOLLOWING: &str = "following";
 
-/// Under `extra["ag-ui"]` of a request's last message: input members that the dialect does not have.
+/// Under `extra["ag-ui"]` of the last message: request members that the dialect does not have.
 pub(super) const INPUT_MEMBER: &str = "input";
 
 const NULLS_NOTE: &str = "$nulls";
@@ -62,7 +62,7 @@ pub(super) fn to_array(messages: &[MessageMembers<'_>], snake: bool) -> Json<'st
     json::to_array(&all)
 }
 
-/// Reads one message of a dialect into canonical ones: itself, and those carried for its neighbours.
+/// Reads one message of a dialect, and the messages that it carries for AG-UI.
 pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<MessageMembers<'static>>) {
     let dialect = side.dialect;
     let Some((location, _)) = dialect.carry_location.carry_member() else {
@@ -146,12 +146,11 @@ fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>
     }
 }
 
-/// Policy for members unknown to the dialect.
+/// Determines whether members unknown to the dialect are carried.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
-    /// every peer accepts them
     Always,
-    /// some peers would refuse them: they are left out, and counted
+    /// carries nothing and counts the members lost, because some peers would refuse them
     Never(std::cell::Cell<u64>),
 }
 
@@ -170,7 +169,7 @@ impl CarryPolicy {
         }
     }
 
-    /// Returns true if material can be carried; counts it as lost otherwise.
+    /// Returns true if unknown members can be carried; counts one as lost otherwise.
     pub(crate) fn try_carry(&self) -> bool {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
@@ -183,14 +182,15 @@ fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Returns true if a side accepts messages of this role. An unknown role is fatal to peers with versions (measured).
+/// Returns true if a side accepts messages with this role. Peers with versions reject the request for an unknown role
+/// (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
     let newer = role == ACTIVITY || role == REASONING;
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// Returns true if a message may have this member. A side that accepts unknown members gets those of any version.
+/// Returns true if a message may have the member. A side that accepts unknown members gets those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python has "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
@@ -198,7 +198,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages for a side. Messages of a role unknown to its dialect are carried on a neighbour.
+/// Writes canonical messages. Those whose role the dialect lacks are carried on a neighbour.
 pub(super) fn write<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -223,8 +223,8 @@ pub(super) fn write<'a>(
             continue;
         }
         drop(role);
-        let note = (!waiting.is_empty()).then(|| (PRECEDING, json::to_array(&std::mem::take(&mut waiting))));
-        out.push(write_message(message, side, note, carries));
+        let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
+        out.push(write_message(message, side, preceding, carries));
     }
     if !waiting.is_empty() {
         let list = json::to_array(&waiting);
@@ -239,12 +239,16 @@ pub(super) fn write<'a>(
     out
 }
 
-fn write_message<'a>(
-    message: MessageMembers<'a>,
-    side: PeerDialect,
-    note: Option<(&'static str, Json<'static>)>,
-    carries: &CarryPolicy,
-) -> MessageMembers<'a> {
+/// The members of a message, by the place where they are written.
+struct SplitMessage<'a> {
+    written: MessageMembers<'a>,
+    /// members of the peer's dialect that an earlier translation carried
+    own: MessageMembers<'static>,
+    /// canonical members that the dialect does not have
+    canonical: MessageMembers<'a>,
+}
+
+fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &CarryPolicy) -> SplitMessage<'a> {
     let dialect = side.dialect;
     let form = &dialect.message;
     let mut written = Members::new();
@@ -278,6 +282,18 @@ fn write_message<'a>(
             _ => canonical.push((key, value)),
         }
     }
+    SplitMessage { written, own, canonical }
+}
+
+/// `preceding` are the messages before this one that the dialect cannot express.
+fn write_message<'a>(
+    message: MessageMembers<'a>,
+    side: PeerDialect,
+    preceding: Option<Json<'static>>,
+    carries: &CarryPolicy,
+) -> MessageMembers<'a> {
+    let dialect = side.dialect;
+    let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
     if dialect.is_versioned() {
         // Null is fatal to every version: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
@@ -294,13 +310,13 @@ fn write_message<'a>(
         }
     }
     value_aliases::write_role(side, &mut written, &mut own);
-    for field in carry::take_fields(&mut own, NULLS_NOTE, |field| form.fields.contains(&field)) {
+    for field in carry::take_fields(&mut own, NULLS_NOTE, |field| dialect.message.fields.contains(&field)) {
         // Drops the guard's placeholder for the null; any other value is newer.
         if get(&written, field).is_none_or(|value| value.is_str("")) {
             set(&mut written, MemberKey::Known(field), Json::NULL);
         }
     }
-    canonical.extend(note.map(|(name, list)| (carry::extension_key(name), list)));
+    canonical.extend(preceding.map(|list| (carry::extension_key(PRECEDING), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let carried_before = carry::take(&mut own, place);
     // Members unknown to the agent's types are no more acceptable when the client itself sent them.
@@ -315,7 +331,7 @@ fn write_message<'a>(
     written
 }
 
-/// Returns true for a list without parts, for a side that may not accept lists.
+/// Returns true for an empty list, if the side may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
@@ -336,8 +352,7 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Repairs the messages of a canonical snapshot: the real client rejects the run for one null or one message without an
-/// id.
+/// Repairs the messages of a snapshot: the real client rejects the run for one null, or one message without an id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -417,7 +432,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, if it had any: an optional member of a part or a call may not be null.
+/// Returns the list without nulls, which optional members of a part or a call may not be; `None` if it had none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

@@ -1,9 +1,9 @@
-//! Values below the members of an event: repairs what is invalid by the tables of [`schema`](crate::event::schema), shape by shape.
+//! Repairs values below the members of an event, by the tables of [`schema`](crate::event::schema).
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, a part or a call
-//! (`specs/ag-ui-1.0.md` §3.1, class 3), and harmlessly strips what it does not know (class 2). A value with one
-//! reading is converted, a missing required one gets the empty value, and the rest is carried: under `metadata.diglot`
-//! of the nearest object that has metadata.
+//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips what it does not know (class 2). Here a value with one obvious
+//! meaning is converted, a missing required one becomes empty, and the rest is carried under `metadata.diglot` of the
+//! nearest object that has metadata.
 
 use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;
@@ -19,13 +19,12 @@ const METADATA: &str = "metadata";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientVerdict {
     Accepted,
-    /// stripped from its container
     Removed,
     /// the client rejects the run
     Rejected,
 }
 
-/// Returns true if the client accepts `value` in this shape, possibly stripping unknown members.
+/// Returns true if the client accepts `value`, with or without its unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }
@@ -99,7 +98,8 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object of a union, such as a message; returns true if it changed. An unknown type is left alone.
+/// Repairs an object that can have several types, such as a message; returns true if it changed. Unknown types are left
+/// alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -113,7 +113,7 @@ pub(super) fn repair_object(
     true
 }
 
-/// Returns the replacement for an invalid value, and adds lost data to `carried`; `None` removes the value.
+/// Returns the replacement for an invalid value, or `None` to remove it.
 fn repair_value(
     value: &Json<'_>,
     shape: ValueSchema,
@@ -151,7 +151,7 @@ fn repair_value(
     }
 }
 
-/// Repairs a list of parts: an invalid element becomes a text part, and the original list is carried.
+/// Replaces invalid parts by text parts, and carries the original list.
 pub(super) fn repair_parts(
     list: &Json<'_>,
     inner: ValueSchema,
@@ -185,7 +185,7 @@ fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<
     set(carried, member_key(name), value.clone().into_owned());
 }
 
-/// Repairs the members of a described object. Members removed from one without metadata are carried by its container.
+/// Repairs the members of an object. Without metadata of its own, its container carries the removed ones.
 fn repair_members(
     members: &mut Members<'static>,
     record: &'static ObjectSchema,

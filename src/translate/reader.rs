@@ -13,10 +13,10 @@ use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
-/// End marker of some producers; it is not a frame of any dialect here.
+/// End marker of some producers, which no dialect treats as a frame.
 const DONE_MARKER: &str = "[DONE]";
 
-/// `source` of the RAW event that wraps a frame that is not an event.
+/// `source` of the RAW event that wraps a malformed frame.
 const MALFORMED_SOURCE: &str = "diglot.malformed";
 
 #[derive(Debug)]
@@ -27,7 +27,6 @@ pub(super) struct EventReader {
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
     has_begun: bool,
-    /// detects the dialect, where it is not configured
     detector: Option<DialectDetector>,
 }
 
@@ -55,7 +54,7 @@ impl EventReader {
         }
     }
 
-    /// Switches to the dialect that this frame is a sign of, if it is the first sign.
+    /// Switches to the dialect of this frame, if it shows the first sign of one.
     fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
         let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.inspect(data)) else {
             return;
@@ -70,19 +69,18 @@ impl EventReader {
         before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
-    /// Returns the size of the state kept for calls without a result, in bytes.
+    /// Returns the bytes kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
-    /// Completes events that the dialect left unfinished.
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.finish(sink);
         }
     }
 
-    /// Emits what must precede an event of a shared shape.
+    /// Emits the events that must precede one with a shared form.
     fn read_other(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(sink);
@@ -118,7 +116,7 @@ impl EventReader {
         sink.emit(Event { kind: row.kind, members: object.members, source });
     }
 
-    /// Starts the run with its first event where the dialect's start is optional: this is not a fault.
+    /// Starts the run with its first event if the dialect's start is optional.
     fn supply_start(&mut self, first: Option<EventType>, sink: &mut impl EventSink) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
@@ -132,7 +130,7 @@ impl EventReader {
         }
     }
 
-    /// Wraps a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
+    /// Wraps a frame as CUSTOM `<dialect>.<TYPE>`.
     fn wrap_frame<'a>(&self, wire: &str, data: &'a str) -> Event<'a> {
         Event::new(EventType::Custom)
             .with(Field::Name, Json::string(&format!("{}.{wire}", self.dialect.name)))
@@ -189,7 +187,7 @@ impl EventReader {
         sink.emit(parts.into_event(self.dialect.name));
     }
 
-    /// Reads shapes that are one event on both sides.
+    /// Reads events that have one canonical counterpart.
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
@@ -207,7 +205,7 @@ impl EventReader {
         }
     }
 
-    /// Sorts members into those of the row, the dialect's own, and the canonical material carried for AG-UI.
+    /// Separates the members of the row, the dialect's own, and the canonical ones carried for AG-UI.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,
@@ -255,7 +253,7 @@ impl EventReader {
         (parts, unwrapped.canonical_type)
     }
 
-    /// Converts the dialect's forms to canonical ones, except for members that are `canonical` already.
+    /// Converts members to their canonical form, except `canonical` ones.
     fn normalize(&self, parts: &mut IncomingEvent<'_>, canonical: &Members<'_>) {
         carry::stringify_number_ids(&mut parts.event, &mut parts.extensions);
         if self.dialect.carry_location == CarryLocation::Metadata {
@@ -276,7 +274,7 @@ impl EventReader {
         }
     }
 
-    /// CUSTOM `ag-ui.<TYPE>` wraps a canonical event without a counterpart in this dialect.
+    /// Unwraps CUSTOM `ag-ui.<TYPE>`, a canonical event that this dialect cannot express.
     fn read_custom(&mut self, parts: IncomingEvent<'_>, sink: &mut impl EventSink) {
         let name = parts.event.text(Field::Name).unwrap_or_default();
         let kind = name.strip_prefix(super::CANONICAL_PREFIX).and_then(EventType::from_wire);
@@ -301,8 +299,8 @@ impl EventReader {
         }
     }
 
-    /// Parses the type in a note: a canonical kind, or none (`Some(None)`). Returns `None` for an invalid note, since
-    /// notes are external input.
+    /// Returns the canonical type in a note, or `Some(None)` if it names no type. Returns `None` for an invalid note,
+    /// since notes are external input.
     fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
@@ -316,7 +314,6 @@ impl EventReader {
     }
 }
 
-/// Discards events, which were emitted before.
 struct DiscardingSink(TranslationReport);
 
 impl EventSink for DiscardingSink {

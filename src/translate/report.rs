@@ -16,9 +16,9 @@ pub struct BrokenRule {
 /// Counts since the stream opened.
 #[derive(Clone, Debug, Default)]
 pub struct TranslationReport {
-    /// by [`EventRepair`], in the order of its table
+    /// repairs, counted in the order of [`EventRepair`]
     pub repairs: [u64; EventRepair::ALL.len()],
-    /// by [`EventLoss`], in the order of its table
+    /// losses, counted in the order of [`EventLoss`]
     pub losses: [u64; EventLoss::ALL.len()],
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
@@ -30,17 +30,17 @@ pub struct TranslationReport {
     pub dialect_switch: Option<DialectSwitch>,
     /// the first rule that was broken
     pub broken_rule: Option<BrokenRule>,
-    /// processing steps of each event, where enabled
+    /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }
 
 /// A change to another dialect, in a stream whose dialect is detected.
 #[derive(Clone, Debug)]
 pub struct DialectSwitch {
-    /// the evidence
+    /// the rule that detected the dialect
     pub rule: &'static DetectionRule,
     pub(crate) from_dialect: &'static str,
-    /// events that were read before, by label of the previously assumed dialect
+    /// events read before the change, by label of the previous dialect
     pub(crate) events_read: Box<[u64]>,
 }
 
@@ -61,7 +61,7 @@ impl TranslationReport {
         self.record(TraceEntry::Repair(repair), repair.label(), repair.rule());
     }
 
-    /// Counts a repair of the dialect's own form, which breaks no rule.
+    /// Counts a repair that breaks no rule of the dialect.
     pub(crate) fn count_allowed_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
         self.record(TraceEntry::Repair(repair), repair.label(), None);

@@ -10,7 +10,7 @@ use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInp
 use crate::event::input::MessageMembers;
 use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set};
 
-/// `description` of the context entry that replaces a plain-text context.
+/// `description` of the context entry made from plain text.
 const CONTEXT_DESCRIPTION: &str = "context";
 
 pub(crate) const MESSAGES_LIMIT: usize = 10_000;
@@ -18,14 +18,14 @@ pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 /// A request ready for the agent.
 #[derive(Debug)]
 pub struct TranslatedRequest {
-    /// the body, JSON
+    /// the JSON body
     pub body: String,
     pub(crate) ids: RunIds,
-    /// number of members and messages that the agent cannot accept, by its dialect's policy
+    /// number of members and messages that the agent cannot accept
     pub downgraded: u64,
-    /// the conversation before the run, for the guard of its stream
+    /// the state for the guard of the stream
     pub conversation: ConversationState,
-    /// the canonical messages of the input with the client's ids, a JSON array, where they were to be kept
+    /// the canonical messages with the client's ids, a JSON array; only for a run that can be resumed
     pub(crate) messages: Option<Box<str>>,
 }
 
@@ -57,7 +57,7 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// Translates a request of a run that a client may resume: keeps [`TranslatedRequest::messages`].
+/// Translates a request and keeps [`TranslatedRequest::messages`], so that a client may resume the run.
 pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
@@ -102,8 +102,8 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
-/// Reads a request of a dialect into the canonical input, unless it is not a JSON object, has no list of messages, or
-/// has an unreadable member.
+/// Reads a request into the canonical input. Fails if it is not a JSON object, has no list of messages, or has an
+/// unreadable member.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
@@ -211,7 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id (seed 003, 用户确认) the id that the same result would have on the stream.
+/// Gives a tool message without an id (seed 003, 用户确认) the same id that its result has on the stream.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
@@ -225,7 +225,7 @@ fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Converts a context sent as text: JSON inside it becomes the list, anything else its one entry.
+/// Converts a text context: JSON becomes the list, other text its only entry.
 fn context_from_text(context: &Json<'_>) -> Json<'static> {
     let text = context.text().unwrap_or_default();
     if text.trim().is_empty() {
@@ -256,8 +256,7 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Writes the canonical input for a dialect; also returns the number of members and messages that the agent cannot
-/// accept.
+/// Also returns the number of members and messages that the agent cannot accept.
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
@@ -308,7 +307,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// Carries further members on the last message; without a message, on the request itself.
+/// Carries further members on the last message, or on a request without messages.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

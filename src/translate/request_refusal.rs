@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A refused request: the reason and the location.
+/// The reason for refusing a request, and where it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRefusal {
     /// JSON Pointer to the offending value; empty for the whole body
     pub(crate) pointer: String,
     pub(crate) reason: String,
-    /// the request is valid, and offers a tool that is not allowed
+    /// the request is valid but offers a forbidden tool
     pub is_forbidden_tool: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Round trips: checks whether a recorded stream or request survives a translation (`translation.md` §2, law L2).
+//! Checks whether a recorded stream or request survives a translation (`translation.md` §2, law L2).
 //!
-//! Dialect A → B → A restores the original, up to the normal form of A: members may be added, none may be removed or
-//! changed; the order of keys does not count, and every digit does. Events may be added where a dialect supplies them
-//! (a start, an opener, a closer, an error at the end). Deliberate losses are distinguished from missing data.
+//! Dialect A → B → A restores the original in the normal form of A: members may be added, but not removed or changed.
+//! The order of keys does not count, and every digit does. Events may be added where a dialect requires them (a start,
+//! an end, a final error). Deliberate losses are reported apart from missing data.
 
 use super::report::TranslationReport;
 use super::request;
@@ -14,12 +14,12 @@ use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// events skipped at most in search of a match
+/// limit of the events skipped to find a match
 const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns true if the event exists for the dialect alone: reading it again yields no event.
+/// Returns true for an event that only the dialect needs: reading it again yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -27,7 +27,7 @@ fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     held.is_some_and(|(_, held)| carry::unwrap_canonical(held, location).canonical_type.as_deref() == Some(""))
 }
 
-/// A stream on its round trip.
+/// Translates a stream into another dialect and back.
 #[derive(Debug)]
 pub struct RoundTrip {
     dialect: &'static Dialect,
@@ -42,7 +42,7 @@ struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// number of events that it came back as
+    /// number of resulting events
     returned_count: usize,
 }
 
@@ -50,7 +50,7 @@ struct SentEvent {
 #[derive(Clone, Debug, Default)]
 pub struct RoundTripOutcome {
     pub(crate) added: Vec<String>,
-    /// events that were left out on purpose: their position from 0 on, and the reason
+    /// events left out on purpose, by position
     pub losses: Vec<(usize, EventLoss)>,
     /// removed or changed members
     pub differences: Vec<RoundTripDifference>,
@@ -164,8 +164,7 @@ impl RoundTrip {
         outcome
     }
 
-    /// Finds the event that matches `sent`: the first that contains all of it, else the first of its type, after events
-    /// that a dialect supplies.
+    /// Finds the first returned event that contains all of `sent`, or else the first of its type.
     fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
         let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
         let reach = &returned[..returned.len().min(open + 1)];
@@ -198,7 +197,6 @@ impl RoundTrip {
     }
 }
 
-/// Translates a request there and back.
 pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
@@ -243,18 +241,18 @@ fn event_type(data: &str) -> String {
     kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned()
 }
 
-/// A path, the original value, and the new value.
+/// The path, original value, and new value.
 type ValueChange = (String, String, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
-    /// metadata, and its content for a dialect
+    /// differences are allowed: metadata, and dialect content that is carried there
     Allowed,
-    /// values of applications
+    /// differences are not allowed: data of applications
     Forbidden,
 }
 
-/// Returns the parts of `before` missing or changed in `after`. Both are events or both are requests.
+/// Returns what was removed or changed between two events or two requests.
 fn compare_json(before: &str, after: &str, location: CarryLocation) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     compare_object(&mut String::new(), &Json::from_trusted(before), &Json::from_trusted(after), location, &mut changes);

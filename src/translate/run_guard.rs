@@ -1,9 +1,9 @@
-//! The run guard: sends only runs that the real client accepts, whatever the agent sent.
+//! The run guard: sends only runs that the real client accepts.
 //!
-//! Every canonical event passes through it, on every route, also when both sides speak the same dialect. The rules are
-//! those of the run's state machine ([`RunStateMachine`]), of values (`conform`), of ids (`message_ids`) and of calls
-//! (`call_tracker`); the guard repairs where a rule has one obvious remedy, and drops a stray boundary. The route
-//! chooses the mode ([`GuardMode`]).
+//! Every canonical event passes through it, even if both sides speak the same dialect. The rules are in the run's state
+//! machine ([`RunStateMachine`]), `conform` for values, `message_ids` for ids and `call_tracker` for calls. The guard
+//! repairs what has one obvious remedy, and drops a start or end that does not match. The route chooses the mode
+//! ([`GuardMode`]).
 
 mod chunks;
 
@@ -21,12 +21,12 @@ use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Ids for a run that neither the request nor the agent named (offline translation only).
+/// Ids for offline translation, if neither request nor agent has any.
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
 const UNKNOWN_TOOL: &str = "unknown";
 
-/// `outcome` of a run that was stopped on purpose (specs §1.2).
+/// `outcome` of a run stopped on purpose (specs §1.2).
 const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
 const MAX_TYPE_NAME_LEN: usize = 64;
@@ -39,15 +39,14 @@ pub enum GuardMode {
     Repair,
     /// ends the run at the first broken rule; see [`super::StreamError::Violation`]
     Strict,
-    /// counts repairs and sends the translated original
+    /// counts repairs and sends the stream without them
     Report,
 }
 
-/// The event at which a run in [`GuardMode::Strict`] ended, with the broken rule.
+/// The event at which a run in [`GuardMode::Strict`] ended, and the broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictViolation {
     pub(crate) broken_rule: BrokenRule,
-    /// empty where the event has none
     pub(crate) event_type: String,
 }
 
@@ -59,12 +58,12 @@ impl std::fmt::Display for StrictViolation {
     }
 }
 
-/// A conversation before its run begins: ids of messages and calls in use.
+/// The ids of messages and calls before the run begins.
 #[derive(Debug, Default)]
 pub struct ConversationState {
     message_ids: MessageIdMap,
     call_tracker: CallTracker,
-    /// calls with their tools, where the route allows only some
+    /// only on a route that restricts tools
     pub(super) prior_calls: PriorCalls,
 }
 
@@ -88,15 +87,14 @@ pub(super) struct RunGuard {
     owners: ItemOwners,
     conversation: ConversationState,
     ids: Option<RunIds>,
-    /// thread and run ids of the agent's start
+    /// thread and run ids from the agent
     started_ids: [Option<Json<'static>>; 2],
-    /// the agent's dialect may begin without its start
+    /// the agent's dialect may omit the start
     start_optional: bool,
     /// the client keeps messages of all kinds in one list
     single_message_list: bool,
     ending: Option<RunEnding>,
     violation: Option<StrictViolation>,
-    /// bytes of ids that are kept until the run ends
     pub(crate) retained_bytes: usize,
 }
 
@@ -140,7 +138,7 @@ impl RunGuard {
         self.violation.is_none() || self.ending.is_some()
     }
 
-    /// Passes `event` on, after any events that must precede it.
+    /// Passes on `event` after any events that must precede it.
     pub(crate) fn process(
         &mut self,
         event: Event<'_>,
@@ -178,8 +176,8 @@ impl RunGuard {
         }
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). No
-    /// repair is counted. Sends nothing if the client received rule-breaking events, because its state differs then.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
+    /// nothing if rule-breaking events were sent, because the client's state differs then.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,
@@ -273,7 +271,7 @@ impl RunGuard {
         }
     }
 
-    /// Removes owner members that contradict the recorded owner.
+    /// Removes owners that contradict the recorded ones.
     fn resolve_owners<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         while let Err(conflict) = self.owners.admit(&event) {
             let field = match conflict {
@@ -285,7 +283,7 @@ impl RunGuard {
         event
     }
 
-    /// "The request's ids are the run's ids": an agent's own are replaced and carried.
+    /// "The request's ids are the run's ids": the agent's ids are replaced and carried.
     fn set_run_ids(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         let ids = self.ids.get_or_insert_with(|| RunIds::from_event(event));
         let mut carried = Members::new();
@@ -314,7 +312,7 @@ impl RunGuard {
         carry::pack(event, GATEWAY_KEY, carried);
     }
 
-    /// Fills in the run's ids where an agent's dialect has none; keeps those present.
+    /// Fills in ids that the agent's dialect does not have.
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
@@ -391,7 +389,7 @@ impl RunGuard {
         }
     }
 
-    /// Admits an event without a rule-breaking member; the member is carried.
+    /// Admits an event after moving a rule-breaking member to the carried ones.
     fn admit_without(
         &mut self,
         field: Field,
@@ -403,7 +401,7 @@ impl RunGuard {
         self.enforce_order(event, report, next);
     }
 
-    /// Admits an event that the guard created or repaired to comply with every rule.
+    /// Admits an event that the guard created or repaired.
     fn admit_supplied(
         &mut self,
         event: Event<'_>,

@@ -32,13 +32,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Stream {
     frame_reader: FrameReader,
-    /// for a stream that outlives the run
+    /// only for a stream that outlives the run
     follower: Option<Box<StreamFollower>>,
     reader: EventReader,
     stages: StreamStages,
 }
 
-/// Everything that an event passes after reading.
 #[derive(Debug)]
 struct StreamStages {
     guard: RunGuard,
@@ -50,7 +49,7 @@ struct StreamStages {
     buffer_limit: usize,
 }
 
-/// Code and message of the error that ends a stopped run which cannot be closed in order.
+/// Code and message for a stopped run that cannot be closed in order.
 const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 impl Stream {
@@ -122,14 +121,13 @@ impl Stream {
         self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads from an agent's stream that outlives the run; call before the first byte. Events of other runs are left
-    /// out, as are those that name no run before this run begins. `None` reads all.
+    /// Reads a stream that outlives the run; call before the first byte. Events of other runs are left out, and so are
+    /// events without a run before this one begins. `None` reads all.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` from which the agent can resume a [followed](Stream::follow_run) stream: that of its last
-    /// frame, if it had one.
+    /// Returns the `id` of the last frame, from which to resume a [followed](Stream::follow_run) stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
@@ -138,7 +136,7 @@ impl Stream {
         self.frame_reader.retry()
     }
 
-    /// Begins another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
+    /// Continues with another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -160,9 +158,9 @@ impl Stream {
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route, it
-    /// called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing after
-    /// it will be. The caller must then report the error with [`Stream::fail`].
+    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict
+    /// route, it called a forbidden tool, or the output exceeds its budget; everything before that was written, and
+    /// nothing after it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
@@ -173,6 +171,7 @@ impl Stream {
     /// Reads one event without framing (a line of NDJSON).
     ///
     /// # Errors
+    ///
     /// As [`Stream::push`].
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
@@ -185,7 +184,8 @@ impl Stream {
     /// dropped, and breaks no rule except that the run had no end.
     ///
     /// # Errors
-    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with [`Stream::fail`].
+    /// Fails if the run had no terminal event, or as [`Stream::push`] does: the caller must then end it with
+    /// [`Stream::fail`].
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
@@ -282,7 +282,6 @@ impl StreamStages {
     }
 }
 
-/// Passes events through the stages, at one time and into one buffer.
 struct StreamPipe<'p> {
     stages: &'p mut StreamStages,
     out: &'p mut Vec<u8>,

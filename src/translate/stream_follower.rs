@@ -10,15 +10,15 @@ use crate::codec::json;
 use crate::event::{EventLoss, Field, get};
 use std::borrow::Cow;
 
-/// Longest id kept for resuming; real event ids are shorter.
+/// Longest id kept for resuming; real ids are shorter.
 const ID_LIMIT: usize = 1 << 10;
 
 #[derive(Debug)]
 pub(super) struct StreamFollower {
     run_filter: RunFilter,
-    /// id of the first frame, which only a stream that begins anew repeats
+    /// seen again only if the stream begins anew
     first_id: Option<Box<str>>,
-    /// id of the last frame received, unless it had none
+    /// `None` if the last frame had no id
     last_id: Option<Box<str>>,
     position: ReplayPosition,
 }
@@ -31,34 +31,33 @@ pub(super) struct StreamFollower {
 /// ```
 #[derive(Debug)]
 enum RunFilter {
-    /// all, because the agent named no run
+    /// all events, because the agent sent no name for the run
     All,
-    /// those of this run; no event has named one yet, and in some dialects none does
+    /// no event has named a run yet; in some dialects none does
     Undecided(Box<str>),
-    /// those of this run, which follows another; events that name none belong to the other
+    /// another run comes first, and events without a name belong to it
     OtherRun(Box<str>),
-    /// those of this run, which has begun
     OwnRun(Box<str>),
 }
 
 #[derive(Debug)]
 enum ReplayPosition {
-    /// after the last one
+    /// the stream is new, or past the last frame
     New,
-    /// the first frame of a body that must continue after `last`
+    /// the next frame is the first of a body that must continue after `last`
     Resumed,
-    /// before `last`, in a stream that began anew
+    /// the stream began anew and has not reached `last`
     Repeating,
 }
 
 impl StreamFollower {
-    /// `run_id` is the agent's name of the run.
+    /// `run_id` is the agent's id of the run.
     pub(super) fn new(run_id: Option<&str>) -> Self {
         let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
         StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
     }
 
-    /// Returns the loss to count for a frame that is skipped.
+    /// Returns the reason if the frame is skipped.
     pub(super) fn skip_reason(&mut self, frame: &AgentFrame<'_>) -> Option<EventLoss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.is_repeated(id) {
@@ -73,7 +72,7 @@ impl StreamFollower {
         (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
-    /// Returns the id to resume from, unless the last frame had none: earlier frames would be repeated.
+    /// Returns `None` if the last frame had no id, since resuming from an older one would repeat frames.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }

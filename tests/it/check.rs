@@ -163,7 +163,7 @@ fn lists_each_route_with_its_callers() {
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     let route = |start: &str| out.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
     assert!(route("  /a  ").ends_with(", for keys"), "{out}");
-    assert!(route("  /b  ").ends_with(", for anybody"), "{out}");
+    assert!(route("  /b  ").ends_with(", for any caller"), "{out}");
     assert!(!out.contains("hunter2"), "{out}");
 }
 

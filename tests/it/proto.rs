@@ -172,6 +172,6 @@ fn translate_accepts_protobuf_for_ag_ui_only() {
     ] {
         let (code, stdout, stderr) = told(options);
         assert_eq!((code, stdout.len()), (Some(2), 0), "{stderr}");
-        assert!(stderr.contains("protobuf is only available for event streams of ag-ui"), "{stderr}");
+        assert!(stderr.contains("only for event streams of ag-ui"), "{stderr}");
     }
 }

@@ -14,16 +14,14 @@ use crate::event::{EventType, Field};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedMessage {
     Event {
-        /// JSON text, `type` first
+        /// JSON with `type` first
         text: String,
-        /// number of content parts of a later protocol, left out as the real reader does
         dropped: usize,
     },
-    /// an event of a later protocol
     Unknown,
 }
 
-/// Decodes one `ag_ui.Event`, whose JSON text may have up to `limit` bytes.
+/// Decodes one `ag_ui.Event` into JSON of at most `limit` bytes.
 pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessage, MessageError> {
     let mut arm = None;
     let mut pieces = Vec::new();
@@ -88,7 +86,7 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
     Ok(DecodedMessage::Event { text: text.into_string(), dropped })
 }
 
-/// Returns the joined pieces of `base_event` and the number of its type.
+/// Returns `base_event`, joined, and the number of its type.
 fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     let mut whole = Vec::new();
     let mut is_present = false;
@@ -109,7 +107,7 @@ fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     Ok((whole, kind))
 }
 
-/// Returns the exact text of the event, if the metadata in `base` carries it. Each member in `base` follows a comma.
+/// Returns the original JSON if the metadata in `base` has it. Members in `base` follow a comma.
 fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<String> {
     if !base.contains(super::EXACT_TEXT_KEY) {
         return None;
@@ -122,7 +120,7 @@ fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<Strin
     (same && text.len() <= limit).then_some(text)
 }
 
-/// The wire content for one row: the last number, or all pieces of bytes.
+/// The content of one field: the last number, or all pieces of bytes.
 #[derive(Debug, Default)]
 struct FieldContent<'a> {
     number: Option<u64>,
@@ -180,7 +178,7 @@ fn find_role<'a>(rows: &[FieldRow], found: &[FieldContent<'a>]) -> Result<&'a st
     own.and_then(|(_, own)| own.pieces.last()).map_or(Ok(""), |role| parse_utf8(role))
 }
 
-/// "Content carriers are role-exclusive", and there is at most one.
+/// "Content carriers are role-exclusive": fails if there are several.
 fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &str) -> Result<(), MessageError> {
     let mut forms =
         rows.iter().zip(found).filter(|(row, own)| row.location == JsonLocation::Content && !own.pieces.is_empty());
@@ -191,7 +189,7 @@ fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &st
     }
 }
 
-/// Writes `outcome`, whose type and lists are separate fields on the wire.
+/// Writes `outcome`, whose type and lists are separate fields in protobuf.
 fn write_outcome(
     out: &mut JsonBuffer,
     rows: &[FieldRow],
@@ -279,7 +277,7 @@ fn write_list(out: &mut JsonBuffer, form: &FieldType, pieces: &[&[u8]], depth: u
     out.push("]")
 }
 
-/// Writes the object of a message. Returns `false` for an unknown alternative of a union.
+/// Writes a message as an object. Returns `false` for an unknown member of a union.
 fn write_message(
     out: &mut JsonBuffer,
     shape: &MessageSchema,
@@ -347,7 +345,7 @@ fn has_union_arm(arms: &[UnionArm], bytes: &[u8]) -> Result<bool, MessageError> 
     Ok(false)
 }
 
-/// Returns the low half of a number, which every reader of an enum uses.
+/// Keeps the low half of a number, as readers of an enum do.
 #[expect(clippy::cast_possible_truncation, reason = "an enum is an int32: the upper half is no part of it")]
 const fn to_int32(number: u64) -> i32 {
     number as i32

@@ -8,20 +8,20 @@ use crate::event::schema::SAFE_INTEGER;
 use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
 use std::fmt;
 
-/// `type` of the content part that AG-UI 1.0 retired.
+/// `type` of a content part that AG-UI 1.0 retired.
 const BINARY_PART: &str = "binary";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireFidelity {
-    /// the wire expresses all of it
+    /// protobuf expresses the whole event
     Exact,
-    /// the event's metadata carries the exact text
+    /// the metadata carries the original JSON
     Carried,
-    /// the exact text does not fit
+    /// the original JSON does not fit
     Lossy,
 }
 
-/// The event is larger than a frame may be; nothing was written.
+/// The event does not fit in a frame, and nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
@@ -33,7 +33,7 @@ impl fmt::Display for EventTooLarge {
 
 impl std::error::Error for EventTooLarge {}
 
-/// Appends one frame, or nothing if it would be larger than [`FRAME_LIMIT`].
+/// Appends one frame, or nothing if it exceeds [`FRAME_LIMIT`].
 pub(crate) fn encode_frame(
     out: &mut Vec<u8>,
     kind: EventType,
@@ -57,7 +57,6 @@ pub(crate) fn encode_frame(
     finish_frame(out, start).map(|()| WireFidelity::Lossy)
 }
 
-/// Writes the length of the frame that begins at `start`, or removes a frame that is too large.
 fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     let size = out.len() - start;
     match u32::try_from(size - HEADER_LEN) {
@@ -93,22 +92,21 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
     })
 }
 
-/// Returns true if a reader would decode this metadata as an exact text of the gateway.
+/// Returns true if a reader would take this metadata for an original JSON text.
 fn has_exact_text(metadata: &Json<'_>) -> bool {
     // An escape may hide the name.
     let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
     suspect && exact_text(metadata).is_some()
 }
 
-/// Returns the text carried in `metadata.diglot.json`.
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     let members = json::parse_members(metadata)?;
     let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;
     find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
 }
 
-/// Appends a frame with room for its length. `metadata` replaces the event's own. Returns `true` if decoding yields
-/// exactly these members.
+/// Appends a frame; its length is written later. `metadata` replaces the event's own. Returns `true` if decoding
+/// restores all members.
 fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
     let entry = table::event_schema(kind);
     let hint = members.iter().map(|(_, value)| value.as_str().len()).sum();
@@ -138,9 +136,9 @@ fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metad
 
 struct ProtoWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// true if decoding yields exactly the input
+    /// decoding restores the input
     exact: bool,
-    /// true if the message would be invalid and has to be left out
+    /// the message is invalid and has to be left out
     rejected: bool,
 }
 
@@ -165,7 +163,7 @@ impl<'m> OutcomeParts<'m> {
 }
 
 impl ProtoWriter<'_> {
-    /// Writes the rows and returns the number of `members` written.
+    /// Returns the number of `members` written.
     fn write_rows(&mut self, rows: &[FieldRow], members: &[Member<'_>]) -> usize {
         let outcome = find_member(members, Field::Outcome.camel());
         let splits = rows.iter().any(|row| row.location == JsonLocation::OutcomeType);
@@ -214,7 +212,7 @@ impl ProtoWriter<'_> {
         }
     }
 
-    /// Writes one field. Returns `true` if it expresses `value`.
+    /// Returns `true` if the field expresses `value`.
     fn write_field(&mut self, row: &FieldRow, value: Option<&Json<'_>>) -> bool {
         let Some(value) = value.filter(|value| row.field_type.accepts(value)) else {
             // The reader supplies a value for the absent field.
@@ -278,7 +276,7 @@ impl ProtoWriter<'_> {
         wire::end_message(self.out, open);
     }
 
-    /// Writes the object `value` as a message. Returns `false` and writes nothing if no message can express it.
+    /// Writes an object as a message. Returns `false` and writes nothing if that is impossible.
     fn write_message(&mut self, number: u32, shape: &MessageSchema, value: &Json<'_>) -> bool {
         let Some(members) = json::parse_members(value) else {
             return false;
@@ -315,7 +313,7 @@ impl ProtoWriter<'_> {
     }
 }
 
-/// Converts a `binary` part of AG-UI 0.x to the document that the real encoder makes of it (`toProtoContentPart`).
+/// Converts a `binary` part of AG-UI 0.x to a document, as the real encoder does (`toProtoContentPart`).
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
     let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());

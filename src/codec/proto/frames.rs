@@ -4,10 +4,10 @@ use super::decode::{self, DecodedMessage};
 use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};
 use std::fmt;
 
-/// Capacity in bytes kept from one frame for the next.
+/// Bytes of buffer kept for the next frame.
 const RETAINED_CAPACITY: usize = 64 << 10;
 
-/// Splits a body into frames. Holds at most one unfinished frame.
+/// Splits a body into frames, with at most one unfinished frame in memory.
 #[derive(Debug)]
 pub struct ProtoDecoder {
     buffer: Vec<u8>,
@@ -18,23 +18,23 @@ pub struct ProtoDecoder {
 /// The result of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProtoStep {
-    /// The input is used up; the next frame is not complete yet.
+    /// The input is used up before the frame ends.
     More,
     /// An event.
     Event {
         /// JSON text
         text: String,
-        /// number of content parts of a later protocol, left out as the real reader does
+        /// content parts of a later protocol, left out as in the real reader
         dropped: usize,
     },
-    /// An event of a later protocol. The next frame can be read.
+    /// An event of a later protocol; reading can continue.
     Unknown {
-        /// the frame's message
+        /// the encoded message
         message: Vec<u8>,
     },
-    /// A frame without an event. The next one can be read.
+    /// A frame without a valid event; reading can continue.
     Malformed {
-        /// the frame's message
+        /// the encoded message
         message: Vec<u8>,
         /// the reason
         error: MessageError,
@@ -43,10 +43,10 @@ pub enum ProtoStep {
     Failed(ProtoError),
 }
 
-/// The reason why a stream cannot be read any further.
+/// The reason why the rest of a stream cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtoError {
-    /// A frame declares a size over the limit, or exceeds it as JSON.
+    /// A frame exceeds the limit, by its declared size or as JSON.
     FrameTooLarge {
         /// The exceeded limit in bytes.
         limit: usize,
@@ -70,13 +70,13 @@ impl Default for ProtoDecoder {
 }
 
 impl ProtoDecoder {
-    /// Creates a decoder that limits frames, and their JSON texts, to `limit` bytes.
+    /// Limits each frame, and its JSON, to `limit` bytes.
     #[must_use]
     pub(crate) fn new(limit: usize) -> Self {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 
-    /// Takes the next frame from `rest`.
+    /// Reads the next frame from `rest`.
     pub fn next(&mut self, rest: &mut &[u8]) -> ProtoStep {
         if let Some(fault) = self.error {
             return ProtoStep::Failed(fault);
@@ -122,7 +122,7 @@ impl ProtoDecoder {
         ProtoStep::Failed(fault)
     }
 
-    /// Moves bytes from `rest` until the buffer has `size`; returns `false` if there are too few.
+    /// Moves bytes from `rest`; returns `false` if the buffer has fewer than `size` afterwards.
     fn fill_buffer(&mut self, size: usize, rest: &mut &[u8]) -> bool {
         let taken = size.saturating_sub(self.buffer.len()).min(rest.len());
         let (piece, after) = rest.split_at(taken);
@@ -132,7 +132,7 @@ impl ProtoDecoder {
     }
 }
 
-/// Writes a message as text, to travel as a value: a `data:` URL [RFC 2397].
+/// Encodes a message as a `data:` URL [RFC 2397].
 #[must_use]
 pub fn to_data_url(message: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

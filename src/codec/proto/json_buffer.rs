@@ -7,7 +7,6 @@ use crate::event::Json;
 pub(super) struct JsonBuffer {
     out: String,
     limit: usize,
-    /// number of content parts left out
     pub(crate) dropped: usize,
 }
 
@@ -49,7 +48,7 @@ impl JsonBuffer {
         self.out
     }
 
-    /// Writes a member name, after a comma unless it is the first.
+    /// Writes a member name, preceded by a comma except for the first.
     pub(crate) fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
         if !self.out.ends_with('{') {
             self.push(",")?;

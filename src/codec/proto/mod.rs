@@ -1,8 +1,7 @@
 //! The protobuf transport of AG-UI 1.0: events as frames of `application/vnd.ag-ui.event+proto`, both ways.
 //!
-//! A frame is the length of its message as a 32-bit big-endian number, and the message `ag_ui.Event`
-//! (`specs/ag-ui-1.0.md` §4.4). The bytes written are those of `@ag-ui/proto` 1.0.0; what that reader accepts is
-//! accepted.
+//! A frame is the length of its message as a 32-bit big-endian number, then the message `ag_ui.Event`
+//! (`specs/ag-ui-1.0.md` §4.4). Reader and writer agree with `@ag-ui/proto` 1.0.0.
 //!
 //! | file | holds |
 //! |---|---|
@@ -16,14 +15,12 @@
 //!
 //! # Limits of the wire
 //! The schema cannot express unknown members, numbers beyond doubles or in their own spelling (`1.10`,
-//! `9007199254740993`), the difference between an empty list and none, and more that `specs/ag-ui-1.0.md` §4.5 lists.
-//! An event that would not be restored exactly, digits included, carries its JSON text in its own metadata:
-//! `metadata.diglot.json`. Decoding restores the event from there. A reader that does not know this sees what the wire
-//! can express, and one more member of metadata. Such a frame is about twice as large; an event for which it would
-//! exceed [`FRAME_LIMIT`] leaves without the copy, which the result reports ([`WireFidelity::Lossy`]).
+//! `9007199254740993`), the difference between an empty list and none, and more (`specs/ag-ui-1.0.md` §4.5). An event
+//! that would not be restored exactly carries its JSON text in `metadata.diglot.json`, from which decoding restores it.
+//! Other readers only see one more member of the metadata. The copy doubles the size of the frame; if it would exceed
+//! [`FRAME_LIMIT`], the copy is left out and reported ([`WireFidelity::Lossy`]).
 //!
-//! Only differences without meaning in JSON may remain: the order of members, the escapes of a string, and the order of
-//! two equal keys inside a value.
+//! Only the order of members, the escapes of a string, and the order of equal keys inside a value may change.
 
 mod table;
 mod wire;
@@ -40,35 +37,35 @@ pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
 
 use std::fmt;
 
-/// The media type of a stream of such frames. The real client compares it verbatim, without parameters.
+/// The media type of protobuf events. The real client compares it verbatim, without parameters.
 pub const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
-/// The largest frame in bytes, its length included: 10 MiB, the limit of `@ag-ui/client`.
+/// Limits a frame, with its length, to 10 MiB as `@ag-ui/client` does.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
-/// Size in bytes of the length before each message.
+/// Bytes of the length before each message.
 const HEADER_LEN: usize = 4;
 
-/// An event carries its exact text in `metadata.diglot.json`.
+/// An event carries its original JSON in `metadata.diglot.json`.
 const CARRY_KEY: &str = "diglot";
 const EXACT_TEXT_KEY: &str = "json";
 
-/// The reason why a message is not an event. Lengths separate the frames, so the next one can be read.
+/// The reason why a message is not an event. The next frame can still be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// a length or a varint reaches beyond the message
+    /// a length or varint exceeds the message
     Length,
-    /// a tag that protobuf does not have
+    /// an invalid protobuf tag
     Wire,
-    /// a string of invalid UTF-8
+    /// a string with invalid UTF-8
     Utf8,
     /// nested deeper than [`DEPTH_LIMIT`](super::json::DEPTH_LIMIT)
     Depth,
-    /// no event, several of them, or one of another type than declared
+    /// no event, several events, or an event of another type than declared
     Envelope,
-    /// several forms of content, or one that the message's role does not have
+    /// several forms of content, or one that the role does not allow
     Content,
-    /// larger as JSON than a frame may be
+    /// too large as JSON
     TooLarge,
 }
 
@@ -88,7 +85,7 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`). An unknown role may have
+/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`). Unknown roles may have
 /// any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};
@@ -100,5 +97,5 @@ fn allows_content(role: &str, form: &table::FieldType) -> bool {
     }
 }
 
-/// The roles whose content may be a list of parts; absent content means the empty list.
+/// Roles whose content may be a list of parts; without content the list is empty.
 const PARTS_ROLES: [&str; 2] = ["user", "tool"];

@@ -7,7 +7,6 @@ use crate::event::{EventType, Field as F};
 
 #[derive(Debug)]
 pub(super) struct MessageSchema {
-    /// its name in the schema, for the test that compares them
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub(crate) name: &'static str,
     pub(crate) body: MessageBody,
@@ -15,9 +14,9 @@ pub(super) struct MessageSchema {
 
 #[derive(Debug)]
 pub(super) enum MessageBody {
-    /// fields, each the member of a JSON object
+    /// fields that are members of a JSON object
     Rows(&'static [FieldRow]),
-    /// one of several messages, distinguished in JSON by the member `type`
+    /// one of several messages, told apart in JSON by `type`
     OneOf(&'static [UnionArm]),
 }
 
@@ -32,7 +31,6 @@ pub(super) struct UnionArm {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldRow {
     pub(crate) number: u32,
-    /// the field's name in the schema, in camelCase
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub(crate) name: &'static str,
     pub(crate) location: JsonLocation,
@@ -42,17 +40,17 @@ pub(super) struct FieldRow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonLocation {
-    /// the member of that name
+    /// the member with this name
     Member(&'static str),
-    /// the member `content`, of which a message has the one form that suits its role
+    /// the member `content`, in the form that suits the role
     Content,
-    /// `type` of the member `outcome`
+    /// `type` in the member `outcome`
     OutcomeType,
-    /// a list inside the member `outcome`, for outcomes of this type
+    /// a list in the member `outcome`, if it has this type
     OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
-/// The encoding of a value on the wire.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldType {
     /// `string`
@@ -61,17 +59,16 @@ pub(super) enum FieldType {
     Int64,
     /// `bool`
     Bool,
-    /// an enum: the position in the list is the number
+    /// an enum with the position in the list as number
     Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
     Value,
-    /// the same, where null equals absence: the real encoder omits whole nulls of optional members
+    /// `google.protobuf.Value`, left out if null, as by the real encoder for optional members
     NonNullValue,
     /// `google.protobuf.Struct`
     Struct,
-    /// a message
     Message(&'static MessageSchema),
-    /// `repeated` of a message
+    /// `repeated` messages
     Repeated(&'static MessageSchema),
     /// `repeated string`
     RepeatedText,
@@ -80,24 +77,24 @@ pub(super) enum FieldType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbsentField {
     Omitted,
-    /// the empty text, the empty list, the first enum value
+    /// the empty text, the empty list, or the first enum value
     DefaultValue,
 }
 
 #[derive(Debug)]
 pub(super) struct EventSchema {
-    /// number of its field in the envelope
+    /// number of the field in the envelope
     pub(crate) arm: u32,
-    /// its number in the enum `EventType`, which numbers differently
+    /// number in the enum `EventType`, which differs from `arm`
     pub(crate) number: u32,
-    /// all fields but `base_event`
+    /// all fields except `base_event`
     pub(crate) rows: &'static [FieldRow],
 }
 
-/// Number of `base_event` in every event.
+/// Field number of `base_event` in every event.
 pub(super) const BASE_NUMBER: u32 = 1;
 
-/// Number of `type` in `BaseEvent`.
+/// Field number of `type` in `BaseEvent`.
 pub(super) const BASE_TYPE: u32 = 1;
 
 use AbsentField::{DefaultValue, Omitted};
@@ -144,11 +141,11 @@ const fn by_subagent(number: u32) -> FieldRow {
     opt(number, F::SubagentRunId, Text)
 }
 
-/// The fields of every event: `BaseEvent` without its `type`.
+/// Fields of `BaseEvent` without `type`.
 pub(super) const BASE_ROWS: &[FieldRow] =
     &[opt(2, F::Timestamp, Int64), opt(3, F::RawEvent, NonNullValue), opt(4, F::Metadata, Struct)];
 
-/// The operations of a JSON Patch, in the order of the enum `JsonPatchOperationType`.
+/// In the order of the enum `JsonPatchOperationType`.
 pub(super) const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy", "test"];
 
 static OPERATION: MessageSchema = MessageSchema {
@@ -325,7 +322,7 @@ pub(super) fn event_for_arm(arm: u32) -> Option<EventType> {
 
 macro_rules! entries {
     ($($kind:ident = $arm:literal / $number:literal [$($row:expr),* $(,)?];)+) => {
-        /// Returns the wire form of `kind`: arm of the envelope / number in `EventType`, and its fields.
+        /// Returns the number in the envelope, the number in `EventType`, and the fields.
         pub(super) const fn event_schema(kind: EventType) -> EventSchema {
             match kind {
                 $(EventType::$kind => EventSchema { arm: $arm, number: $number, rows: const { &[$($row),*] } },)+

@@ -17,20 +17,20 @@ const BOOL: u32 = 4;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
 
-/// The repeated field of `Struct` and of `ListValue`, and the fields of an entry of a `Struct`.
+/// Fields of `Struct`, of `ListValue`, and of an entry in a `Struct`.
 const ITEMS: u32 = 1;
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
-/// The largest whole number below which all are exact doubles.
+/// Up to this number, every whole number is an exact double.
 const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
-/// Appends `json` as the content of a `Value`. Returns `false` if decoding yields another value.
+/// Appends `json` as a `Value`. Returns `false` if decoding would change it.
 pub(super) fn write_value(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_value)
 }
 
-/// Appends the object `json` as the content of a `Struct`. Returns as [`write_value`] does.
+/// Appends an object as a `Struct`. Returns `false` if decoding would change it.
 pub(super) fn write_struct(out: &mut Vec<u8>, json: &str) -> bool {
     write(out, json, JsonScanner::write_object)
 }
@@ -50,7 +50,7 @@ fn write<'t>(
     scanner.exact
 }
 
-/// Scans JSON text. Its methods return `None` at any other text; the output is incomplete then.
+/// Scans JSON text. Methods return `None` for invalid text, and the output is then incomplete.
 struct JsonScanner<'t> {
     text: &'t str,
     position: usize,
@@ -74,7 +74,7 @@ impl<'t> JsonScanner<'t> {
         None
     }
 
-    /// Returns the length of the remaining text, an upper estimate for any message that begins here.
+    /// Estimates the size of a message that begins here: it is never larger.
     fn remaining(&self) -> usize {
         self.text.len() - self.position
     }
@@ -196,8 +196,7 @@ impl<'t> JsonScanner<'t> {
     }
 }
 
-/// Returns the characters of a JSON string, and whether all are valid: a lone surrogate becomes U+FFFD, as in the real
-/// encoder.
+/// Resolves the escapes of a JSON string; returns `false` if a lone surrogate became U+FFFD, as in the real encoder.
 pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     let inner = &string[1..string.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -243,7 +242,7 @@ fn replace_lone_surrogates(string: &str) -> String {
     out
 }
 
-/// Returns the nearest double, and whether it prints the same digits.
+/// Returns the nearest double, and true if it prints the same digits.
 #[expect(clippy::cast_precision_loss, reason = "the range was checked the line before")]
 fn parse_double(text: &str) -> Option<(f64, bool)> {
     match text.parse::<i64>() {
@@ -259,7 +258,7 @@ fn parse_double(text: &str) -> Option<(f64, bool)> {
     }
 }
 
-/// Writes a double as `JSON.stringify` does, except that the sign of -0 is kept.
+/// Writes a double as `JSON.stringify` does, but keeps the sign of -0.
 fn write_double(out: &mut String, double: f64) {
     use std::fmt::Write as _;
     let size = double.abs();
@@ -274,7 +273,7 @@ fn write_double(out: &mut String, double: f64) {
     };
 }
 
-/// Reads a `Value` and appends its JSON. Returns `false` and writes nothing if it is empty.
+/// Appends a `Value` as JSON. Returns `false` if it is empty.
 pub(super) fn read_value(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<bool, MessageError> {
     let mut last = (0, WireValue::Other);
     // Several pieces of one kind equal a single one.
@@ -366,7 +365,7 @@ pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
     if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }
 
-/// Concatenates the pieces of a message, which merges them.
+/// Joins the pieces of a message, which merges them.
 pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),

@@ -9,7 +9,7 @@ const GROUP: u32 = 3;
 const GROUP_END: u32 = 4;
 const FIXED32: u32 = 5;
 
-/// The longest encoding of a 64-bit varint, in bytes.
+/// Longest 64-bit varint in bytes.
 const VARINT_BYTES: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub(super) enum WireValue<'a> {
     Other,
 }
 
-/// Reads the fields of one message. Groups are skipped as unknown fields, as by every reader.
+/// Reads the fields of one message and skips groups as unknown fields.
 #[derive(Debug)]
 pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
@@ -130,7 +130,7 @@ pub(super) fn write_string(out: &mut Vec<u8>, field: u32, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// An open message, to be ended in the same `out`.
+/// An open message, which must be ended in the same buffer.
 #[derive(Debug)]
 #[must_use = "an opened message has to be closed with `end`"]
 pub(super) struct LengthPrefix {
@@ -138,8 +138,7 @@ pub(super) struct LengthPrefix {
     reserved: usize,
 }
 
-/// Begins a message field. `hint` estimates its length: if the estimate needs as many length bytes as the message,
-/// nothing moves in [`end_message`].
+/// Begins a message field. With a good `hint` of its length, [`end_message`] need not move any bytes.
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
     write_tag(out, field, BYTES);
     let position = out.len();

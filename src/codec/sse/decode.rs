@@ -37,34 +37,33 @@ pub struct SseDecoder {
 
 #[derive(Debug)]
 enum DecoderState {
-    /// Owns the unfinished line and frame of the last push.
+    /// Owns the unfinished line and frame.
     Reading { lines: LineSplitter, pending: PendingFrame<'static> },
-    /// Owns the error that every later call repeats; the buffers are freed.
+    /// Every later call returns this error.
     Failed(SseError),
 }
 
 /// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseStep<'a> {
-    /// The input is used up and no further frame is complete.
+    /// The input is used up.
     More,
-    /// One frame; the input may contain more.
+    /// The input may contain further frames.
     Frame(SseFrame<'a>),
-    /// The stream cannot be read any further. Every later call returns the same, so the caller leaves its loop here as
-    /// at `More`. The rest of the input has no meaning.
+    /// The rest cannot be read, and every later call returns the same error.
     Failed(SseError),
 }
 
-/// One event of the stream. U+FFFD replaces invalid UTF-8.
+/// One event of the stream, with U+FFFD for invalid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseFrame<'a> {
-    /// The values of the `data` lines joined by LF; may be empty. Borrowed from the input if the frame lies entirely
-    /// inside it and has one `data` line of valid UTF-8.
+    /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies inside the input and has
+    /// one `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
-    /// The event name, unless it is empty.
+    /// `None` if it is empty.
     pub(crate) event: Option<Cow<'a, str>>,
-    /// The last `id` since the previous frame: in this frame, or in a block without data, which is not a frame. An
-    /// empty `id` tells the client to clear its last one.
+    /// The last `id` since the previous frame, even from a block without data. An empty `id` tells the client to clear
+    /// its last one.
     pub id: Option<Cow<'a, str>>,
 }
 
@@ -83,8 +82,8 @@ impl SseDecoder {
         }
     }
 
-    /// Consumes bytes from `input` and returns at most one frame; call it until it returns [`SseStep::More`] (then
-    /// `input` is empty) or [`SseStep::Failed`].
+    /// Consumes `input` and returns at most one frame; call it until it returns [`SseStep::More`] (then `input` is
+    /// empty) or [`SseStep::Failed`].
     ///
     /// The frame may borrow from the input, never from the decoder.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> SseStep<'a> {
@@ -119,13 +118,12 @@ impl SseDecoder {
         Ok(None)
     }
 
-    /// Ends the body; call it until it returns [`SseStep::More`] or [`SseStep::Failed`]. After `More` the decoder
-    /// accepts the first byte of another body.
+    /// Ends the body; call it until it returns [`SseStep::More`] or [`SseStep::Failed`]. After `More` another body may
+    /// follow.
     ///
-    /// This differs from the standard on purpose. "Once the end of the file is reached, any pending data must be
-    /// discarded. (If the file ends in the middle of an event, before the final empty line, the incomplete event is not
-    /// dispatched.)" Agents do omit the last blank line, and `@ag-ui/client` dispatches such an event, so this does
-    /// too. That is correct only for a body that ended cleanly: a truncated body must be dropped, not finished.
+    /// The standard discards an event without its final blank line. Agents do omit that line, and `@ag-ui/client`
+    /// dispatches such an event, so this does too. Call it only if the body ended cleanly: a truncated body must be
+    /// dropped.
     pub(crate) fn finish(&mut self) -> SseStep<'static> {
         let rest = self.read_rest();
         self.step_from(rest)
@@ -144,7 +142,7 @@ impl SseDecoder {
         Ok(open.dispatch())
     }
 
-    /// Converts a result; an error ends the decoder and frees its buffers.
+    /// Converts a result. An error ends the decoder and frees its buffers.
     fn step_from<'a>(&mut self, read: Result<Option<SseFrame<'a>>, SseError>) -> SseStep<'a> {
         match read {
             Ok(Some(frame)) => SseStep::Frame(frame),
@@ -156,7 +154,7 @@ impl SseDecoder {
         }
     }
 
-    /// Discards unfinished input, for another body after a truncated one. A failed decoder stays failed.
+    /// Discards unfinished input before another body. A failed decoder stays failed.
     pub(crate) fn restart(&mut self) {
         if let DecoderState::Reading { lines, pending } = &mut self.state {
             (*lines, *pending) = (LineSplitter::default(), PendingFrame::default());
@@ -176,8 +174,8 @@ impl SseDecoder {
     }
 }
 
-/// Takes the most common frame, one `data` line and the blank line, in half the time that [`PendingFrame`] needs. Other
-/// forms are left to it.
+/// Reads the most common frame, one `data` line and a blank line, in half the time of [`PendingFrame`], which reads all
+/// others.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -195,15 +193,15 @@ fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseF
 
 #[derive(Debug, Default)]
 struct PendingFrame<'a> {
-    /// The values of the `data` lines joined by LF; `None` before the first `data` line. (The standard's buffer holds
-    /// one LF more, so its empty buffer is `None` here.)
+    /// The `data` lines joined by LF; `None` before the first one. (The standard's buffer ends with an LF, and is empty
+    /// before the first line.)
     data: Option<Cow<'a, [u8]>>,
     event: Option<Cow<'a, [u8]>>,
     id: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> PendingFrame<'a> {
-    /// Applies one field; `limit` bounds the joined data in bytes.
+    /// Applies one field; `limit` is for the joined data in bytes.
     fn apply_field(&mut self, field: SseField<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), SseError> {
         match field {
             SseField::Data(value) => return self.push_data(value, limit),
@@ -240,7 +238,7 @@ impl<'a> PendingFrame<'a> {
         Ok(())
     }
 
-    /// Returns the frame and clears everything; without data, the id is kept for the next frame.
+    /// Returns the frame, if it has data. Otherwise the id is kept for the next frame.
     fn dispatch(&mut self) -> Option<SseFrame<'a>> {
         // "If the data buffer is an empty string, set the data buffer and the event type buffer to
         // the empty string and return." The id is not reset with them.
@@ -277,7 +275,7 @@ impl<'a> PendingFrame<'a> {
     }
 }
 
-/// One line as the standard's "process the field" interprets it.
+/// One line as interpreted by the standard's "process the field".
 enum SseField<'a> {
     Data(Cow<'a, [u8]>),
     Event(Cow<'a, [u8]>),
@@ -287,7 +285,7 @@ enum SseField<'a> {
 }
 
 impl<'a> SseField<'a> {
-    /// Parses a line that is neither empty nor a comment.
+    /// The line must not be empty or a comment.
     fn parse(line: Cow<'a, [u8]>) -> Self {
         // "Collect the characters on the line before the first U+003A COLON character (:), and let
         // field be that string. Collect the characters on the line after the first U+003A COLON
@@ -315,7 +313,7 @@ impl<'a> SseField<'a> {
     }
 }
 
-/// Returns the bytes of `line` from `start` on, without a second allocation.
+/// Removes the bytes before `start` without a second allocation.
 fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     match line {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
@@ -327,7 +325,7 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
 }
 
 /// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
-/// All separators are ASCII, so decoding after the cut yields the same text.
+/// Separators are ASCII, so decoding after splitting gives the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on valid text than `from_utf8_lossy`.
@@ -342,7 +340,7 @@ fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// Returns the value of a `retry` field if it is a number, at most `u64::MAX`.
+/// Returns `None` unless the value is a number that fits into `u64`.
 fn parse_retry(value: &[u8]) -> Option<Duration> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::Write as _;
 
-/// The reason why an id or an event name was not written: it contains LF, CR or NUL.
+/// An id or event name that contains LF, CR or NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidSseField {
     Id,
@@ -24,14 +24,14 @@ impl fmt::Display for InvalidSseField {
 
 impl std::error::Error for InvalidSseField {}
 
-/// Writes one frame: `data: …` and a blank line. LF, CR and CRLF in `data` each begin another `data` line.
+/// Writes one frame. LF, CR and CRLF in `data` each begin another `data` line.
 pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     write_lines(out, b"data: ", data);
     out.push(b'\n');
 }
 
-/// Writes one frame with an id and an event name. Rejects them if they contain LF, CR or NUL: the client echoes an id,
-/// which has to match.
+/// Writes one frame with an id and an event name. Fails if they contain LF, CR or NUL, because the client must be able
+/// to send back the same id.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -43,8 +43,7 @@ pub(crate) fn write_frame_with(
     Ok(())
 }
 
-/// Writes the `id` and `event` lines of a frame; [`write_frame`] follows. An empty id tells the client to clear its
-/// last one.
+/// Writes the `id` and `event` lines before [`write_frame`]. An empty id tells the client to clear its last one.
 pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
@@ -62,20 +61,20 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the line `id: <token>-<number>` of the next frame. The caller makes the token, so only debug builds check it.
+/// Writes the line `id: <token>-<number>`. The gateway makes the token, so only debug builds check it.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
-/// Writes a comment, which keeps a connection alive. A line end in `text` begins another comment line.
+/// Writes a comment to keep a connection alive. Each line of `text` becomes one.
 pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');
 }
 
-/// Writes `prefix` and one line of `text` for each line that a reader of event streams would see.
+/// Writes `prefix` before each line of `text`, split as event streams are.
 fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     let mut rest = text.as_bytes();
     loop {

@@ -24,15 +24,15 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// ```
 #[derive(Debug)]
 pub(super) enum LineSplitter {
-    /// Only the first `matched` bytes of a BOM have arrived.
+    /// Only `matched` bytes of a BOM have arrived.
     Start { matched: usize },
     /// The next byte begins a line.
     LineStart,
-    /// The next byte begins a line, unless it is the LF of a CRLF whose CR ended the last one.
+    /// After a CR, whose line ends here or with a following LF.
     AfterCr,
-    /// A push ended inside a line; these are its bytes so far, at least one.
+    /// The bytes of an unfinished line, at least one.
     InLine(Vec<u8>),
-    /// Inside a comment of which `len` bytes have arrived. They are counted, not kept.
+    /// Bytes of a comment are counted, not kept.
     Comment { len: usize },
 }
 
@@ -43,8 +43,7 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// Takes the next line other than a comment from `input`, without its line end, or consumes all of `input`. `limit`
-    /// is the longest line in bytes.
+    /// Takes the next line except comments, without its line end, or consumes all of `input`. `limit` is in bytes.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {
@@ -83,7 +82,7 @@ impl LineSplitter {
         Ok(None)
     }
 
-    /// Takes the rest of a line whose first byte does not begin a comment.
+    /// Takes the rest of a line that is not a comment.
     fn take_line<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         let (part, end) = split_line(input);
         let gathered = match self {
@@ -116,7 +115,7 @@ impl LineSplitter {
         matches!(self, Self::LineStart)
     }
 
-    /// Ends the body: returns the line without a line end, unless it is a comment.
+    /// Returns a last line without a line end, unless it is a comment.
     ///
     /// Bytes of an unfinished BOM would be an unknown field, so they are dropped here.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
@@ -152,7 +151,7 @@ impl From<LineEnd> for LineSplitter {
     }
 }
 
-/// Takes the bytes up to the next line end and that end's first byte, or all of `input`.
+/// Takes the bytes before the next line end, and its first byte, or all of `input`.
 fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     // "... with a U+000D CARRIAGE RETURN U+000A LINE FEED (CRLF) character pair, a single U+000A
     // LINE FEED (LF) character not preceded by a U+000D CARRIAGE RETURN (CR) character, and a
@@ -172,7 +171,7 @@ fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     }
 }
 
-/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, which bounds the stream's memory.
+/// Appends `bytes`. The buffer doubles when it grows, but never past `limit`, which bounds memory.
 pub(super) fn append_bounded(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let len = buffer.len() + bytes.len();
     if len > buffer.capacity() {

@@ -1,8 +1,8 @@
 //! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and others).
 //!
-//! The rules are those of the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
-//! sentence that requires it. Two deviations are intended and documented in place: a last event without its blank line
-//! is dispatched at a clean end of body ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
+//! The rules are from the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
+//! sentence that requires it. Two deviations are intended: a last event without its blank line is dispatched if the
+//! body ends cleanly ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
 //!
 //! | file | turns |
 //! |---|---|
@@ -21,22 +21,22 @@ use std::fmt;
 pub use decode::{SseDecoder, SseFrame, SseStep};
 pub(crate) use encode::{write_comment, write_fields, write_frame, write_frame_with, write_id};
 
-/// The longest line in bytes, without its line end: 10 MiB, the limit of `@ag-ui/client`.
+/// Longest line in bytes, without its line end: 10 MiB, as in `@ag-ui/client`.
 pub(crate) const LINE_LIMIT: usize = 10 << 20;
 
-/// The largest data of one frame in bytes, lines joined: 10 MiB, the limit of `@ag-ui/client`.
+/// Most data bytes in one frame, lines joined: 10 MiB, as in `@ag-ui/client`.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
-/// Bounds the memory of one stream's decoder.
+/// Limits the memory of one decoder.
 ///
-/// It holds one unfinished line (`line`), and of one unfinished frame the event name and the id (`line` each) and the
-/// data (the larger of `line` and `frame`, because a first `data` line stays in its buffer). Both limits count received
-/// bytes; with invalid UTF-8 the text of a frame may be three times as long, because U+FFFD takes three bytes.
+/// It holds one unfinished line (`line`), and for one unfinished frame the event name and the id (`line` each) and the
+/// data (the larger of `line` and `frame`). Both count received bytes; invalid UTF-8 can make the text three times as
+/// long, because U+FFFD takes three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
-    /// The longest line in bytes, without its line end. Comments count too.
+    /// Longest line in bytes, comments included, without its line end.
     pub line: usize,
-    /// The largest data of one frame in bytes: the values of its `data` lines joined by LF.
+    /// Most data bytes in one frame: the `data` lines joined by LF.
     pub frame: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for SseLimits {
     }
 }
 
-/// The reason why a stream cannot be read any further.
+/// The reason why the rest of a stream cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseError {
     /// A field or comment line is longer than [`SseLimits::line`].

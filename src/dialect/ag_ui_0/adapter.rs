@@ -21,11 +21,8 @@ use crate::event::{Event, EventType, Field, Json};
 #[derive(Debug)]
 pub(super) struct AgUi0Adapter {
     peer: PeerDialect,
-    /// reading
     reasoning_ids: ReasoningIds,
-    /// writing
     sequencer: EventSequencer,
-    /// writing
     span_wrapper: SpanWrapper,
 }
 
@@ -39,7 +36,7 @@ impl AgUi0Adapter {
         })
     }
 
-    /// Releases an event with the span that thinking without ids needs around it.
+    /// Adds a span around thinking without ids.
     fn release_in_span<'a>(
         &mut self,
         event: Event<'a>,
@@ -68,7 +65,7 @@ impl AgUi0Adapter {
         }
     }
 
-    /// Releases an event as RAW or CUSTOM. An event without a canonical counterpart is skipped.
+    /// Wraps an event as RAW or CUSTOM, or skips it if it has no canonical counterpart.
     fn release_unsupported<'a>(
         &self,
         event: Event<'a>,

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
 
-/// Returns true if a peer cannot receive this event: its version lacks the type, or has a rule against it.
+/// Returns true if the peer's version lacks the type or forbids the event.
 pub(super) fn is_unsupported(version: PeerVersion, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
         (EventShape::Unsupported, _) => true,
@@ -41,8 +41,8 @@ pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     is_empty_content(&event).then_some(event)
 }
 
-/// Keeps the outcomes that older peers accept or ignore: interrupts, and success without pending calls. Any further
-/// member is fatal to 0.0.57 and 0.0.59 [specs §3.6].
+/// Keeps only outcomes that older peers accept or ignore: interrupts, and success without pending calls. Other members
+/// are fatal to 0.0.57 and 0.0.59 [specs §3.6].
 pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     let Some(outcome) = get(&outgoing.members, Field::Outcome) else {
         return;
@@ -59,7 +59,7 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Keeps the subagent outcomes that 0.0.59 knows; a later one is fatal to it (measured).
+/// Keeps only the subagent outcomes of 0.0.59; newer ones are fatal to it (measured).
 pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
     let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
     let kind = outcome.and_then(|mut outcome| {

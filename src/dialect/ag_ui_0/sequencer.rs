@@ -6,10 +6,9 @@
 //!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! A piece without text is sent as RAW. Events marked with a star have no canonical counterpart, so reading restores
-//! the original order. A call never ends at the peer before its arguments are complete: the peer might execute it. A
-//! closed id is not reused: some versions would show another empty message, others two messages of one id (measured).
-//! The original id is carried.
+//! A piece without text is sent as RAW. Events with a star have no canonical counterpart, so reading restores the
+//! original order. A call ends at the peer only when its arguments are complete, because the peer might execute it. A
+//! closed id is not reused: some versions would show an empty message, others two messages with one id (measured).
 
 use super::downgrade;
 use crate::dialect::memory_limits;
@@ -18,7 +17,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey};
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
-    /// messages ended early by another event
+    /// ended early because another event came first
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
     buffered_bytes: usize,
@@ -27,9 +26,8 @@ pub(super) struct EventSequencer {
 #[derive(Debug)]
 struct SequencedMessage {
     id: Json<'static>,
-    /// the last start sent to the peer
+    /// as last sent to the peer
     start: Event<'static>,
-    /// number of starts sent to the peer
     start_count: usize,
 }
 
@@ -37,16 +35,13 @@ struct SequencedMessage {
 struct SequencedCall {
     id: Json<'static>,
     events: Vec<Event<'static>>,
-    /// number of its events sent whole
     flushed_count: usize,
 }
 
-/// An event to write, with its form.
 pub(super) enum SequencerOutput<'a> {
     AsIs(Event<'a>),
-    /// unchanged for the peer, without a canonical counterpart
+    /// added for the peer alone, without a canonical counterpart
     Synthetic(Event<'static>),
-    /// whole, as CUSTOM
     AsCustom(Event<'static>),
 }
 
@@ -175,7 +170,7 @@ impl SequencedMessage {
         self
     }
 
-    /// Gives a piece the id used at the peer; the agent's id is carried.
+    /// Replaces the id by the peer's, and carries the agent's.
     fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
         if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
@@ -187,7 +182,7 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a start that can be repeated.
+/// Creates a start event that can be repeated.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

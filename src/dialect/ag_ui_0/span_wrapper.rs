@@ -11,21 +11,18 @@ use crate::event::{Event, EventType, Field, Json, Members, message_id};
 pub(super) static THINKING_WITHOUT_IDS: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
 
-/// Adds a span around a message that has none, for peers whose thinking always has one. The span has no canonical
-/// counterpart.
+/// Adds spans around messages without one, because the peers require them. Such a span has no canonical counterpart.
 #[derive(Debug, Default)]
 pub(super) enum SpanWrapper {
     #[default]
     Closed,
-    /// opened by the agent
     FromAgent,
-    /// added here, around a message
     Synthetic,
 }
 
 impl SpanWrapper {
-    /// Returns true if the peer gets this event in a thinking type of its own, or it is not reasoning. A peer of any
-    /// version gets it where the agent used those types.
+    /// Returns false for reasoning that the peer cannot receive as thinking. Peers of any version get events whose
+    /// types the agent used.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::Own(&THINKING_WITHOUT_IDS);
         if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
@@ -44,7 +41,6 @@ impl SpanWrapper {
         !matches!(self, SpanWrapper::Closed)
     }
 
-    /// Returns the events to write before and after this one.
     pub(crate) fn wrap_message(
         &mut self,
         event: &Event<'_>,

@@ -20,9 +20,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, message_id
 #[derive(Debug)]
 pub(super) struct AgUiSnakeAdapter {
     dialect: &'static Dialect,
-    /// reading
     reasoning_ids: ReasoningIds,
-    /// writing
     span_folder: SpanFolder,
 }
 
@@ -35,7 +33,7 @@ impl AgUiSnakeAdapter {
         })
     }
 
-    /// Sets the canonical role of thinking; notes the dialect's unless it is the word for the assistant.
+    /// Sets the canonical role of thinking, and notes any unusual original.
     fn read_role(&self, event: &mut Event<'_>, extensions: &mut Members<'_>) {
         if let Some(role) = event.remove(Field::Role).map(Json::into_owned)
             && !role.is_str(self.default_role())
@@ -45,7 +43,7 @@ impl AgUiSnakeAdapter {
         event.set(Field::Role, Json::string(REASONING));
     }
 
-    /// Writes the noted role of thinking, or the dialect's word for the assistant.
+    /// Writes the original role, or the dialect's name for the assistant.
     fn write_role(&self, outgoing: &mut OutgoingEvent<'_>) {
         if was_null(&outgoing.extensions, Field::Role) {
             remove(&mut outgoing.members, Field::Role);
@@ -63,7 +61,7 @@ impl AgUiSnakeAdapter {
 }
 
 impl DialectAdapter for AgUiSnakeAdapter {
-    /// Adds the span, and an id where the message lacks one.
+    /// Adds a span, and an id if the message has none.
     fn read(
         &mut self,
         _: &'static EventRow,

@@ -6,23 +6,23 @@ use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::event::{Event, EventType, Json, message_id};
 
-/// In the carried canonical material: members of the span that was folded into its message.
+/// Note: members of the span that was merged into its message.
 pub(super) const SPAN_NOTE: &str = "$span";
 
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
     #[default]
     Idle,
-    /// the start of a span waits for its message
+    /// start of a span without its message
     PendingSpan(Event<'static>),
-    /// the span of this id was folded into its message, which is open
+    /// id of the open message that contains the span
     InMessage(Json<'static>),
-    /// the end of that message waits for the end of the span
+    /// end of that message, without the end of the span
     PendingEnd(Json<'static>, Event<'static>),
 }
 
 impl SpanFolder {
-    /// Releases the pending events, because the next event cannot be folded.
+    /// Releases pending events before one that cannot be merged.
     pub(crate) fn flush(&mut self, released: &mut ReleasedEvents<'_>) {
         match std::mem::take(self) {
             SpanFolder::PendingSpan(span) => released.push(ReleasedEvent::AsCustom(span)),
@@ -31,7 +31,6 @@ impl SpanFolder {
         }
     }
 
-    /// Processes `event` and releases everything that is ready.
     pub(crate) fn push<'a>(&mut self, event: Event<'a>, released: &mut ReleasedEvents<'a>) {
         let id = message_id(&event.members);
         match (std::mem::take(self), event.kind) {
@@ -64,7 +63,7 @@ impl SpanFolder {
     }
 }
 
-/// Merges the boundary of a span into that of its message; notes further members of the span.
+/// Merges the start or end of a span into that of its message, and notes further members.
 fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
         event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));
@@ -72,7 +71,7 @@ fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     event
 }
 
-/// Releases a boundary of a message without its span, which the dialect's own event implies: carries its type.
+/// Releases the start or end of a message with its own type, because the dialect's event would imply a span.
 fn push_message_alone<'a>(event: Event<'a>, released: &mut ReleasedEvents<'a>) {
     let canonical_type = event.kind.wire();
     released.push_event(event, Some(canonical_type));

@@ -13,7 +13,7 @@ use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member
 
 pub(super) const ARGS_MEMBER: &str = "args";
 
-/// Buffers a start to be written until its arguments, which follow directly or not at all.
+/// Holds back a start until the next event, which may have its arguments.
 #[derive(Debug)]
 pub(super) struct CloudbaseAdapter {
     dialect: &'static Dialect,

@@ -22,11 +22,8 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 pub(super) struct HaiAdapter {
     peer: PeerDialect,
     collaborations: CollaborationState,
-    /// reading
     block_reader: BlockReader,
-    /// writing
     block_writer: BlockWriter,
-    /// writing
     subagent_names: SubagentNames,
 }
 
@@ -62,7 +59,7 @@ impl HaiAdapter {
         ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing })
     }
 
-    /// Writes activities and subagents as messages between agents; other activities as output blocks.
+    /// Writes activities and subagents as messages between agents, or as output blocks.
     fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
         let steps = match event.kind {
@@ -81,7 +78,7 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Writes an activity as its original output block, or, where text is written in blocks, as a new one.
+    /// Restores the block of an activity. Where text is written in blocks, other activities become new ones.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
         let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);
@@ -107,7 +104,7 @@ impl HaiAdapter {
         }
     }
 
-    /// Writes reasoning as thinking blocks: inside the message it came in, or as a message of its own.
+    /// Writes reasoning as thinking blocks, in its original message or in a new one.
     fn write_reasoning<'a>(
         &mut self,
         event: Event<'a>,
@@ -141,7 +138,7 @@ impl HaiAdapter {
         }
     }
 
-    /// Writes a piece of reasoning as a thinking block of the message from which it came.
+    /// Writes reasoning in its original message.
     fn write_native_thinking<'a>(&mut self, message: Json<'static>, event: Event<'a>) -> Option<ReleasedEvents<'a>> {
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
         let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
@@ -151,7 +148,6 @@ impl HaiAdapter {
         Some(self.write_content(row, outgoing))
     }
 
-    /// Writes reasoning as a message of its own.
     fn write_thinking<'a>(
         &mut self,
         id: &Json<'static>,
@@ -183,7 +179,7 @@ impl HaiAdapter {
         Some(released)
     }
 
-    /// Writes the calls that stand for the interrupts of a run before its end.
+    /// Writes calls for the interrupts of a run before its end.
     fn write_finish<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
         if let Some(tool) = self.peer.interrupt_tool_name() {

@@ -14,22 +14,20 @@ use crate::dialect::carry;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
 use std::collections::HashMap;
 
-/// Note: the content is the whole block without its type.
+/// Note: the content is a whole block except its type.
 pub(super) const WHOLE_BLOCK: &str = "$block";
 
-/// Counts the blocks without an id in each message.
+/// Number of blocks without an id in each message.
 #[derive(Debug, Default)]
 pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
 
 pub(super) struct OutputBlock<'a> {
     pub(crate) kind: Json<'a>,
-    /// its other members
     pub(crate) members: Members<'a>,
-    /// siblings of the block in the delta
+    /// members next to the block in the delta
     pub(crate) delta_members: Members<'a>,
 }
 
-/// A block as an activity.
 pub(super) struct BlockActivity {
     pub(crate) id: Json<'static>,
     pub(crate) activity_type: Json<'static>,
@@ -37,13 +35,13 @@ pub(super) struct BlockActivity {
     pub(crate) is_whole_block: bool,
 }
 
-/// Returns true if a block of this type is an activity.
+/// Returns true if blocks of this type become activities.
 pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
     let others = [block::TEXT, block::THINKING, collaboration::NAME];
     kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
-/// Returns true if content with these members is carried whole.
+/// Returns true if the content must be carried whole.
 pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
@@ -59,7 +57,7 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
 }
 
 impl BlockCounts {
-    /// Converts a block of `message` to an activity; `own` are the other members of the event.
+    /// Converts a block of `message`; `own` has the other members of the event.
     pub(crate) fn to_activity(
         &self,
         message: &Json<'_>,
@@ -92,7 +90,7 @@ impl BlockCounts {
         }
     }
 
-    /// Converts a block to an activity; adds the carried members to `own`, the event's other members.
+    /// Converts a block, and adds the carried members to `own`.
     pub(crate) fn read(
         &mut self,
         message: Json<'static>,
@@ -122,7 +120,7 @@ impl BlockActivity {
     }
 }
 
-/// Returns the id of a block: a string that is not empty, or a number.
+/// Returns an id that is a nonempty string or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))

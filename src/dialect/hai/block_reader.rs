@@ -7,8 +7,8 @@
 //!                │ any other event        ▼
 //!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
 //! ```
-//! The start is deferred so that initial thinking precedes the message in the client's conversation. Only thinking may
-//! overtake it: the span carries the start in a note, so that writing can restore its position.
+//! The start is deferred so that initial thinking precedes the message in the client's conversation. The reasoning span
+//! carries the start in a note, so that writing can restore its position.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{
@@ -26,13 +26,12 @@ use crate::event::{
     remove,
 };
 
-/// Tracks the open messages while reading.
 #[derive(Debug, Default)]
 pub(super) struct BlockReader {
     open_messages: Vec<OpenMessage>,
-    /// true if the first text of the run arrived as a block
+    /// the first text of the run was a block
     uses_blocks: Option<bool>,
-    /// number of reasoning spans in a closed message, so that ids stay unique if it is opened again
+    /// number of reasoning spans per closed message: if it opens again, their ids stay unique
     closed_spans: Vec<(Json<'static>, u32)>,
     blocks: BlockCounts,
 }
@@ -48,9 +47,7 @@ struct OpenMessage {
 
 #[derive(Debug)]
 enum StartState {
-    /// not sent yet
     Deferred(Event<'static>),
-    /// not sent, but noted in a reasoning span
     CarriedBySpan(Event<'static>),
     Sent,
 }
@@ -97,7 +94,7 @@ impl BlockReader {
         self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
     }
 
-    /// Reads text or a block; the message is open afterwards in any case.
+    /// Reads text or a block, and opens the message if necessary.
     pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
@@ -164,7 +161,7 @@ impl BlockReader {
         sink.emit(event);
     }
 
-    /// Drops a role at the end that repeats the start's: writing adds it back.
+    /// Drops the role at the end of a message, which writing adds again.
     pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
         let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
         let role = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
@@ -173,7 +170,7 @@ impl BlockReader {
         }
     }
 
-    /// Sends every deferred start before another event, except that of the message `but`, to which the event belongs.
+    /// Sends all deferred starts, except that of the message `but`.
     pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
@@ -182,7 +179,7 @@ impl BlockReader {
         }
     }
 
-    /// Sends the remaining deferred starts; the run guard closes the messages.
+    /// Sends the deferred starts; the run guard closes the messages.
     pub(crate) fn finish(&mut self, sink: &mut dyn CanonicalSink) {
         for mut message in self.open_messages.drain(..) {
             message.send_start(sink);

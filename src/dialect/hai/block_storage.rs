@@ -1,10 +1,9 @@
 //! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins
 //! every delta of a message and parses the result). It comes back in requests and in snapshots.
 //!
-//! Text blocks are the message's content; thinking becomes reasoning messages, and every other block an activity
-//! message, with the ids that the stream gives them as far as content determines them (block ids are sent outside the
-//! content and not stored). Blocks with more than text are carried complete, and restored while the message is
-//! unchanged.
+//! Text blocks become the message's content, thinking becomes reasoning messages, and every other block an activity
+//! message. Their ids are those of the stream where the content determines them (block ids are not stored). Blocks with
+//! more than text are carried complete, and restored while the message is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{DeltaContent, parse_delta};
@@ -16,13 +15,12 @@ use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
 use std::borrow::Cow;
 
-/// Note: the content as it was stored.
+/// Note: content in its stored form.
 pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
-    /// all text blocks, joined
     text: Json<'static>,
-    /// the other blocks, and whether each comes after the start of the text
+    /// other blocks, and true for those after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,
     is_plain: bool,
 }
@@ -32,7 +30,7 @@ enum NonTextBlock {
     Block(OutputBlock<'static>),
 }
 
-/// Reduces a message of stored blocks to its text, and returns the other blocks as messages.
+/// Keeps the text of stored blocks, and returns the other blocks as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
     if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -84,7 +82,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
     surrounding
 }
 
-/// Removes the reasoning and activities that the stored blocks of an unchanged message contain.
+/// Removes reasoning and activities that an unchanged message contains as blocks.
 pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
     let intact: Vec<_> = intact.filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned)).collect();
@@ -111,7 +109,7 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
     json::parse_members(&own).map(crate::event::into_owned_members)
 }
 
-/// Converts the content of a message to the stored form. `own` is the material carried for it.
+/// Restores the stored form. `own` has the carried members.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
     if !get(outgoing, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -141,7 +139,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     }
 }
 
-/// Parses stored content. `None` unless it consists entirely of blocks.
+/// Returns `None` unless all content is blocks.
 fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
     let mut text = String::from("\"");

@@ -11,16 +11,14 @@ use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 
-/// Tracks the open messages while writing.
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
     /// id and role
     open_messages: Vec<(Json<'static>, Json<'static>)>,
-    /// the open messages with content
     nonempty_messages: Vec<Json<'static>>,
-    /// reasoning from the dialect itself inside a message: id of the reasoning, id of the message
+    /// ids of reasoning that the dialect sent inside a message, and of the message
     native_reasoning: Vec<(Json<'static>, Json<'static>)>,
-    /// start of each rendered reasoning message, ms
+    /// start time of each rendered reasoning, ms
     rendered_since: Vec<(Json<'static>, i64)>,
     blocks: BlockCounts,
 }
@@ -30,7 +28,7 @@ impl BlockWriter {
         self.open_messages.iter().any(|(id, _)| id.is_same(message))
     }
 
-    /// Records the start of a message, which always has its role.
+    /// Records the role at the start of a message.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
@@ -40,7 +38,7 @@ impl BlockWriter {
         }
     }
 
-    /// Writes the text of one piece of content in the form that the route requests, or in its original one.
+    /// Writes text in its original form, or in the one configured for the route.
     pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
         let blocks = parts
             .extensions
@@ -61,7 +59,6 @@ impl BlockWriter {
         parts.members.push((MemberKey::Known(Field::Delta), delta));
     }
 
-    /// Records that the message has content.
     pub(crate) fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
         if let Some(id) = get(&parts.members, Field::MessageId)
             && !self.nonempty_messages.iter().any(|own| own.is_same(id))
@@ -70,14 +67,14 @@ impl BlockWriter {
         }
     }
 
-    /// Returns true if `end` would close an empty message. The component printed in the seed (§4.1) parses the content
-    /// as blocks when the message ends, and fails without any.
+    /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the content as blocks at
+    /// the end, and fails without any.
     pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
         self.is_open(&id) && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
     }
 
-    /// Adds the role from the start to the end of a message.
+    /// Adds the role of the start to the end of a message.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.retain(|own| !own.is_same(&id));
@@ -90,8 +87,8 @@ impl BlockWriter {
         }
     }
 
-    /// Recognises reasoning from the dialect itself and records its message. Returns the message start to write before
-    /// it, if any.
+    /// Recognises reasoning that the dialect sent inside a message. Returns the start of the message if it was not
+    /// written yet.
     pub(crate) fn adopt_native(
         &mut self,
         reasoning: &Json<'_>,
@@ -109,18 +106,16 @@ impl BlockWriter {
         }))
     }
 
-    /// Returns the message that contains this native reasoning.
+    /// Returns the message that originally contained the reasoning.
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
 
-    /// Removes a finished span of native reasoning.
     pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
         self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
     }
 
-    /// Builds a thinking block. `own` contains the members that the dialect itself sent; without them it is rendered
-    /// from scratch.
+    /// Builds a thinking block from the original members in `own`, or renders a new one.
     pub(crate) fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
         let rest = carry::take(own, DATA).map(Json::into_owned);
         let data = json::build_object(|object| {
@@ -141,7 +136,7 @@ impl BlockWriter {
         build_delta(own, &output)
     }
 
-    /// Returns the members of a rendered thinking block: elapsed time, and whether it continues.
+    /// Returns the elapsed time, and whether thinking continues.
     pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
         let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
             Some(at) => at,
@@ -165,10 +160,11 @@ impl BlockWriter {
 }
 
 impl BlockWriter {
-    /// Writes an activity as the block that it was, if the result reads back unchanged.
+    /// Writes an activity as its original block.
     ///
     /// # Errors
-    /// Returns the event if it does not.
+    ///
+    /// Returns the event if the block would not be read back unchanged.
     pub(crate) fn try_block<'a>(&mut self, event: Event<'a>, dialect: &str) -> Result<OutgoingEvent<'a>, Event<'a>> {
         self.match_block(&event, dialect).ok_or(event)
     }
@@ -208,8 +204,8 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
-    /// display only the last message (seed §4.1), so a block goes into the open one.
+    /// Renders an activity as a block with a note; returns the id of a message to open for it. An open message is
+    /// preferred, because a client may display only the last one (seed §4.1).
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,
@@ -232,13 +228,13 @@ impl BlockWriter {
     }
 }
 
-/// Returns the type of the block from which an activity of this type came.
+/// Returns the type of the original block.
 fn block_type(activity_type: &Json<'_>, dialect: &str) -> Option<Json<'static>> {
     let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect)?.strip_prefix('.')?;
     Some(Json::from_trusted(format!("\"{inner}")))
 }
 
-/// Returns true if this reasoning id denotes a span that the reader found in the message.
+/// Returns true if the reader found this span in the message.
 fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
     let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
         return false;

@@ -8,21 +8,21 @@ use crate::dialect::carry;
 use crate::event::{Json, JsonType, Member, MemberKey, Members};
 use std::ops::Range;
 
-/// Note on a reasoning span: the original start of the message that follows it.
+/// Note on a reasoning span: the start of the message that follows.
 pub(super) const START: &str = "$start";
-/// Notes on a block: members without a name of their own among the carried ones.
+/// Note on a block: members without a fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
-/// Note on a text that arrived as a string in a run whose first text arrived as a block.
+/// Note on text that came as a string, though the first text of its run was a block.
 pub(super) const TEXT: &str = "$text";
 
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 pub(super) enum DeltaContent<'a> {
-    /// a plain string, or an unknown form
+    /// a string, or an unknown form
     Plain,
-    /// an output block: its type, the block's members, the delta's other members
+    /// `rest` has the other members of the delta
     Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
 }
 
@@ -56,8 +56,7 @@ pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries the members of a block other than its text: `layout` by its name, and all of them under a note if there are
-/// more.
+/// Carries the members next to a text: `layout` by its name, or all under a note if there are more.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
@@ -65,8 +64,8 @@ pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Memb
     }
 }
 
-/// Carries `members` by their own names if all are in `names` and the event has none of these; otherwise all under
-/// `note`, so that writing can tell them apart.
+/// Carries `members` by name if `names` has them all and the event has none of them. Otherwise they are carried under
+/// `note`, to be told apart.
 pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
     let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());
@@ -79,7 +78,7 @@ pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], membe
     }
 }
 
-/// Builds the delta around a block, with its carried siblings.
+/// Builds the delta for a block, with its carried members.
 pub(super) fn build_delta(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
     let rest = carry::take(own, DELTA).map(Json::into_owned);
     let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };
@@ -98,7 +97,7 @@ pub(super) fn copy_members(object: &mut json::ObjectWriter<'_>, rest: Option<&Js
     }
 }
 
-/// Finds the content of the text of a text block.
+/// Finds the text inside a text block.
 pub(super) fn find_text(delta: &str) -> Option<Range<usize>> {
     let output = find_member(delta, block::OUTPUT)?;
     let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
@@ -108,7 +107,7 @@ pub(super) fn find_text(delta: &str) -> Option<Range<usize>> {
     Some(start + 1..start + content.len() - 1)
 }
 
-/// Returns the value of a member as a slice of the object's text.
+/// Returns a member as a slice of the JSON text.
 fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     let members = json::members_with_type(json::parse_open_object(object).ok()?);
     members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())

@@ -6,8 +6,7 @@
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
 //! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict the result of
-//! reading: an event that reads back unchanged is written directly, any other of this form with the canonical event
-//! noted on it.
+//! reading. An event that would read back differently is written with the canonical event in a note.
 
 use super::members::collaboration as words;
 use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};
@@ -20,21 +19,18 @@ use crate::dialect::row::EventShape;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
-/// Note: members of the delta besides its task.
+/// Note: other members of the delta than its task.
 const DELTA_NOTE: &str = "$delta";
 
-/// Patch paths in the activity's content: the end of the task list, and the status.
+/// Patch paths in an activity: the end of the task list, and the status.
 const NEXT_TASK: &str = "/tasks/-";
 const STATUS: &str = "/status";
 
 /// The three events of a message between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollaborationStep {
-    /// the two agents
     Start,
-    /// one task
     Content,
-    /// it is done
     End,
 }
 
@@ -45,7 +41,6 @@ impl CollaborationStep {
             .find(|step| step.shape() == shape)
     }
 
-    /// Returns the shape of the row that writes this step.
     pub(crate) fn shape(self) -> EventShape {
         EventShape::Own(match self {
             CollaborationStep::Start => &COLLABORATION_START,
@@ -57,30 +52,28 @@ impl CollaborationStep {
 
 #[derive(Debug, Default)]
 pub(super) struct CollaborationState {
-    /// number of activities per `M`
+    /// number of activities for each `M`
     id_counts: HashMap<Box<str>, u32>,
-    /// open activities, the latest last: `M` and the id of the activity
+    /// `M` and the id of each open activity, newest last
     open: Vec<(Json<'static>, Json<'static>)>,
 }
 
-/// The canonical reading of an event.
+/// The activity that an event creates or changes.
 #[derive(Debug)]
 pub(super) struct CollaborationActivity {
     kind: EventType,
     id: Json<'static>,
-    /// content of a snapshot, patch of a delta
+    /// content of a snapshot, or patch
     value: Json<'static>,
-    /// members of the delta besides its task
     rest: Option<Json<'static>>,
 }
 
-/// Returns the activity type of these messages.
 pub(super) fn activity_type(dialect: &str) -> Json<'static> {
     Json::string(&format!("{}.{}", dialect, words::NAME))
 }
 
 impl CollaborationState {
-    /// Interprets an event with these members. `None` when it does not have this form.
+    /// Returns `None` if the members do not have the expected form.
     pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
         let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
@@ -134,7 +127,8 @@ impl CollaborationState {
     /// Reads one of the three events.
     ///
     /// # Errors
-    /// Fails if it does not have this form.
+    ///
+    /// Fails if it does not have the expected form.
     pub(crate) fn read(
         &mut self,
         step: CollaborationStep,
@@ -165,8 +159,7 @@ impl CollaborationState {
         Ok(())
     }
 
-    /// Returns the events that write an activity of this type; the first one expresses or notes it. Empty for a form
-    /// that the dialect cannot express.
+    /// Returns the events for an activity, or none if the dialect cannot express it. The first one has the note.
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
@@ -214,7 +207,7 @@ impl CollaborationState {
     }
 }
 
-/// An activity that the three events can express.
+/// A change that the three events can express.
 #[derive(Debug)]
 enum CollaborationChange {
     Snapshot { from: Option<Json<'static>>, to: Option<Json<'static>>, tasks: Vec<Json<'static>>, done: bool },
@@ -244,7 +237,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns the further events to show: a snapshot may combine the content of three events.
+    /// Returns the events after the first: a snapshot may need three.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -256,7 +249,7 @@ impl CollaborationChange {
     }
 }
 
-/// Parses an activity into the form of the three events. `None` when it has any other content.
+/// Returns `None` if the three events cannot express the activity.
 fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     match event.kind {
         EventType::ActivitySnapshot => {
@@ -289,8 +282,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     }
 }
 
-/// Splits the members of an activity into the dialect's own and those that only canonical AG-UI has. Carried members
-/// named in `excluded` stay in the metadata: the event itself uses those names.
+/// Separates the dialect's members of an activity from those of canonical AG-UI. Members in `excluded` stay in the
+/// metadata, because the event uses those names.
 pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
     let mut outgoing = OutgoingEvent::default();
     let timed = event.get(Field::Timestamp).is_some();
@@ -336,8 +329,7 @@ fn message_id_of(event: &Event<'_>) -> Json<'static> {
     }
 }
 
-/// Keeps a timestamp that is not a number of milliseconds as the dialect's own: the document's agent puts a message id
-/// there (§4.2).
+/// Keeps a timestamp that is not in milliseconds as it is: the document's agent sends a message id there (§4.2).
 fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
     if !parts.restored_fields.contains(&Field::Timestamp)
         && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))
@@ -358,7 +350,7 @@ const fn value_field(kind: EventType) -> Field {
     }
 }
 
-/// Normalises character escapes, so that equal ids compare equal.
+/// Normalises escapes, so that equal ids compare equal.
 pub(super) fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }

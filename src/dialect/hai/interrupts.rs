@@ -4,16 +4,16 @@
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
-//! No state is kept: the id of the call leads the answer back. An interrupt of one of the agent's own tool calls gets
-//! its call as well, for the client could not know which interrupt an answer to that other call means, and `resume`
-//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! No state is kept, because the answer has the id of the call. An interrupt of one of the agent's own tool calls gets
+//! a call as well: the client could not know which interrupt the answer to the original call means, and `resume` "must
+//! cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
-/// Prefix of the ids of calls that represent an interrupt.
+/// Prefix of the ids of calls for an interrupt.
 const PREFIX: &str = "interrupt:";
 
 const INTERRUPTS: &str = "interrupts";
@@ -21,10 +21,10 @@ const ID: &str = "id";
 
 const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
 
-/// Further argument of the document's `confirmAction`: the action to confirm, as text.
+/// The argument of `confirmAction` that describes the action.
 const ACTION: &str = "action";
 
-/// Members of an entry of `resume`, and the statuses of a finished interrupt.
+/// Members of a `resume` entry, and the statuses of a finished interrupt.
 const INTERRUPT_ID: &str = "interruptId";
 const STATUS: &str = "status";
 const PAYLOAD: &str = "payload";
@@ -33,7 +33,7 @@ const CANCELLED: &str = "cancelled";
 
 const TOOL: &str = "tool";
 
-/// Returns start, arguments and end of a call for each interrupt of `finish`.
+/// Returns start, arguments and end of a call for each interrupt.
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
         .get(Field::Outcome)
@@ -61,7 +61,7 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     events
 }
 
-/// Turns the answers in a conversation into `resume`, and removes the calls and messages that represented interrupts.
+/// Turns answers into `resume`, and removes the calls and messages for interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
     let entries = collect_answers(messages);
     if !entries.is_empty() {
@@ -82,10 +82,10 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     });
 }
 
-/// Returns the entries of `resume` for the last run: its answered interrupts and, once any answer or message followed,
-/// also the unanswered ones, because the agent waits for all of them.
+/// Returns the `resume` entries for the last run. After any answer or message, unanswered interrupts are included,
+/// because the agent waits for all of them.
 ///
-/// Answers to earlier requests come before a reply of the assistant, or before its next calls.
+/// Answers to earlier interrupts precede a reply of the assistant or its next calls.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
     let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let visible: Vec<_> = messages.iter().filter(is_visible).collect();
@@ -121,8 +121,8 @@ fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata
     })
 }
 
-/// Returns the payload of an answer: content is a string in this dialect, so JSON in it is parsed. `"true"` of the
-/// document's example is `true`; a user who declines (`"false"`) has answered as well. Null is no payload.
+/// Parses an answer, which is a string in this dialect and may contain JSON. The document's `"true"` becomes `true`; a
+/// user who declines (`"false"`) has also answered. Null is no payload.
 fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
     let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));
@@ -149,7 +149,7 @@ fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     })
 }
 
-/// Removes the calls that represent interrupts; returns true if there were any.
+/// Removes calls for interrupts; returns true if there were any.
 fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;

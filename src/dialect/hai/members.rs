@@ -3,37 +3,30 @@
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
 /// business data content).
 pub(super) mod block {
-    /// the block, in `delta`
     pub(crate) const OUTPUT: &str = "output";
-    /// position on the screen, in `delta`
     pub(crate) const LAYOUT: &str = "layout";
-    /// text of a text block; text of the thinking, in `data`
+    /// text of a text block; for thinking, it is in `data`
     pub(crate) const CONTENT: &str = "content";
-    /// payload of every other block
     pub(crate) const DATA: &str = "data";
-    /// seconds spent, in `data` of thinking
+    /// seconds, in `data` of thinking
     pub(crate) const ELAPSED: &str = "elapsed";
-    /// true while the agent thinks, in `data` of thinking; also the type of that block
+    /// true while the agent thinks, in `data` of a thinking block; also its type
     pub(crate) const THINKING: &str = "thinking";
-    /// true if the client collapses the thinking
     pub(crate) const COLLAPSE: &str = "collapse";
     pub(crate) const TEXT: &str = "text";
-    /// id of the block in its message, next to `delta`
+    /// unique in its message, next to `delta`
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
-/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and their names in the
-/// corresponding activity.
+/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of the resulting
+/// activity.
 pub(super) mod collaboration {
-    /// requesting agent
     pub(crate) const FROM: &str = "from";
-    /// requested agent
     pub(crate) const TO: &str = "to";
-    /// the task, in `delta`; the builder requires an object with id and name, the sample backend uses a text
+    /// in `delta`; the builder requires an object with id and name, the sample backend uses a text
     pub(crate) const TASK: &str = "task";
-    /// last part of the type of the activity; also the only block type that stays a block
+    /// last part of the activity type; also the only block type that is not an activity
     pub(crate) const NAME: &str = "collaboration";
-    /// the tasks so far, in the content of the activity
     pub(crate) const TASKS: &str = "tasks";
     /// progress, in the content of the activity
     pub(crate) const STATUS: &str = "status";

@@ -59,7 +59,7 @@ impl MessageAdapter for HaiMessages {
     }
 }
 
-/// Returns whether an event's text is a block or a string; thinking counts where our own writer made a block of it.
+/// Returns true for a block and false for a string. Thinking counts only if the gateway made the block.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
     let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));

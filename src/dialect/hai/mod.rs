@@ -38,7 +38,7 @@ const fn row(
     EventRow { wire, kind, shape, fields: FieldSet::Only(fields), field_aliases: &[], until: None, seed }
 }
 
-/// HAI as its document prints it.
+/// HAI as in its document.
 pub static HAI: Dialect = Dialect {
     name: "hai",
     rows: ROWS,

@@ -11,7 +11,7 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::{Event, EventType, Field, MemberKey, Members, remove};
 
-/// Members for display, which the note makes redundant.
+/// Members that are only displayed, since the note has the same content.
 const DISPLAY_MEMBERS: [&str; 6] = [
     Field::MessageId.camel(),
     Field::Role.camel(),
@@ -21,7 +21,7 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Returns true if the placeholder of this kind notes it whole. For other kinds the event itself expresses a part.
+/// Returns true if the note has the whole event. For other kinds, the event expresses a part.
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
         kind,
@@ -33,7 +33,7 @@ pub(super) const fn carries_event(kind: EventType) -> bool {
     )
 }
 
-/// Returns the canonical event noted in `parts`.
+/// Returns the canonical event from the note.
 pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
     event.kind = kind;
@@ -46,7 +46,7 @@ pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, di
     event
 }
 
-/// Returns the placeholder for `event`: the dialect's own members that show it, and the note.
+/// Returns a visible substitute for `event`, with the event in a note.
 pub(super) fn write_placeholder<'a>(
     mut event: Event<'a>,
     mut members: Members<'a>,
@@ -58,7 +58,7 @@ pub(super) fn write_placeholder<'a>(
     OutgoingEvent { members, extensions: display, canonical: event.members, canonical_type }
 }
 
-/// Returns a display-only event: it has no canonical counterpart and is dropped when read back.
+/// Returns an event that is only displayed, and dropped when read back.
 pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
     OutgoingEvent { members, extensions: display, canonical_type: Some(""), ..OutgoingEvent::default() }
 }

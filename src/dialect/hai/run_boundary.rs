@@ -5,7 +5,7 @@ use crate::dialect::event_shapes::supply_run_ids;
 use crate::event::input::ASSISTANT;
 use crate::event::{Field, Json, MemberKey, get, remove};
 
-/// Removes the run's id and "assistant", which our own writer puts where the dialect wants a message id and a role.
+/// Removes the run's id and "assistant", which the gateway writes for a required message id and role.
 pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     let run_id = parts.event.get(Field::RunId);
     if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {
@@ -17,7 +17,7 @@ pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     supply_run_ids(parts);
 }
 
-/// Adds the required message id and role where they are missing: the run's id and "assistant".
+/// Adds the required message id and role: the run's id and "assistant".
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if get(&outgoing.extensions, Field::MessageId).is_some() {
         return;

@@ -7,11 +7,11 @@ use crate::dialect::{carry, json_patch};
 use crate::event::{EventRepair, Field, MemberKey};
 use std::borrow::Cow;
 
-/// Notes: members of operations that were removed or corrected, by position of the operation.
+/// Notes: members of operations that were changed, by position.
 const FROM_NOTE: &str = "$from";
 const PATH_NOTE: &str = "$path";
 
-/// Corrects the patch of a dialect's event and notes the changes, so that writing can undo them.
+/// Corrects a patch, and notes the changes for writing.
 pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
     if let Some(notes) = json_patch::repair_patch(&mut parts.event, Field::Delta) {
         // A form that the dialect's row allows is not a fault of the agent.
@@ -30,7 +30,6 @@ pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) 
     }
 }
 
-/// Restores the original members of a patch.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     let from = carry::take(&mut outgoing.extensions, FROM_NOTE);
     let path = carry::take(&mut outgoing.extensions, PATH_NOTE);

@@ -9,15 +9,15 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 
-/// The sender where no subagent is active: the agent itself.
+/// The sender when no subagent is active.
 const ROOT_AGENT: &str = "agent";
 
-/// The subagents of a run, by id.
+/// Names of the subagents in a run, by id.
 #[derive(Debug, Default)]
 pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
 
 impl SubagentNames {
-    /// Returns the events that show a subagent's event; the first notes the canonical event.
+    /// Returns the events for a subagent; the first notes the canonical event.
     pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
         let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let id = text(Field::SubagentRunId);

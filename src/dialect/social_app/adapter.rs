@@ -15,11 +15,8 @@ use crate::event::{Event, EventType, Field};
 pub(super) struct SocialAppAdapter {
     dialect: &'static Dialect,
     open_calls: OpenToolCalls,
-    /// reading
     streamed_messages: StreamedMessages,
-    /// writing
     args_buffer: ArgsBuffer,
-    /// writing
     message_buffer: MessageBuffer,
 }
 
@@ -34,7 +31,7 @@ impl SocialAppAdapter {
         })
     }
 
-    /// Reads all arguments of a call, or the pieces that were merged into them.
+    /// Reads the arguments of a call, or the pieces that were merged.
     fn read_args(&mut self, mut parts: IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
         let pieces = calls::take_buffered_events(&mut parts.event, |kind| {
             matches!(kind, EventType::ToolCallArgs | EventType::ToolCallChunk)

@@ -8,11 +8,11 @@ use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
-/// Under the carry location: the events that were merged into this one, and members that writing added.
+/// Note: the events that were merged into this one, and the members added to it.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
-/// The members of a call's start, which its other events repeat.
+/// Members of a call's start that its other events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
     id: OptionalJson,
@@ -24,7 +24,6 @@ struct OpenToolCall {
 
 type OptionalJson = Option<Json<'static>>;
 
-/// The calls of a run without a result so far, on either side.
 #[derive(Debug, Default)]
 pub(super) struct OpenToolCalls {
     open: Vec<OpenToolCall>,
@@ -82,7 +81,6 @@ impl OpenToolCalls {
         self.open.push(call);
     }
 
-    /// Removes the repeated members from the arguments of a call.
     pub(crate) fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId);
         let args = parts.event.get(Field::Delta).map(|args| match args.json_type() {
@@ -95,14 +93,12 @@ impl OpenToolCalls {
         }
     }
 
-    /// Removes the repeated members from the end of a call.
     pub(crate) fn strip_end(&mut self, parts: &mut IncomingEvent<'_>) {
         if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
             call.strip_repeats(&mut parts.extensions);
         }
     }
 
-    /// Removes the repeated members from the result of a call.
     pub(crate) fn strip_result(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId).cloned().map(Json::into_owned);
         remove_fillers(parts, tool_call::FILLERS);
@@ -137,7 +133,7 @@ impl OpenToolCalls {
         self.register(&outgoing.members, &outgoing.extensions);
     }
 
-    /// Repeats the members of the start on the arguments and the end of a call.
+    /// Repeats the members of the start on the arguments and end.
     pub(crate) fn write_repeats(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId);
         if let Some(args) = get(&outgoing.members, Field::Delta) {
@@ -148,7 +144,7 @@ impl OpenToolCalls {
         }
     }
 
-    /// Repeats the call on its result, and adds the members that a canonical result lacks.
+    /// Repeats the call on its result, and adds members that a canonical result lacks.
     pub(crate) fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId).cloned().map(Json::into_owned);
         if let Some(call) = self.find(id.as_ref()) {
@@ -208,10 +204,10 @@ fn add_missing(own: &mut Members<'static>, key: MemberKey<'static>, value: &Json
     }
 }
 
-/// Note: the arguments were a text, although the text of an object.
+/// Note: the arguments were text, but an object is usual.
 const ARGS_AS_TEXT: &str = "$text";
 
-/// Reads all arguments of a call. An object is the usual form and needs no note.
+/// Reads the arguments of a call. An object is usual and needs no note.
 pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     match parts.event.get(Field::Delta).map(|args| (args.json_type(), args.as_str().to_owned())) {
         Some((JsonType::Object, object)) => parts.event.set(Field::Delta, Json::string(&object)),
@@ -222,8 +218,7 @@ pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Writes all arguments of a call: the object that their text contains, or their original value if it was not an
-/// object.
+/// Writes the arguments of a call as an object, or as their original value.
 pub(super) fn write_args(outgoing: &mut OutgoingEvent<'_>) {
     let is_text = carry::take(&mut outgoing.extensions, ARGS_AS_TEXT).is_some();
     let is_value = carry::take_json_note(&mut outgoing.extensions, Field::Delta);
@@ -238,13 +233,12 @@ pub(super) fn write_args(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Parses the text of a call's arguments as an object.
 pub(super) fn as_object(text: &Json<'_>) -> Option<Json<'static>> {
     let text = text.text().map(Cow::into_owned)?;
     json::parse_value(&text).filter(|value| value.json_type() == JsonType::Object).map(Json::into_owned)
 }
 
-/// Adds members that the dialect always has, and notes which.
+/// Adds members that the dialect requires, and notes them.
 pub(super) fn add_fillers(outgoing: &mut OutgoingEvent<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let mut filled = Vec::new();
     for (name, value) in fillers {
@@ -275,7 +269,6 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
     }
 }
 
-/// Buffers the arguments of calls to be written.
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
     open: Vec<(Json<'static>, Vec<Event<'static>>)>,
@@ -283,7 +276,6 @@ pub(super) struct ArgsBuffer {
 }
 
 impl ArgsBuffer {
-    /// Buffers one piece of the arguments of the call `id` until its end.
     pub(crate) fn push(&mut self, id: Json<'static>, event: Event<'_>) {
         let event = event.into_owned();
         self.buffered_bytes += memory_limits::event_cost(&event);
@@ -293,7 +285,7 @@ impl ArgsBuffer {
         }
     }
 
-    /// Returns all arguments of a finished call as one event, with a note of the pieces if there were several.
+    /// Returns all arguments of a call as one event, with a note if they came in pieces.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
         let (id, events) = self.open.remove(at);
@@ -305,7 +297,7 @@ impl ArgsBuffer {
         self.buffered_bytes
     }
 
-    /// Removes the arguments of calls that have no end because the run failed.
+    /// Returns arguments without an end, because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()
@@ -332,7 +324,8 @@ fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'stat
     all
 }
 
-/// Removes the merged events from an event. They come from outside, so only kinds that `admits` accepts are returned.
+/// Removes the merged events from the carried members. They are external input, so only kinds that `admits` accepts are
+/// returned.
 pub(super) fn take_buffered_events(
     event: &mut Event<'_>,
     admits: impl Fn(EventType) -> bool,

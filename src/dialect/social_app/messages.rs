@@ -20,24 +20,24 @@ use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
 
-/// Under the carry location: the number of bytes of the answer in each piece, in JSON spelling.
+/// Note: bytes of text in each piece, in JSON spelling.
 const PIECE_LENGTHS: &str = "$pieces";
 
-/// Suffix of the id of the activity for a message's `ui_schema`.
+/// Suffix of the activity id for `ui_schema`.
 const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
-/// Under the carry location: the answer of an end whose text had already been streamed.
+/// Note: the answer in an end event whose text was already streamed.
 const SECOND_ANSWER: &str = "$answer";
 
-/// Limit of remembered messages; the oldest is dropped first.
+/// Number of messages to remember; the oldest is dropped first.
 const STREAMED_LIMIT: usize = 1024;
 
-/// Reader state: messages that the agent streamed nevertheless, and whether any of their text has arrived.
+/// Messages that the agent streamed although the dialect does not; true once text has arrived.
 #[derive(Debug, Default)]
 pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
 
 impl StreamedMessages {
-    /// Records an event that was read. A content event opens its message like a start.
+    /// Records an event. A content event opens its message like a start.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if !matches!(
             event.kind,
@@ -66,7 +66,7 @@ impl StreamedMessages {
         self.0[at].1 |= has_text;
     }
 
-    /// Reads the end of a message, with its text unless that was streamed.
+    /// Reads the end of a message. Its text is left out if it was streamed.
     pub(crate) fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut dyn CanonicalSink) {
         calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
@@ -105,7 +105,7 @@ impl StreamedMessages {
     }
 }
 
-/// Returns the role of a message that begins. A role without an AG-UI text message stays in `own`.
+/// Returns the role of a new message. A role without an AG-UI text message stays in `own`.
 fn take_role(own: &mut Members<'_>) -> Json<'static> {
     let is_role = |role: &Json<'_>| role.text().is_some_and(|role| TEXT_ROLES.contains(&&*role));
     match get(own, Field::Role).is_some_and(is_role).then(|| remove(own, Field::Role)).flatten() {
@@ -139,7 +139,7 @@ const fn is_text(kind: EventType) -> bool {
     )
 }
 
-/// Splits a text into its pieces. It stays whole unless the lengths match: they come from outside.
+/// Splits a text into its pieces, if the lengths match: they are external input.
 fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
     let unsplit = || vec![text.clone().into_owned()];
     let Some(lengths) = lengths.and_then(json::parse_elements) else {
@@ -158,7 +158,6 @@ fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>>
     if rest.is_empty() { pieces } else { unsplit() }
 }
 
-/// Buffers unfinished messages to be written.
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffer {
     open: Vec<BufferedMessage>,
@@ -173,15 +172,13 @@ struct BufferedMessage {
 
 pub(super) enum BufferResult<'a> {
     Buffered,
-    /// it is the end: the message as its end event
     Complete(Event<'static>),
-    /// it does not belong to a buffered message
     PassThrough(Event<'a>),
 }
 
 impl MessageBuffer {
-    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from, empty for an event that
-    /// was added.
+    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from, empty for an added
+    /// event.
     pub(crate) fn buffer_event<'a>(
         &mut self,
         event: Event<'a>,
@@ -221,13 +218,13 @@ impl MessageBuffer {
         self.buffered_bytes
     }
 
-    /// Returns the buffered message of an activity.
+    /// Finds the buffered message that an activity belongs to.
     fn owning_message(&self, event: &Event<'_>) -> Option<Json<'static>> {
         let id = message_id(&event.members);
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
     }
 
-    /// Removes the messages that have no end because the run failed.
+    /// Returns messages without an end, because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|gather| gather.into_end_event(false)).collect()
@@ -243,7 +240,7 @@ impl BufferedMessage {
         memory_limits::text_cost(self.id.as_str()) + self.events.iter().map(memory_limits::event_cost).sum::<usize>()
     }
 
-    /// Returns the message as its end event. `ended` is false for an aborted message.
+    /// Returns the message as one event; `ended` is false for an aborted one.
     fn into_end_event(self, ended: bool) -> Event<'static> {
         let BufferedMessage { id, events } = self;
         let mut text = String::from("\"");
@@ -288,10 +285,10 @@ impl BufferedMessage {
     }
 }
 
-/// Between buffering and writing: the dialect's own members of the message.
+/// Temporary: the dialect's own members of a buffered message.
 const EXTENSIONS: &str = "$own";
 
-/// Returns true for an event that reading would restore from the merged message.
+/// Returns true for an event that reading can restore from the merged message.
 fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     let only = |fields: &[Field]| {
         event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if fields.contains(field)))
@@ -307,7 +304,7 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     }
 }
 
-/// Removes the dialect's own members from a merged message to be written, and adds the members that it always has.
+/// Adds the required members to a merged message, and moves out the dialect's own.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
         for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! API keys, of which the gateway stores only the digests.
+//! API keys, stored as digests only.
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest accepted key, in bytes. Keys of `diglot token` have 47.
+/// The longest accepted key, in bytes; `diglot token` creates keys of 47.
 const MAX_KEY_BYTES: usize = 512;
 
 #[derive(Debug)]
@@ -34,12 +34,12 @@ struct ApiKeySource {
 #[derive(Debug)]
 enum ApiKeyList {
     Fixed(ApiKeyIndex),
-    /// from a file, together with those of the configuration
+    /// keys from a file and from the configuration
     Watched(Watched<ApiKeyIndex>),
 }
 
 impl ApiKeys {
-    /// Reads the files now.
+    /// Reads the key files.
     pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, PolicyError> {
         let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
@@ -80,7 +80,7 @@ impl ApiKeys {
         Ok(identity)
     }
 
-    /// Watches the files: never returns.
+    /// Watches the key files; never returns.
     pub(crate) async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {
             if let ApiKeyList::Watched(file) = &source.keys {
@@ -115,10 +115,10 @@ struct IndexedKey {
     identity: Identity,
 }
 
-/// SHA-256 of a key. It does not authenticate, but allows offline guessing, so it is not shown.
+/// SHA-256 of a key. It must not be logged, since it allows offline guessing.
 struct KeyDigest(digest::Sha256Digest);
 
-/// Bytes of a digest that are searched: too few to reveal a key, enough to be almost unique.
+/// Length of the indexed part of a digest: too short to reveal a key, but almost unique.
 const PREFIX_BYTES: usize = 4;
 
 impl std::fmt::Debug for KeyDigest {
@@ -171,7 +171,7 @@ fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     }
 }
 
-/// Parses a file of keys. The error names positions and quotes no line, since lines contain keys and digests.
+/// Parses a file of keys. Errors name positions and quote nothing, since lines contain keys and digests.
 fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ContentError> {
     load::load_key_file(path, content).map_err(|problems| {
         let place = |problem: &ConfigProblem| {
@@ -192,7 +192,6 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// The entry of a key.
     fn entry(id: &str, key: &[u8]) -> ApiKeyConfig {
         let sha256 = digest::sha256(key);
         let (subject, scopes) = (format!("{id}'s owner"), vec!["run".to_owned()]);
@@ -247,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Digests that begin alike, made up, since finding keys for them takes long.
+    /// Uses made-up digests with a common prefix, since finding keys for them takes long.
     #[test]
     fn distinguishes_digests_with_a_common_prefix() {
         let real = entry("real", b"key");

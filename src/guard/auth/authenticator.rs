@@ -1,4 +1,4 @@
-//! Finds the credential of a request and checks it against the issuers and API keys that its route accepts.
+//! Authenticates a request with the issuers and API keys that its route accepts.
 
 use super::api_key::ApiKeys;
 use super::credential::Credential;
@@ -21,11 +21,11 @@ use std::time::SystemTime;
 
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
-    /// index in `issuers` by the `iss` of tokens
+    /// index in `issuers`, by the `iss` of tokens
     by_issuer: HashMap<String, usize>,
     pub(super) api_keys: Arc<ApiKeys>,
     pub(super) resource: Option<ProtectedResource>,
-    /// routes that require authentication, with the names of their issuers and key lists
+    /// routes that require authentication, with their issuers and key lists
     routes: Vec<(String, Vec<String>)>,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct ReadinessCheck {
     pub(crate) text: String,
 }
 
-/// The method that a caller tried, and the reason for the refusal.
+/// The method that the caller tried, and the reason for the refusal.
 type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
-    /// Reads files now and fetches nothing. Issuers from `before` whose settings did not change keep their keys.
+    /// Reads key files but fetches nothing. Unchanged issuers keep their keys from `before`.
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -73,12 +73,12 @@ impl Authenticator {
         issuers.chain([BackgroundTask::new(&self.api_keys, |keys| async move { keys.watch_files().await })]).collect()
     }
 
-    /// Returns the protected resource metadata (RFC 9728) at a path.
+    /// Returns the protected resource metadata (RFC 9728) for `path`.
     pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
-    /// Returns a line for each issuer. Old keys count as keys.
+    /// Returns one check per issuer. An issuer with outdated keys is ready.
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
@@ -92,7 +92,7 @@ impl Authenticator {
         self.issuers.iter().map(issuer).collect()
     }
 
-    /// Returns the routes that have no usable key now, and refuse all callers.
+    /// Returns the routes without a usable key, which refuse all callers.
     pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
@@ -140,7 +140,7 @@ impl Authenticator {
         issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
-    /// Looks an API key up in the route's lists that accept it in this field.
+    /// Searches the API key in the route's lists for this header field.
     fn authenticate_key(
         &self,
         matched: &RouteMatch,

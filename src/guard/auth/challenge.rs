@@ -1,4 +1,4 @@
-//! The responses to refused credentials: 401 with challenges.
+//! Responses to refused credentials: status 401 with challenges.
 
 use super::authenticator::Authenticator;
 use crate::error::{Rejection, RejectionKind};
@@ -7,7 +7,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 
 impl Authenticator {
-    /// Returns the rejection of a credential. It repeats nothing of what the caller sent.
+    /// Returns the rejection of a credential, without any text from the request.
     pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
@@ -69,7 +69,7 @@ impl Authenticator {
         tokens.into_iter().chain(bearer_keys).chain(keys).collect::<Vec<_>>().join(" or ")
     }
 
-    /// Returns `None` if the hint of the table fits.
+    /// Returns a more specific hint than the default one, if there is one.
     fn hint_for(&self, matched: &RouteMatch, reason: AuthReason) -> Option<String> {
         let has_keys = !self.key_fields(matched).is_empty();
         match (reason, self.accepts_tokens(matched)) {
@@ -91,7 +91,7 @@ impl Authenticator {
         self.accepts_tokens(matched) || self.key_fields(matched).contains(&&header::AUTHORIZATION)
     }
 
-    /// Returns the distinct fields in which the route accepts API keys.
+    /// Returns the header fields in which the route accepts API keys, without duplicates.
     pub(super) fn key_fields(&self, matched: &RouteMatch) -> Vec<&HeaderName> {
         let mut fields: Vec<&HeaderName> = Vec::new();
         for field in matched.access.methods.iter().filter_map(|name| self.api_keys.header(name)) {
@@ -108,9 +108,8 @@ impl Authenticator {
     }
 }
 
-/// Returns the error code of RFC 6750, section 3.1: `invalid_request` for a request that "uses more than one method for
-/// including an access token, or is otherwise malformed", else `invalid_token`. The section answers the former with 400.
-/// Here it is 401 as well, since the challenge of a 401 shows how to authenticate.
+/// Returns the error code of RFC 6750, section 3.1. The section requires status 400 for `invalid_request`; 401 is used
+/// here, since its challenge shows how to authenticate.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
@@ -121,7 +120,7 @@ fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     }
 }
 
-/// Describes the broken rule for `detail` and `error_description` (RFC 6750, section 3: no quotation marks, no backslash).
+/// Describes the error for `detail` and `error_description` (RFC 6750, section 3: no quotation marks, no backslash).
 /// Never quotes the credential.
 fn error_description(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     Some(match reason {

@@ -1,4 +1,4 @@
-//! Finds the credential of a request, which must be in one place, once.
+//! Finds the only credential of a request; more than one is an error.
 
 use crate::telemetry::label::AuthReason;
 use http::request::Parts;
@@ -9,12 +9,12 @@ pub(super) enum Credential<'r> {
     None,
     /// `Authorization: Bearer …`
     Bearer(&'r [u8]),
-    /// an API key in a field of its own
+    /// an API key in its own header field
     Key(&'r HeaderName, &'r [u8]),
 }
 
 impl<'r> Credential<'r> {
-    /// Returns the credential of a request; API keys may be in `fields`.
+    /// Returns the credential of a request. `fields` may contain API keys.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let mut found = Credential::None;
         let mut seen = 0;
@@ -69,7 +69,6 @@ mod tests {
     const KEY: HeaderName = HeaderName::from_static("x-api-key");
     const OTHER: HeaderName = HeaderName::from_static("x-team-key");
 
-    /// What is found in a request for `uri` with these fields, as text.
     fn describe_credential(uri: &str, fields: &[(&str, &str)]) -> String {
         let mut request = Request::post(uri);
         for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! Fetches documents of issuers: their discovery document and their JWKS.
+//! Fetches discovery documents and key sets of issuers.
 
 use crate::net::http_client::{HttpClient, HttpClientError, HttpLimits};
 use crate::net::url::{HttpUrl, HttpUrlError};
@@ -9,14 +9,14 @@ use std::time::Duration;
 const LIMITS: HttpLimits =
     HttpLimits { timeout: Duration::from_secs(5), max_body: 1 << 20, max_read: 4 << 20, plain_only_to_loopback: true };
 
-/// The URL of a document: `https`, or `http` on this machine, where no other machine can intercept it.
+/// The URL of a document: `https`, or `http` on this machine, where nobody can intercept it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentUrl {
     text: String,
     is_loopback: bool,
 }
 
-/// Completes a sentence whose subject is the URL.
+/// Each message continues a sentence that begins with the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentUrlError {
     #[error(transparent)]

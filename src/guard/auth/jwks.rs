@@ -5,9 +5,9 @@
 //!              ▼                                                                              │
 //!   asleep ────┴── a request names an unknown key (once per 30 s) ──▶ fetching ──▶ keys, or those from before
 //! ```
-//! If a token names no key and no key fits its signature, this counts as an unknown key: keys may have been replaced.
+//! A token without a key id whose signature fits no key counts as an unknown key, since keys may have been replaced.
 //!
-//! A single task fetches the keys of an issuer, however many requests wait for them.
+//! Each issuer has one fetching task, shared by all waiting requests.
 
 use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
 use super::jwt::UnverifiedToken;
@@ -28,16 +28,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Bounds on the time between fetches. The lower one applies without `max-age`, so that revoked keys are dropped soon.
+/// Limits of the time between fetches. Without `max-age` the lower one applies, so that revoked keys are dropped soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
-/// Shortest time between fetches for unknown keys.
+/// Shortest time between fetches caused by unknown keys.
 const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-/// Time that a request waits for a fetch.
+/// Longest time that a request waits for a fetch.
 const FETCH_WAIT: Duration = Duration::from_millis(1200);
 
 pub(super) struct TokenIssuer {
@@ -58,7 +58,7 @@ struct RemoteJwks {
     fetcher: DocumentFetcher,
     keys: ArcSwapOption<KeySet>,
     state: watch::Sender<FetchState>,
-    /// starts the next fetch early
+    /// wakes the fetching task early
     wake: Notify,
     metrics: IssuerMetrics,
 }
@@ -96,7 +96,7 @@ struct FetchState {
 }
 
 impl FetchState {
-    /// Requests a fetch for an unknown key; returns true if one has to start.
+    /// Requests a fetch for an unknown key; returns whether one must start.
     fn request_fetch(&mut self, now: Instant) -> bool {
         let due = !self.fetching && now >= self.refetch_after;
         if due {
@@ -111,7 +111,7 @@ fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
 
-/// Returns the delay after this many consecutive failures, at least one.
+/// Returns the delay after `failures` consecutive failures, at least one.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
@@ -122,7 +122,7 @@ pub(super) struct IssuerHealth {
 }
 
 impl TokenIssuer {
-    /// Reads files now and fetches nothing.
+    /// Reads key files but fetches nothing.
     pub(crate) fn new(
         settings: &Settings,
         fetcher: &DocumentFetcher,
@@ -147,7 +147,7 @@ impl TokenIssuer {
         Ok(TokenIssuer { name, settings: settings.clone(), source })
     }
 
-    /// Keeps the keys fresh: never returns.
+    /// Fetches keys again before they expire; never returns.
     pub(crate) async fn keep_fresh(&self) {
         match &self.source {
             IssuerKeySource::Fixed(_) => std::future::pending().await,
@@ -190,7 +190,7 @@ impl TokenIssuer {
         IssuerHealth { keys: self.keys().map_or(0, |keys| keys.len()), failure }
     }
 
-    /// Returns the seconds after which missing keys may be available.
+    /// Returns the `Retry-After` while keys are missing, in seconds.
     pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
         let wait = remote.state.borrow().next_fetch.saturating_duration_since(Instant::now());
@@ -235,7 +235,7 @@ impl<'c> KeyFile<'c> {
     }
 }
 
-/// Checks that a file of public keys can be used, for `diglot check`.
+/// Checks a file of public keys for `diglot check`.
 pub(crate) fn check_key_file(
     keys: &IssuerKeysConfig,
     content: &[u8],
@@ -268,7 +268,7 @@ fn watch_key_file(
     Watched::open(file.path, parse).map(IssuerKeySource::File)
 }
 
-/// Counts an attempt to fetch keys; `None` is a failure.
+/// Counts a fetch; `None` means that it failed.
 fn record_refresh(metrics: &IssuerMetrics, keys: Option<&KeySet>) {
     let Some(keys) = keys else { return metrics.refreshes.get(JwksRefresh::Failed).inc() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -342,7 +342,7 @@ impl RemoteJwks {
         }
     }
 
-    /// Replaces all keys: a key that is not in the new set is refused from now on.
+    /// Replaces all keys: tokens signed with a removed key are refused from now on.
     fn store_keys(&self, keys: KeySet, failures: u32, ignored: &mut Option<String>) {
         if failures > 0 || self.keys.load().is_none() {
             internal_event::IssuerKeysFetched { issuer: &self.name, keys: keys.len() }.emit();
@@ -356,7 +356,7 @@ impl RemoteJwks {
         self.keys.store(Some(Arc::new(keys)));
     }
 
-    /// Fetches the keys; returns them with the time until the next fetch.
+    /// Fetches the keys; also returns the time until the next fetch.
     async fn fetch(&self) -> Result<(KeySet, Duration), JwksFetchError> {
         let url = match &self.settings.keys {
             IssuerKeysConfig::Url(url) => DocumentUrl::parse(url)?,
@@ -386,7 +386,7 @@ impl RemoteJwks {
         Ok(keys)
     }
 
-    /// Waits for a fetch in progress, or starts one unless there was one recently.
+    /// Waits for the current fetch, or starts one if the last was not too recent.
     async fn await_refresh(&self) {
         let mut state = self.state.subscribe();
         let ended = state.borrow().completed;

@@ -4,11 +4,11 @@
 //!   text ─parse─▶ UnverifiedToken ─signature, by the issuer's keys─▶ verified ─check claims─▶ Identity
 //!                   └ `iss`, still unverified, selects the keys
 //! ```
-//! The library handles keys and signatures (`key_set`). Its `decode` with a `Validation` is not enough for the rest: it needs
-//! the key before the issuer is read; it ignores `crit`, `b64`, `zip`, `typ`, `iat` and the length of a token; it accepts
-//! repeated claims except for five, and a list for `iss`; it rounds times to seconds and accepts the moment of `exp` itself;
-//! it treats an `aud` of a wrong type as missing unless required; and tests cannot set its clock. So each rule is implemented
-//! here, below the sentence of the RFC that it follows.
+//! Signatures are verified by `jsonwebtoken` (see `key_set`). Its claim validation is not used: it needs the key before
+//! the issuer is known; it ignores `crit`, `b64`, `zip`, `typ`, `iat` and the length of a token; it accepts most
+//! repeated claims, a list for `iss` and a token at the moment of `exp`; it treats an `aud` of a wrong type as missing;
+//! and its clock cannot be set in tests. The rules are therefore implemented here, each with the sentence of the RFC
+//! that requires it.
 
 use crate::config::access::{Algorithm, IssuerConfig};
 use crate::guard::identity::{Identity, claim};
@@ -24,18 +24,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The longest accepted token, in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
 
-/// The longest name of a caller, tenant or tier, in characters.
+/// Length limit for the name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
-/// The end of the year 9999; larger numbers are not seconds since the epoch.
+/// The end of the year 9999, in seconds since the epoch. Larger numbers are refused.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
-/// A parsed token. Its content must not be trusted before the signature is verified.
+/// A parsed token. Do not trust its content before the signature is verified.
 pub(super) struct UnverifiedToken<'t> {
     /// the bytes that the signature covers
     pub(crate) signing_input: &'t [u8],
     pub(crate) signature: Vec<u8>,
-    /// as the header claims
+    /// from the header, unverified
     pub(crate) algorithm: Algorithm,
     /// only compared, never fetched
     pub(crate) key_id: Option<String>,
@@ -43,14 +43,14 @@ pub(super) struct UnverifiedToken<'t> {
     claims: Map<String, Value>,
 }
 
-/// Returns true if a bearer credential looks like a JSON Web Token. API keys do not have two dots.
+/// Returns whether a bearer credential looks like a token. API keys do not have two dots.
 pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
     credential.iter().filter(|byte| **byte == b'.').count() >= 2
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Parses a token. Its header may name one of the issuer's keys. A header with a key or a URL of one (`jwk`, `jku`,
-    /// `x5c`, `x5u`) is refused even if the signature is valid: access tokens never need it, and attackers use it.
+    /// Parses a token. A header with a key or a key URL (`jwk`, `jku`, `x5c`, `x5u`) is refused even if the signature
+    /// is valid: access tokens never need one, but attackers use it.
     pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
@@ -88,7 +88,7 @@ impl<'t> UnverifiedToken<'t> {
         })
     }
 
-    /// Returns the unverified issuer, which selects the keys that verify the token.
+    /// Returns the unverified issuer, which selects the keys for verification.
     pub(crate) fn issuer(&self) -> Result<&str, AuthReason> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
     }
@@ -108,7 +108,8 @@ impl<'t> UnverifiedToken<'t> {
         }
     }
 
-    /// Returns the caller. The signature must have been verified with a key of `issuer`.
+    /// Validates the claims and returns the caller. Call it only after the signature was verified with a key of
+    /// `issuer`.
     pub(crate) fn into_identity(
         self,
         issuer: &IssuerConfig,
@@ -141,7 +142,7 @@ impl<'t> UnverifiedToken<'t> {
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
-    /// Checks that the token is valid now; returns the end of its validity, which also bounds its runs.
+    /// Checks that the token is valid now; returns the time at which its runs must end.
     fn check_times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
@@ -173,7 +174,7 @@ impl TokenClaims<'_> {
         if audiences.iter().any(wanted) { Ok(()) } else { Err(AuthReason::Audience) }
     }
 
-    /// Returns a text for header fields and logs: not empty, not long, without control characters.
+    /// Returns a claim that is safe in header fields and logs: not empty, not too long, without control characters.
     fn name_claim(&self, path: &str) -> Result<Option<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(None),
@@ -206,8 +207,8 @@ fn as_strings(value: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks, whitespace,
-/// or other additional characters". Unused bits must be zero, so that a token has one spelling only.
+/// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks,
+/// whitespace, or other additional characters". Unused bits must be zero, so that each token has one spelling only.
 fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }
@@ -222,7 +223,7 @@ fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
     }
 }
 
-/// A JSON object without repeated members, which different parsers could read differently.
+/// A JSON object without repeated members; parsers disagree about which of them counts.
 struct UniqueMembers(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueMembers {

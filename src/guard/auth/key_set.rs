@@ -1,8 +1,8 @@
-//! Keys that signatures are checked with: read from a JWKS (RFC 7517), from PEM, or from a shared secret.
+//! Keys for verifying signatures, read from a JWKS (RFC 7517), PEM or a shared secret.
 //!
-//! `jsonwebtoken` reads keys and checks signatures. It looks into a key only when it checks a signature with it, and takes
-//! every key for what it is given as; so what a key is and what it may be used for is found out here, once, before there is
-//! a token: what a token says about its algorithm chooses among these, and can never make a key do what it is not for.
+//! `jsonwebtoken` checks a key only when it verifies a signature, and trusts the declared type. The type and the
+//! permitted algorithms of each key are therefore determined here when it is loaded. The algorithm in a token only
+//! selects among these.
 
 use super::jwt::UnverifiedToken;
 use crate::config::access::Algorithm;
@@ -26,19 +26,19 @@ use tokio_rustls::rustls::server::ParsedCertificate;
 /// Limit of keys in a set; the largest providers publish about ten.
 const MAX_KEYS: usize = 100;
 
-/// Limit of keys that are tried for a token without a key id.
+/// Limit of keys tried for a token without a key id.
 const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
+/// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; 32 bytes for HS256.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Messages that [`check_order`] tries with a point.
+/// Number of messages that [`check_order`] tries.
 const ORDER_PROBES: u8 = 32;
 
-/// Completes a sentence whose subject is the file or the document.
+/// Each message continues a sentence that begins with the file or document.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeySetError {
     #[error("is no JSON")]
@@ -76,14 +76,14 @@ struct VerifyingKey {
 }
 
 impl fmt::Debug for KeySet {
-    /// Without the keys: one may be a secret.
+    /// Omits the keys, since one may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeySet").field("keys", &self.keys.len()).finish_non_exhaustive()
     }
 }
 
 impl KeySet {
-    /// Reads the keys of a JWKS for signatures with one of `allowed`, and ignores the others.
+    /// Reads the keys of a JWKS that fit `allowed`, and ignores the others.
     pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
         let document: Value = serde_json::from_slice(text).map_err(|_| KeySetError::NotJson)?;
@@ -106,7 +106,8 @@ impl KeySet {
         Ok(KeySet { keys, ignored })
     }
 
-    /// Reads public keys and certificates in PEM (RFC 7468). All of them have to be usable, since an operator put them there.
+    /// Reads public keys and certificates in PEM (RFC 7468). An unusable one is an error, since an operator configured
+    /// it.
     pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         let blocks = pem::parse_many(text).map_err(|_| KeySetError::BrokenPem)?;
         // The parser ignores a block without an end.
@@ -124,7 +125,7 @@ impl KeySet {
         Ok(KeySet { keys, ignored: None })
     }
 
-    /// Uses a shared secret, unless it is too short.
+    /// Creates a set with one shared secret.
     pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         if secret.len() < MIN_SECRET_BYTES {
             return Err(KeySetError::ShortSecret);
@@ -138,12 +139,12 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// Returns true if the set has the key that a token names. If not, a newer set may have it.
+    /// Returns whether the set has the key that the token names. If not, the issuer may have published a newer set.
     pub(crate) fn has_named_key(&self, token: &UnverifiedToken<'_>) -> bool {
         token.key_id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key_id.as_deref())
     }
 
-    /// Verifies the signature of a token with the key that it names, or with all that fit if it names none.
+    /// Verifies a token's signature with the key that it names, or with each suitable key if it names none.
     pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
         // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
         let may_be = |key: &&VerifyingKey| {
@@ -162,7 +163,7 @@ impl KeySet {
     }
 }
 
-/// Verifies `signature` over `text`. A key of another family never verifies.
+/// Verifies `signature` over `text`; fails if the key's family does not match.
 fn is_signature_valid(algorithm: Algorithm, key: &DecodingKey, text: &[u8], signature: &Vec<u8>) -> bool {
     let verifier = algorithm.name().parse().and_then(|algorithm| (DEFAULT_PROVIDER.verifier_factory)(&algorithm, key));
     verifier.is_ok_and(|verifier| verifier.verify(text, signature).is_ok())
@@ -173,7 +174,7 @@ impl VerifyingKey {
         if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
-    /// Reads a member of `keys`. The error quotes nothing of it.
+    /// Reads one of the `keys` of a JWKS. Errors quote nothing from it.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is no object")?;
         if members.contains_key("d") {
@@ -263,8 +264,8 @@ fn unknown_reason(kind: Option<&Value>) -> &'static str {
     }
 }
 
-/// Checks the size and exponent of an RSA key (RFC 7518, section 6.3.1). The library does so at each signature; here an
-/// unusable key is reported when it is loaded.
+/// Checks the size and exponent of an RSA key (RFC 7518, section 6.3.1), so that an unusable key is reported when it is
+/// loaded rather than at each signature.
 fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
     let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else { return Err("is a broken RSA key") };
     // Section 6.3.1.1: "implementers have found that some cryptographic libraries prefix an extra zero-valued octet".
@@ -290,8 +291,8 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
     if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
-/// Refuses points of small order, for which signatures can be forged: the neutral element with zero is valid for every
-/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice.
+/// Refuses points of small order, whose signatures can be forged: the neutral element with zero is valid for every
+/// message whose hash is a multiple of the order, which is at most eight. So a few messages reveal such a point.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

@@ -1,4 +1,4 @@
-//! Metadata of the gateway as an OAuth 2.0 protected resource (RFC 9728).
+//! OAuth 2.0 protected resource metadata of the gateway (RFC 9728).
 
 use crate::config::RouteConfig;
 use serde_json::json;
@@ -7,16 +7,16 @@ use std::collections::HashMap;
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 pub(super) struct ProtectedResource {
-    /// `https://gateway.example`, of `https://gateway.example/base`
+    /// `https://gateway.example` for `https://gateway.example/base`
     origin: String,
     /// `/base`, or empty
     base: String,
-    /// documents by their path
+    /// documents by path
     documents: HashMap<String, String>,
 }
 
 impl ProtectedResource {
-    /// `issuer` returns the identifier of a configured issuer by its name.
+    /// Builds the documents. `issuer` maps the name of an issuer to its identifier.
     pub(crate) fn new<'c>(
         url: &str,
         routes: &[RouteConfig],

@@ -1,5 +1,5 @@
-//! The response fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and `X-RateLimit-*` for
-//! older clients.
+//! The response fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and the older
+//! `X-RateLimit-*`.
 
 use crate::config::access::RateLimitQuota;
 use crate::config::header_names::{LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET, RATE_LIMIT, RATE_LIMIT_POLICY};
@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The constant part of a limit's fields, formatted once.
+/// The constant parts of a limit's header fields, formatted once.
 pub(crate) struct LimitDescriptor {
     pub(crate) name: Arc<str>,
     /// `"name"`
@@ -50,22 +50,22 @@ fn quote_string(text: &str) -> String {
 #[derive(Clone)]
 pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
-    /// requests that may still come at once; unknown if the limit could not be checked
+    /// requests left; `None` if the limit could not be checked
     pub(crate) remaining: Option<u32>,
-    /// time until one request is available again, or, if some remain, until all are
+    /// time until another request is available, or, if some are left, until all are
     pub(crate) reset: Duration,
 }
 
-/// The states of all limits checked so far; an extension of the request.
+/// The states of all limits checked so far, as an extension of the request.
 #[derive(Clone, Default)]
 pub(crate) struct RateLimitHeaders {
     pub(crate) statuses: Vec<LimitStatus>,
-    /// true if `X-RateLimit-*` are configured
+    /// whether to send `X-RateLimit-*`, too
     pub(crate) x_ratelimit: bool,
 }
 
 impl RateLimitHeaders {
-    /// Returns the fields for a request with these extensions; none if no limit was checked.
+    /// Returns the header fields; none if no limit was checked.
     pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl RateLimitHeaders {
     }
 }
 
-/// Rounds up to whole seconds, so that this wait is always long enough.
+/// Rounds up to whole seconds, so that waiting this long is always enough.
 pub(crate) fn ceil_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! The keys by which requests are counted together.
+//! Keys that identify which requests share a quota.
 
 use super::local::QuotaKey;
 use crate::config::access::RateLimitKey;
@@ -15,11 +15,11 @@ use std::net::IpAddr;
 
 const REDIS_KEY_BYTES: usize = 16;
 
-/// The key of a request under one limit: a list of parts, each behind its length, so that different lists have different
+/// The key of a request under one limit. Each part is preceded by its length, so that different lists have different
 /// keys.
 pub(crate) struct RequestQuotaKey {
     bytes: Vec<u8>,
-    /// true if it is authenticated, so that a client cannot create any number of keys
+    /// from an authenticated identity, so clients cannot create many keys
     vouched: bool,
 }
 
@@ -74,7 +74,7 @@ impl RequestQuotaKey {
         }
     }
 
-    /// A subject is unique within its source and tenant only. An empty tenant name differs from no tenant.
+    /// Includes source and tenant, since subjects are unique only within these. An empty tenant differs from none.
     fn from_caller(caller: &Identity) -> RequestQuotaKey {
         let tenant = caller.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
         RequestQuotaKey::from_parts(true, &[b"caller", caller.source.as_bytes(), tenant, caller.subject.as_bytes()])
@@ -86,7 +86,7 @@ impl RequestQuotaKey {
         if self.vouched { QuotaKey::Vouched(hash) } else { QuotaKey::Unvouched(hash) }
     }
 
-    /// Returns the key in Redis: the same on all replicas, and without the caller's name.
+    /// Returns the key in Redis, which is the same on all replicas and hides the caller's name.
     pub(crate) fn to_redis_key(&self) -> String {
         hex::encode(&digest::sha256(&self.bytes)[..REDIS_KEY_BYTES])
     }

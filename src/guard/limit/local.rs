@@ -11,16 +11,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most callers that a limiter counts individually, about 10 MiB. Later ones share buckets.
+/// Most callers counted individually per limiter, about 10 MiB. Others share buckets.
 const MAX_VOUCHED_KEYS: usize = 100_000;
 
-/// Most unauthenticated keys (addresses, header values) that are counted individually.
+/// Most unauthenticated keys (addresses, header values) counted individually.
 const MAX_UNVOUCHED_KEYS: usize = 1 << 16;
 
-/// Number of shared buckets for all keys beyond these limits, which bounds the memory that a flood can take.
+/// Number of shared buckets for all other keys, which bounds the memory during a flood.
 const SHARED_BUCKETS: u64 = 1 << 16;
 
-/// A hashed key, so that all keys take the same memory.
+/// A hashed key, so that all keys have the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum QuotaKey {
     /// from an authenticated identity
@@ -29,7 +29,7 @@ pub(crate) enum QuotaKey {
     Unvouched(u64),
 }
 
-/// One quota, counted for each key: GCRA.
+/// Counts one quota for each key, by the generic cell rate algorithm (GCRA).
 pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     limiter: RateLimiter<QuotaKey, QuotaStore, C, StateInformationMiddleware>,
     store: QuotaStore,
@@ -41,7 +41,7 @@ pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalCount<I> {
-    /// requests that may still come at once
+    /// requests left
     pub(crate) remaining: u32,
     counted_at: I,
 }
@@ -70,7 +70,7 @@ impl<C: Clock> LocalLimiter<C> {
         LocalLimiter { limiter, store, interval, burst, start }
     }
 
-    /// Counts a request if it is within the quota; otherwise returns the time to wait.
+    /// Counts a request if the quota allows it; otherwise returns the time to wait.
     pub(crate) fn take(&self, key: QuotaKey) -> Result<LocalCount<C::Instant>, Duration> {
         let at = self.limiter.clock().now();
         match self.limiter.check_key(&key) {
@@ -79,7 +79,7 @@ impl<C: Clock> LocalLimiter<C> {
         }
     }
 
-    /// Refunds a counted request that was later refused. One counted longer ago than the interval is refilled already.
+    /// Refunds a request that was refused later, unless it has been refilled since.
     pub(crate) fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
         if Duration::from(self.limiter.clock().now().duration_since(taken.counted_at)) < self.interval {
             let less = |arrival: Option<Nanos>| match arrival {
@@ -91,7 +91,7 @@ impl<C: Clock> LocalLimiter<C> {
         }
     }
 
-    /// Lowers the local remainder of a shared quota to `remaining`.
+    /// Lowers the local count of a shared quota to `remaining`.
     pub(crate) fn sync_remaining(&self, key: QuotaKey, remaining: u32) {
         let used = self.burst.get().saturating_sub(remaining);
         let now = self.limiter.clock().now().duration_since(self.start);
@@ -114,7 +114,7 @@ impl<C: Clock> LocalLimiter<C> {
     }
 }
 
-/// The theoretical arrival time (GCRA) of each key's next request.
+/// Stores the theoretical arrival time (GCRA) of each key's next request.
 #[derive(Clone, Default)]
 struct QuotaStore(Arc<QuotaMaps>);
 

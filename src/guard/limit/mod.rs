@@ -1,9 +1,9 @@
-//! Rate limits, counted in this process or together with other replicas.
+//! Rate limits, counted by this process or shared by replicas.
 //!
-//! All limits of a route have to let a request pass, and a refused request does not use up the others. Local limits are
-//! checked first, since they are fast and can be refunded; then all shared ones in a single Redis call that counts against
-//! all of them or none. A request that a local limit refuses never reaches Redis, so a flood ends here. Requests counted
-//! before authentication stay counted, since those limits are for requests that are refused later.
+//! A request must pass all limits of its route, and a refused request does not use up the others. Local limits are
+//! checked first, since they are fast and can be refunded; then one Redis call counts against all shared ones or none.
+//! A request that a local limit refuses never reaches Redis, which protects it from floods. Limits before
+//! authentication are not refunded, since they are meant for requests that are refused later.
 
 mod headers;
 mod local;
@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time of a check. Limits by address, header and route without tiers need no identity.
+/// The stage at which a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LimitStage {
     BeforeAuth,
@@ -54,7 +54,6 @@ pub(crate) struct RequestLimiter {
     metrics: Arc<Metrics>,
 }
 
-/// One rate limit and its quotas.
 struct LimitPolicy {
     settings: access::RateLimitPolicy,
     name: Arc<str>,
@@ -66,7 +65,6 @@ struct LimitPolicy {
     tiers: Vec<PolicyTier>,
 }
 
-/// A quota and its counts.
 struct PolicyTier {
     /// empty for the default
     name: String,
@@ -75,16 +73,15 @@ struct PolicyTier {
     local: LocalLimiter,
 }
 
-/// A limit that a request is counted against, and the key.
+/// A limit that applies to a request, and the key to count it under.
 struct QuotaCheck<'l> {
     policy: &'l LimitPolicy,
     tier: &'l PolicyTier,
     key: QuotaKey,
-    /// the Redis key without prefix; empty if the limit is not shared
+    /// Redis key without prefix; empty if the limit is not shared
     redis_name: String,
 }
 
-/// The decision of one limit.
 struct QuotaDecision<'l> {
     check: QuotaCheck<'l>,
     verdict: QuotaVerdict,
@@ -93,7 +90,7 @@ struct QuotaDecision<'l> {
 }
 
 impl RequestLimiter {
-    /// Keeps the counts of policies from `before` whose settings did not change. Does not connect to Redis.
+    /// Keeps the counts of unchanged limits from `before`. Does not connect to Redis.
     pub(crate) fn new(
         limits: &RateLimitsConfig,
         metrics: &Arc<Metrics>,
@@ -115,7 +112,7 @@ impl RequestLimiter {
         }
     }
 
-    /// Evicts idle callers from time to time: never returns.
+    /// Evicts idle callers periodically; never returns.
     pub(crate) async fn evict_loop(&self) {
         loop {
             tokio::time::sleep(EVICT_INTERVAL).await;
@@ -231,15 +228,14 @@ impl<'l> QuotaCheck<'l> {
         }
     }
 
-    /// Applies the verdict of Redis, and stores it locally, so that a used-up quota stays used up if Redis becomes
-    /// unavailable.
+    /// Applies the verdict of Redis, and stores it locally in case Redis becomes unavailable.
     fn apply_remote(self, verdict: QuotaVerdict) -> QuotaDecision<'l> {
         self.tier.local.sync_remaining(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { LimitDecision::Allowed } else { LimitDecision::Refused };
         self.decide(decision, verdict)
     }
 
-    /// Decides without Redis.
+    /// Decides while Redis is unavailable.
     fn apply_on_error(self, on_error: OnError) -> QuotaDecision<'l> {
         match on_error {
             OnError::Local => self.count_locally(LimitDecision::Local),
@@ -250,7 +246,7 @@ impl<'l> QuotaCheck<'l> {
 }
 
 impl QuotaDecision<'_> {
-    /// Returns the caller's state under the limit; `refunded` if the local count was given back.
+    /// Returns the caller's state under the limit. `refunded` means that the local count was given back.
     fn status(&self, refunded: bool) -> LimitStatus {
         let QuotaCheck { tier, .. } = &self.check;
         let (remaining, reset) = match self.verdict {
@@ -270,7 +266,7 @@ impl QuotaDecision<'_> {
     }
 }
 
-/// Settles the decisions: refunds, metrics, headers, and the rejection if a limit refused.
+/// Applies the decisions: refunds, metrics, header fields, and the rejection if a limit refused.
 fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHeaders) -> Result<(), Rejection> {
     let refused = decisions.iter().any(|one| one.verdict.is_err());
     for one in &decisions {
@@ -324,6 +320,6 @@ impl Gate for LimitGate {
         let route = head.extensions.get::<Arc<RouteMatch>>();
         let policies = route.into_iter().flat_map(|route| self.limiter.policies_for(route, self.stage));
         let wants = policies.map(|policy| policy.settings.to_string()).collect();
-        GateReport::depends_on(name, wants, "how much of it is used up")
+        GateReport::depends_on(name, wants, "how much of the limit is used up")
     }
 }

@@ -1,4 +1,4 @@
-//! Quotas that replicas count together in Redis.
+//! Quotas shared by all replicas through Redis.
 
 use crate::config::access::RateLimitQuota;
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
@@ -12,12 +12,12 @@ pub(crate) struct RemoteLimiter {
 }
 
 pub(crate) struct RemoteCheck {
-    /// the key without the common prefix
+    /// key without the common prefix
     pub(crate) name: String,
     pub(crate) quota: RateLimitQuota,
 }
 
-/// The requests that may still come at once, or the time to wait.
+/// The number of requests left, or the time to wait.
 pub(crate) type QuotaVerdict = Result<u32, Duration>;
 
 impl RemoteLimiter {
@@ -25,7 +25,7 @@ impl RemoteLimiter {
         RemoteLimiter { redis, script: Script::new(include_str!("gcra.lua")) }
     }
 
-    /// Counts a request against all of these quotas, or against none if one refuses it: atomically, in one round trip.
+    /// Counts a request against all quotas, or against none if one of them refuses it, in one atomic call.
     pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {

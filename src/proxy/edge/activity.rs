@@ -6,9 +6,9 @@
 //!     ▲                                                         │         ReadingHead: head_timeout
 //!     ╰──────────────── the last response has ended ────────────╯         Busy:        the run has its own deadlines
 //! ```
-//! hyper has one timer for the pause before a request and for its head, and none for an HTTP/2 connection that sends no
-//! requests but answers every PING. Nothing is timed per event or request: a timer that fires checks the phase. It
-//! fires at least once per shorter timeout, so that it is never late for a phase that began meanwhile.
+//! hyper has one timer for the pause before a request and for its head, and none for an idle HTTP/2 connection that
+//! answers every PING. Here one timer checks the phase when it fires, at least once per shorter timeout, so that events
+//! and requests cost nothing.
 
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ pub(super) struct ConnectionTimeouts {
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     phase: Mutex<ConnectionPhase>,
-    /// notified when the last response has ended, if a task waits for it
+    /// wakes a task that waits for the end of the last response
     idle: Notify,
 }
 
@@ -41,14 +41,14 @@ enum ConnectionPhase {
         since: Instant,
     },
     Busy {
-        /// without a complete response
+        /// requests without a complete response
         requests: usize,
         has_waiter: bool,
     },
 }
 
 impl ConnectionActivity {
-    /// Starts in the phase of the first head.
+    /// Starts by waiting for the first request head.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(ConnectionActivity {
             phase: Mutex::new(ConnectionPhase::ReadingHead { since: Instant::now() }),
@@ -56,7 +56,7 @@ impl ConnectionActivity {
         })
     }
 
-    /// Counts a request until the returned value is dropped.
+    /// Counts a request until the returned guard is dropped.
     pub(super) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         let mut phase = self.phase.lock();
         match &mut *phase {
@@ -76,7 +76,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// Restarts the idle timeout: the end of a response may leave after its request is over.
+    /// Restarts the idle timeout, since the end of a response may be written after its request is done.
     pub(super) fn on_write(&self) {
         if let ConnectionPhase::Idle { since } = &mut *self.phase.lock() {
             *since = Instant::now();
@@ -87,7 +87,7 @@ impl ConnectionActivity {
         matches!(*self.phase.lock(), ConnectionPhase::Busy { .. })
     }
 
-    /// Waits until the connection exceeds the timeout of its phase. Cancel safe.
+    /// Waits until the current phase exceeds its timeout. Cancel safe.
     pub(super) async fn wait_overdue(&self, timeouts: ConnectionTimeouts) {
         let shorter = timeouts.head.min(timeouts.idle);
         loop {
@@ -128,7 +128,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Keeps its request active until it is dropped.
+/// Keeps its request counted until the body is dropped.
 #[derive(Debug)]
 pub(super) struct TrackedBody<B> {
     pub(super) body: B,
@@ -160,7 +160,6 @@ mod tests {
     const TIMEOUTS: ConnectionTimeouts =
         ConnectionTimeouts { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
 
-    /// Returns the time until the connection is closed.
     async fn time_until_overdue(activity: &ConnectionActivity) -> Option<Duration> {
         let since = Instant::now();
         let waited = timeout(Duration::from_secs(1000), activity.wait_overdue(TIMEOUTS)).await;

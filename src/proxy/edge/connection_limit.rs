@@ -32,7 +32,7 @@ impl ConnectionLimit {
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Applies no limit: kubelet and Prometheus must get through when clients do not.
+    /// Applies no limit, so that kubelet and Prometheus can always connect.
     pub(crate) fn unlimited() -> Self {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
@@ -54,12 +54,12 @@ impl ConnectionLimit {
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,
-    /// the address that it is counted for
+    /// the address that it counts for
     address: Option<IpAddr>,
 }
 
 impl ConnectionPermit {
-    /// Counts the connection for its address. Returns `false` if the address has reached its limit.
+    /// Counts the connection for its address. Returns `false` at the limit.
     #[must_use]
     pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
         let Some(limit) = self.shared.per_address else { return true };

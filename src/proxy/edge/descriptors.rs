@@ -1,4 +1,4 @@
-//! The file descriptor limit: one for each connection, and one for its agent.
+//! The limit of file descriptors: each connection needs one for the client and one for the agent.
 
 use crate::config::Config;
 use crate::telemetry::internal_event::ConnectionLimitReduced;
@@ -6,8 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const RESERVED_FILES: u64 = 64;
 
-/// Raises the descriptor limit to its maximum and returns the number of connections that it allows, at most as
-/// configured.
+/// Raises the descriptor limit to its maximum. Returns how many connections it allows, at most the configured number.
 pub(super) fn max_connections(config: &Config) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // If raising fails the old limit stays, and is read below.

@@ -1,4 +1,4 @@
-//! HTTP/1 connections whose streams are written without hyper.
+//! Writes HTTP/1 streams without hyper, to save memory.
 //!
 //! ```text
 //!   hyper ── has written the head of a stream ──▶ RawChunkedWriter ── its last chunk ──▶ hyper, for the next request
@@ -6,10 +6,9 @@
 //!     ▼                                               ▼
 //!   closed                                          closed
 //! ```
-//! hyper holds two buffers of 8 KiB and a state of 2 KiB per connection, to read requests and write heads. A run that
-//! waits for its agent needs neither, and most runs wait most of the time: measured, an idle stream takes 11 KiB less
-//! without them. So hyper reads the request and writes the head; a body of unknown length is written here, in the
-//! chunks that the head announced.
+//! hyper holds two buffers of 8 KiB and a state of 2 KiB per connection, which a run that waits for its agent does not
+//! need: without them an idle stream takes 11 KiB less (measured). So hyper reads the request and writes the head, and
+//! this module writes bodies of unknown length.
 
 use super::read_ahead::ReadAheadStream;
 use crate::telemetry::label::ConnectionRejectReason;
@@ -128,7 +127,7 @@ enum BodyFraming {
 }
 
 impl BodyFraming {
-    /// Parses what hyper has written, once the head is complete; skips interim responses (1xx).
+    /// Parses the head once hyper has written all of it; skips interim responses (1xx).
     fn parse(written: &[u8]) -> Option<BodyFraming> {
         let end = memchr::memmem::find(written, HEAD_END)?;
         let (head, rest) = written.split_at(end + HEAD_END.len());
@@ -150,13 +149,13 @@ impl BodyFraming {
     }
 }
 
-/// Shared by the service above hyper and the socket below it.
+/// State shared by the service above hyper and the socket below it.
 type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
-    /// nothing that hyper wrote is pending
+    /// no output of hyper is pending
     Idle,
-    /// an earlier response is still leaving: a stream after it stays with hyper, because the start of its head is
+    /// an earlier response is not flushed yet, so hyper must also write the next stream: the start of its head is
     /// unknown
     Flushing,
     Captured {
@@ -234,7 +233,7 @@ where
 /// The body that is passed to hyper.
 enum HyperBody<B> {
     Inline(B),
-    /// hyper never sees a frame of it
+    /// written by this module; hyper sees no frame of it
     Captured,
 }
 
@@ -286,7 +285,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
         wrote
     }
 
-    /// Leaves `Flushing`: hyper flushes after it has written everything.
+    /// Leaves `Flushing`, since hyper flushes only after it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let state @ HandoffState::Flushing = &mut *self.handoff.lock() {
             *state = HandoffState::Idle;
@@ -304,7 +303,7 @@ struct RawChunkedWriter<I, B> {
     body: B,
     framing: BodyFraming,
     write_state: RawWriteState,
-    /// the client's next requests
+    /// bytes of further requests
     read_ahead: Vec<u8>,
 }
 
@@ -372,7 +371,7 @@ fn poll_read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &m
     Ok(())
 }
 
-/// One chunk [RFC 9112 §7.1]; only its bytes if the body ends with the connection.
+/// One chunk [RFC 9112 §7.1], or only its data if the body ends with the connection.
 struct Http1Chunk {
     size_line: Bytes,
     data: Bytes,

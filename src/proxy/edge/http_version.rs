@@ -1,7 +1,7 @@
 //! Detects the HTTP version of a connection by its first bytes.
 //!
-//! hyper-util can, too, but passes the inspected bytes to hyper as a separate read; hyper then finds an incomplete head
-//! and doubles the buffer of every connection. Here the first read returns everything available.
+//! hyper-util passes the inspected bytes to hyper as a separate read; hyper then finds an incomplete head and doubles
+//! its buffer. Here the first read returns everything available.
 
 use std::io;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ pub(super) async fn read_version<S: AsyncRead + Unpin>(
     Ok((version, RewindStream { bytes, consumed: 0, len, stream }))
 }
 
-/// A stream that returns bytes read earlier first.
+/// A stream that first returns bytes that were read earlier.
 #[derive(Debug)]
 pub(super) struct RewindStream<S> {
     bytes: [u8; PREFACE.len()],

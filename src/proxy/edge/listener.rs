@@ -1,4 +1,4 @@
-//! Listening sockets, bound here or inherited, before they are served.
+//! Listening sockets, new or inherited, before connections are accepted.
 
 use super::listener_tls::ListenerTls;
 use super::transport::RawStream;
@@ -40,7 +40,7 @@ impl From<io::Error> for BindError {
 }
 
 impl Listener {
-    /// Binds the address, or takes over an inherited socket. A stale socket file is replaced.
+    /// Binds the address or uses the inherited socket. A stale socket file is replaced.
     pub(crate) fn bind(listen: &ListenerConfig, inherited: Option<OwnedFd>) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match inherited {
@@ -53,7 +53,7 @@ impl Listener {
         Ok(Listener { socket, config: listen.clone(), tls, file: file.map(Arc::new) })
     }
 
-    /// Returns the configured address, which identifies the listener in each process with this configuration.
+    /// Returns the configured address, which identifies the listener across processes.
     pub(crate) fn key(&self) -> String {
         self.config.address.to_string()
     }
@@ -126,7 +126,7 @@ impl SocketFile {
         Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, owned: AtomicBool::new(true) })
     }
 
-    /// Sets whether this process removes the file: the one that listens last does.
+    /// Sets whether this process removes the file; only the last process that uses it should.
     pub(crate) fn set_owned(&self, owned: bool) {
         self.owned.store(owned, Ordering::Relaxed);
     }
@@ -159,7 +159,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Prepares the socket of another process, which owns the file until the handover is complete.
+/// Prepares a socket of another process, which owns the file until the handover is complete.
 fn adopt_socket(listen: &ListenerConfig, socket: Socket) -> io::Result<(Socket, Option<SocketFile>)> {
     socket.set_nonblocking(true)?;
     let ListenAddress::Unix { path, .. } = &listen.address else { return Ok((socket, None)) };

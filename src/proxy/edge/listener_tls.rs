@@ -1,7 +1,7 @@
-//! TLS of a listener, with a certificate that follows its files.
+//! TLS of a listener, with certificates that are reloaded when their files change.
 //!
-//! rustls on the accepted stream, not pingora's listener: that adds its own streams, digests and logging to the same
-//! rustls, and has no place for a PROXY header before a handshake or for a certificate that changes.
+//! Uses rustls directly: pingora's listener supports neither a PROXY header before the handshake nor changing
+//! certificates.
 
 use super::transport::RawStream;
 use super::write_timeout::WriteTimeoutStream;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// Most encrypted bytes that wait for a client, besides `limits.client_buffer`.
+/// Most encrypted bytes buffered per client, besides `limits.client_buffer`.
 const WRITE_BUFFER_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct ListenerTls {
 #[derive(Debug)]
 struct ListenerTlsMaterial {
     config: Arc<ServerConfig>,
-    /// seconds since the epoch
+    /// in seconds since the epoch
     not_after: i64,
 }
 

@@ -1,11 +1,12 @@
-//! The client's side of the network: connections, from the socket to HTTP.
+//! Client connections, from the socket to HTTP.
 //!
 //! ```text
 //!  accept ─▶ a permit? ─▶ PROXY header ─▶ a permit for its address? ─▶ TLS ─▶ which version? ─▶ hyper: requests
 //!  listener  connection_  proxy_protocol  connection_limit             listener_  http_version   activity,
 //!            limit                                                     tls                       read_ahead
 //! ```
-//! Each step has its own deadline; a late or invalid peer is disconnected and counted ([`ConnectionRejectReason`](crate::telemetry::label::ConnectionRejectReason)).
+//! Each step has its own deadline; a late or invalid peer is disconnected and counted
+//! ([`ConnectionRejectReason`](crate::telemetry::label::ConnectionRejectReason)).
 
 mod activity;
 mod descriptors;

@@ -1,8 +1,8 @@
-//! A plane: its accept loops, and the steps between a connection and its first byte of HTTP.
+//! A plane: its accept loops, and the steps before the first byte of HTTP.
 //!
-//! pingora runs it as one of its services and provides the runtime. The loops are our own: pingora's has no connection
-//! limit, does the handshake in a task that lives as long as the connection, and retries without a pause when the
-//! system is out of descriptors (ENFILE).
+//! pingora runs it as a service and provides the runtime. Its own accept loop is not used: it has no connection limit,
+//! does the handshake in a task that lives as long as the connection, and retries without a pause when the system has
+//! no descriptors left (ENFILE).
 
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::listener::{Listener, ListeningSocket};
@@ -27,12 +27,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Short, because the header is in the first packet.
+/// Short, since the header is in the first packet.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause after a failed accept: long enough not to spin, short enough not to be noticed.
+/// Pause after a failed accept, so that the loop does not spin.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Sent to HTTP/1 clients when the connection limit is reached.
@@ -42,11 +42,11 @@ const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: cl
 pub(crate) struct PlaneConfig {
     /// data or status
     pub(crate) name: &'static str,
-    /// worker threads
+    /// number of worker threads
     pub(crate) threads: usize,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) connection_limit: ConnectionLimit,
-    /// sources whose PROXY headers are trusted
+    /// addresses whose PROXY headers are trusted
     pub(crate) trusted_proxies: TrustedProxies,
 }
 
@@ -65,7 +65,7 @@ struct PlaneService<S> {
     plane: PlaneConfig,
     edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
-    /// for listeners, and for connections; taken when serving starts
+    /// for listeners and for connections; taken when the plane starts
     watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
@@ -107,7 +107,6 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
 }
 
 struct ConnectionAcceptor {
-    /// the configured address
     listener_key: String,
     tls: Option<ListenerTls>,
     /// present if connections begin with a PROXY header
@@ -116,7 +115,7 @@ struct ConnectionAcceptor {
     metrics: Arc<ListenerMetrics>,
 }
 
-/// The reason, and the error of a library if there was one.
+/// The reason, and the library's error if there is one.
 type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
 async fn accept_loop<S: HttpService>(
@@ -227,7 +226,7 @@ impl ConnectionAcceptor {
         }
     }
 
-    /// Reads the PROXY header. The address in it counts only from trusted senders.
+    /// Reads the PROXY header, and uses its address if the sender is trusted.
     async fn resolve_origin(
         &self,
         stream: &mut WriteTimeoutStream<RawStream>,
@@ -253,7 +252,7 @@ impl ConnectionAcceptor {
         ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
-    /// Sends a 503, which a client can read only without TLS.
+    /// Sends a 503, except over TLS, where the client could not read it.
     fn reject_overloaded(&self, stream: &RawStream) {
         if self.tls.is_none() {
             stream.try_send(RESPONSE_503);
@@ -261,7 +260,7 @@ impl ConnectionAcceptor {
     }
 }
 
-/// Returns whether a failed accept concerns only that connection [accept(2), "Error handling"].
+/// Returns whether a failed accept concerns only one connection [accept(2), "Error handling"].
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
     use io::ErrorKind::{NetworkDown, NetworkUnreachable};

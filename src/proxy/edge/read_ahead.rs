@@ -1,8 +1,8 @@
-//! Notices when the client of an HTTP/1 connection disconnects during a response.
+//! Detects that the client of an HTTP/1 connection disconnects during a response.
 //!
-//! hyper notices a disconnect by reading while it responds, but not if bytes of a further request wait in its buffer: a
-//! client that pipelines requests and disconnects would hold its run, its agent and its permit until the next write.
-//! Here, below hyper, such bytes are read ahead, so that the end of the stream is seen.
+//! hyper does so by reading, but not while its buffer has bytes of another request: a client that pipelines requests
+//! and disconnects would hold its run and permit until the next write. This stream below hyper reads such bytes ahead,
+//! so that it sees the end of the stream.
 
 use super::activity::ConnectionActivity;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Most bytes that are read ahead. Beyond them the next write detects the disconnect.
+/// Most bytes that are read ahead. Beyond them only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 32 << 10;
 
 const READ_SIZE: usize = 4 << 10;
@@ -20,10 +20,10 @@ const READ_SIZE: usize = 4 << 10;
 pub(super) struct ReadAheadStream<S> {
     stream: S,
     activity: Arc<ConnectionActivity>,
-    /// the bytes read ahead, of which `consumed` were passed on
+    /// bytes read ahead, of which `consumed` were passed on
     buffered: Vec<u8>,
     consumed: usize,
-    /// hyper waits for bytes, and so detects the end itself
+    /// hyper waits for bytes, so it detects the end itself
     is_read_pending: bool,
 }
 
@@ -40,7 +40,7 @@ impl<S> ReadAheadStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
-    /// Buffers available bytes until the read is pending; the next byte or the end then wakes the task.
+    /// Buffers available bytes until no more are ready; the next byte or the end then wakes the task.
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.buffered.len() < READ_AHEAD_LIMIT {
             let mut piece = [0; READ_SIZE];
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Reads ahead here, since hyper flushes after it has read what it wants.
+    /// Reads ahead here, since hyper flushes after it has finished reading.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
             self.read_ahead(cx)?;

@@ -1,4 +1,4 @@
-//! Serves HTTP on one connection, from the detection of its version to its end.
+//! Serves HTTP on one connection.
 
 use super::activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
 use super::http_version::{self, DetectedVersion, RewindStream};
@@ -23,23 +23,22 @@ use tower::{Service, ServiceExt};
 /// Most open streams of one HTTP/2 connection.
 const H2_MAX_STREAMS: u32 = 256;
 
-/// Most streams of a connection that the peer resets before they are accepted ("rapid reset", CVE-2023-44487); one more
-/// ends the connection with GOAWAY. h2's own default.
+/// Most streams that the peer resets before they are accepted ("rapid reset", CVE-2023-44487); one more ends the
+/// connection with GOAWAY. The default of h2.
 const H2_MAX_PENDING_RESETS: usize = 20;
 
-/// Most streams of a connection that are reset here for an error of the peer ("MadeYouReset", CVE-2025-8671); one more
-/// ends it with GOAWAY. hyper allows 1024, for proxies that reset for their own reasons.
+/// Most streams reset by the gateway for errors of the peer ("MadeYouReset", CVE-2025-8671); one more ends the
+/// connection with GOAWAY. hyper's default of 1024 is for proxies that reset for other reasons.
 const H2_MAX_LOCAL_RESETS: usize = 64;
 
-/// Silence before a PING checks an HTTP/2 peer.
+/// Time without traffic after which a PING checks an HTTP/2 peer.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serves `S` over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
 ///
-/// Malformed requests get bare statuses from hyper and h2, without a problem document: 400 for an invalid head, 431 for
-/// one that is too large or has too many fields, 414 for a target of 64 KiB and more. A late head ends the connection
-/// without a response. h2 ends endless CONTINUATION and floods of empty DATA with GOAWAY, and holds back PING and
-/// SETTINGS until their answers are written.
+/// For malformed requests hyper and h2 send bare statuses without a problem document: 400 for an invalid head, 431 for
+/// one that is too large, 414 for a target of 64 KiB or more. A late head ends the connection without a response. h2
+/// ends floods of CONTINUATION or empty DATA with GOAWAY.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeServer<S> {
     service: S,
@@ -79,8 +78,8 @@ where
 impl<S> EdgeServer<S> {
     /// Applies the limits of `config` and of this module.
     ///
-    /// `head_timeout` covers the detection of the version, and again the first request head; later it starts with the
-    /// first byte of each head, and `idle_timeout` applies in between.
+    /// `head_timeout` covers the detection of the version, and again the first request head. Later it starts with the
+    /// first byte of each head; in between `idle_timeout` applies.
     pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
         let mut http1 = http1::Builder::new();
         http1
@@ -268,8 +267,8 @@ mod tests {
         drop(client);
     }
 
-    /// Its connection stays open because it answers PING. A closed window must not hold the run or its permits, and a
-    /// window that opens again shows that the body was aborted.
+    /// The connection stays open because the client answers PING. The closed window must not hold the run or its
+    /// permits.
     #[tokio::test(start_paused = true)]
     async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
         let (client, stream) = tokio::io::duplex(1 << 16);

@@ -28,7 +28,7 @@ impl RawStream {
 #[derive(Debug)]
 pub(super) enum EdgeTransport {
     Plain(WriteTimeoutStream<RawStream>),
-    /// boxed, so that a connection without TLS does not pay for it
+    /// boxed, to save memory in connections without TLS
     Tls(Box<TlsStream<WriteTimeoutStream<RawStream>>>),
 }
 

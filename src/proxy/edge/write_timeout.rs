@@ -1,7 +1,6 @@
-//! A stream whose peer must read what it is sent.
+//! A stream that fails if its peer stops reading.
 //!
-//! It is below HTTP, where every byte that the peer takes is visible: above it, one large event on a slow line looks
-//! like a client that does not read at all.
+//! It is below HTTP, since above it a large event on a slow connection looks like a client that reads nothing.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails with `TimedOut` if the peer takes no bytes for `limit` while some wait for it.
+/// Fails with `TimedOut` if the peer reads none of the pending bytes for `limit`.
 #[derive(Debug)]
 pub(super) struct WriteTimeoutStream<S> {
     pub(super) inner: S,

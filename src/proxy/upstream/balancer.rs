@@ -1,15 +1,15 @@
-//! Chooses the endpoint of a run: the better of two.
+//! Chooses the better of two endpoints for a run.
 //!
-//! The first is due by weighted round robin, the second is drawn at random. The one with fewer runs for its weight
-//! wins, at a tie the first. Runs last long, so round robin alone would pile them up where they happen to last longest;
-//! and the minimum of all would send every run of a burst to an endpoint that has just returned.
+//! The first is next by weighted round robin, the second is random. The one with fewer runs for its weight wins; at a
+//! tie, the first. Round robin alone would pile up long runs, and always choosing the least loaded would send every run
+//! of a burst to an endpoint that has just recovered.
 
 use super::upstream_endpoint::UpstreamEndpoint;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Endpoints chosen by one balancer must not be shared with another.
+/// Endpoints must not be shared between balancers.
 #[derive(Debug, Default)]
 pub(super) struct WeightedBalancer(Mutex<u64>);
 
@@ -41,7 +41,7 @@ impl WeightedBalancer {
     }
 }
 
-/// Draws one of the other endpoints, by weight.
+/// Chooses one of the other endpoints at random, by weight.
 fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
     let others = || all.iter().enumerate().filter(|(index, _)| *index != due);
     let total: u64 = others().map(|(_, target)| u64::from(target.weight)).sum();
@@ -55,13 +55,12 @@ fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
     due
 }
 
-/// Compares the runs per weight.
 fn is_less_loaded(one: &UpstreamEndpoint, other: &UpstreamEndpoint) -> bool {
     // Multiplied crosswise, to compare the quotients in integers.
     one.in_flight() as u128 * u128::from(other.weight) < other.in_flight() as u128 * u128::from(one.weight)
 }
 
-/// Returns the next pseudo-random number (splitmix64, Steele et al. 2014). Predicting it is harmless.
+/// Returns the next pseudo-random number (splitmix64, Steele et al. 2014), which need not be secure.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -83,7 +82,7 @@ mod tests {
         weights.iter().enumerate().map(target).collect()
     }
 
-    /// Returns how many of `runs` each endpoint gets, if they stay open or if each ends before the next.
+    /// Returns the number of runs for each endpoint, if they stay open (`stay`) or if each ends before the next.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
         let all = targets(weights);
         let balancer = WeightedBalancer::default();

@@ -1,4 +1,4 @@
-//! The agents of one route: chooses an endpoint for each run and exchanges the request with it.
+//! The agents of one route: chooses an endpoint for each run and sends the request.
 
 use super::balancer::WeightedBalancer;
 use super::dialer::{AgentDialer, Connector, DialedConnection};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Most endpoints that are tried for a run.
+/// Most endpoints tried for a run.
 const ATTEMPTS: usize = 4;
 
 const MAX_STALE: usize = 4;
@@ -29,13 +29,13 @@ const MAX_STALE: usize = 4;
 /// Interval of name resolution.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
-/// The same while a name has never been resolved.
+/// Interval of name resolution before its first success.
 const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
 pub(crate) struct Cluster {
     pub(in crate::proxy) settings: ClusterSettings,
     upstream_set: Arc<UpstreamSet>,
-    /// the endpoints, with their health
+    /// the endpoints and their health
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,
@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     none_healthy_logged: AtomicBool,
 }
 
-/// The configuration of a cluster: equal settings reuse the cluster.
+/// The settings of a cluster. If they are unchanged, a reload keeps the cluster.
 #[derive(Debug, PartialEq)]
 pub(in crate::proxy) struct ClusterSettings {
     route: String,
@@ -105,7 +105,7 @@ impl Cluster {
         })
     }
 
-    /// Returns whether this cluster, with its health and connections, can serve `route`.
+    /// Returns whether this cluster can serve `route` with its health state and connections.
     pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
@@ -115,7 +115,7 @@ impl Cluster {
         let _ = self.backends.update(|_| ()).await;
     }
 
-    /// Resolves names, checks health and reloads certificates; never returns. Must run once, and not concurrently with
+    /// Resolves names, checks health and reloads certificates; never returns. Run it once, and not concurrently with
     /// [`Cluster::resolve`].
     pub(crate) async fn watch(&self) {
         let resolve = async {
@@ -148,7 +148,7 @@ impl Cluster {
         self.upstream_set.report()
     }
 
-    /// Sends a run to an endpoint, or to the next while it cannot have begun, and reads the head of the response.
+    /// Sends a run to an endpoint and reads the response head. Tries other endpoints while the run cannot have begun.
     pub(in crate::proxy) async fn send(
         &self,
         connector: &Connector,
@@ -171,7 +171,7 @@ impl Cluster {
             .unwrap_or_else(|| Rejection::from(RejectionKind::UpstreamUnreachable).with_cause("no address is known")))
     }
 
-    /// Sends a repeatable request to one endpoint and reads the head of the response.
+    /// Sends a repeatable request to one endpoint and reads the response head.
     pub(in crate::proxy) async fn send_to(
         &self,
         connector: &Connector,
@@ -181,7 +181,7 @@ impl Cluster {
         self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(|error| error.rejection)
     }
 
-    /// Sends a request to one endpoint; retries after a stale pooled connection if that is safe.
+    /// Sends a request to one endpoint. Retries on a stale pooled connection if that is safe.
     async fn exchange(
         &self,
         connector: &Connector,
@@ -232,7 +232,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the connection to the pool after a clean end.
+    /// Returns the connection to the pool after a complete response.
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
         let Session { connection, in_flight, mut span } = *session;
         span.finish();

@@ -24,20 +24,19 @@ use tokio::time::{Instant, timeout};
 /// Most idle connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
-/// Keep time of an idle connection, below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes it
-/// first.
+/// Lifetime of idle connections: shorter than in common agents (uvicorn 5 s), so that the gateway closes first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 const POOL_IDLE_H2: Duration = Duration::from_secs(30);
 
 const H2_MAX_STREAMS: usize = 100;
 
-/// Most unread bytes of an agent over HTTP/2, of one run and of a connection. The second exceeds what all runs can have
-/// unread, so that a slow client delays only its own run.
+/// Flow control windows over HTTP/2 for one run and for a connection, in bytes. The latter exceeds the sum for all
+/// runs, so that a slow client delays only its own run.
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 const H2_CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Most stale connections that are skipped; closed ones soon leave the pool by themselves.
+/// Most stale connections skipped; closed ones soon leave the pool by themselves.
 const MAX_STALE: usize = 64;
 
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -59,14 +58,14 @@ impl Default for Connector {
 pub(super) struct AgentDialer {
     pub(crate) tls: Option<Arc<ClusterTls>>,
     pub(crate) timeouts: TimeoutsConfig,
-    /// health checks have a pool of their own
+    /// health checks have their own pool
     pub(crate) for_checks: bool,
 }
 
 pub(super) struct PooledConnection {
-    /// `Custom` once it was returned
+    /// `Custom` after it was returned
     pub(super) session: HttpSession,
-    /// the TLS material it was made with
+    /// the TLS material of this connection
     material_id: u64,
     /// returns an HTTP/2 stream to its connection
     h2_release: Option<Box<H2Release>>,
@@ -83,7 +82,7 @@ pub(super) struct DialedConnection {
 }
 
 impl AgentDialer {
-    /// Connects to an endpoint, or reuses a connection, within `timeouts.connect`.
+    /// Connects to an endpoint or reuses a connection, within `timeouts.connect`.
     pub(super) async fn connect(
         &self,
         connector: &Connector,
@@ -177,8 +176,8 @@ impl AgentDialer {
     }
 }
 
-/// Returns whether the agent has closed a pooled connection. pingora's own check is late on a busy machine: the run
-/// would be sent into a closed connection, and could not be retried.
+/// Returns whether the agent has closed a pooled connection. pingora detects this late on a busy machine: the run would
+/// be sent into a closed connection and could not be retried.
 fn is_closed(session: &HttpSession) -> bool {
     let peek = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
     match session {
@@ -196,7 +195,7 @@ fn is_closed(session: &HttpSession) -> bool {
 }
 
 impl Drop for PooledConnection {
-    /// Releases an HTTP/2 connection, which otherwise would be kept for ever; the dropped run is cancelled by a reset.
+    /// Releases an HTTP/2 connection, which would be kept for ever otherwise; a reset cancels the run.
     fn drop(&mut self) {
         use futures_util::FutureExt;
         if let Some(release) = self.h2_release.take()

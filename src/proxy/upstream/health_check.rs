@@ -1,5 +1,5 @@
-//! Active health checks of a route's endpoints. pingora schedules them and keeps the thresholds; the request is our
-//! own, because pingora's has one host and one certificate for all endpoints.
+//! Active health checks of endpoints. pingora schedules them and applies the thresholds; the request is made here,
+//! because pingora supports only one host and certificate for all endpoints.
 
 use super::dialer::{AgentDialer, Connector};
 use super::pingora_errors;
@@ -28,7 +28,7 @@ pub(super) struct UpstreamHealthCheck {
     pub(crate) connector: Arc<Connector>,
     pub(crate) dialer: AgentDialer,
     pub(crate) config: HealthCheckConfig,
-    /// of the last failed check
+    /// cause of the last failed check
     pub(crate) cause: Mutex<String>,
 }
 

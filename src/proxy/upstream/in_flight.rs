@@ -1,4 +1,4 @@
-//! Counts a run at an endpoint, and reports the result of its request to outlier detection.
+//! Counts a run at an endpoint, and reports its result to outlier detection.
 
 use super::pingora_errors;
 use super::upstream_endpoint::{OutlierChange, UpstreamEndpoint};

@@ -40,7 +40,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
     Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
-/// Maps a failure before the head of the response.
+/// Maps an error before the response head.
 pub(super) fn head_rejection(error: &BError) -> Rejection {
     let mut rejection = read_rejection(error);
     if rejection.kind == RejectionKind::UpstreamTruncated {

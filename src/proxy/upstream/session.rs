@@ -1,4 +1,4 @@
-//! One exchange with an agent: the request and its response.
+//! One request to an agent and its response.
 
 use super::dialer::PooledConnection;
 use super::in_flight::InFlightGuard;
@@ -18,11 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest time for writing the head of a request, and again for its body, for operators who set `first_byte` very
-/// long.
+/// Longest time for writing a request head, and again for the body, in case `first_byte` is very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for the reason of an HTTP/2 agent that stopped reading a request.
+/// Longest wait for the response of an HTTP/2 agent that stopped reading the request.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -31,19 +30,19 @@ pub(in crate::proxy) struct UpstreamRequest<'a> {
     pub(crate) operation: AgentOperation<'a>,
     pub(crate) request_id: &'a str,
     pub(crate) spans: &'a UpstreamSpanBuilder,
-    /// of the caller; the request's own fields take precedence
+    /// header fields from the caller; the request's own take precedence
     pub(crate) fields: &'a http::HeaderMap,
 }
 
 pub(in crate::proxy) enum AgentOperation<'a> {
     Run(Bytes),
-    /// a run whose events are requested afterwards; JSON
+    /// starts a run whose events are requested afterwards; the body is JSON
     Start(Bytes),
-    /// the events of a started run
+    /// requests the events of a started run
     Events {
         /// path and query
         path: &'a str,
-        /// all events if `None`
+        /// `None` for all events
         last_event_id: Option<&'a str>,
     },
 }
@@ -72,7 +71,7 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
 }
 
-/// The cause for a missing response.
+/// The reason why there is no response.
 pub(super) struct ExchangeError {
     pub(super) rejection: Rejection,
     /// no run can have begun: the request is incomplete, or the agent reported that it did not process it
@@ -123,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Explains a failed write, by the agent's response if it sent one over HTTP/2.
+    /// Explains a failed write, from the agent's response if it sent one over HTTP/2.
     async fn write_failure(&mut self, error: &BError) -> ExchangeError {
         let is_unprocessed = pingora_errors::is_unprocessed(error);
         if !is_unprocessed
@@ -156,8 +155,8 @@ impl Session {
         self.connection.session.response_header()
     }
 
-    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe. The rejection is
-    /// boxed, because waiting runs reserve memory for it.
+    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe. The error is
+    /// boxed to keep waiting runs small.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
         let read = match &mut self.connection.session {
             HttpSession::H1(session) => session.read_body_ref().await.map(|piece| piece.map(take).is_some()),

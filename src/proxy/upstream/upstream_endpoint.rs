@@ -1,4 +1,4 @@
-//! One endpoint of an upstream: its runs, and its outlier state.
+//! One endpoint of an upstream: its runs and its outlier detection.
 //!
 //! ```text
 //!              consecutive failures                          the ejection has expired, and a run is sent
@@ -8,7 +8,7 @@
 //!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
 //!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! Active health checks are separate, with pingora's thresholds: an endpoint receives runs if both allow it.
+//! An endpoint receives runs only if active health checks allow it, too.
 
 use crate::config::EjectionConfig;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest ejection, unless the configured first one is longer.
+/// Longest ejection, unless the first one is configured to be longer.
 const MAX_EJECTION: Duration = Duration::from_secs(300);
 
 pub(super) struct UpstreamEndpoint {
@@ -30,12 +30,12 @@ pub(super) struct UpstreamEndpoint {
     /// changed only under the lock of [`super::balancer`]
     pub(crate) credit: AtomicI64,
     in_flight: AtomicUsize,
-    /// the result of the active checks; `true` without them
+    /// result of the active health checks; `true` without them
     healthy: AtomicBool,
     outlier_state: Mutex<OutlierState>,
 }
 
-/// Passive health, from the results of runs.
+/// Passive health, based on the results of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OutlierState {
     Available {
@@ -47,14 +47,14 @@ enum OutlierState {
         /// consecutive ejections
         times: u32,
     },
-    /// one run probes whether it responds again
+    /// one run tests whether the endpoint has recovered
     Trial { times: u32 },
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutlierChange {
     None,
-    /// for this long
+    /// ejected for this time
     Ejected(Duration),
     Returned,
 }
@@ -137,7 +137,7 @@ impl UpstreamEndpoint {
         OutlierChange::Ejected(duration)
     }
 
-    /// Ends a trial without a result; another run may probe.
+    /// Ends a trial without a result, so that another run can try.
     pub(super) fn on_unknown(&self, now: Instant) {
         let mut state = self.outlier_state.lock();
         if let OutlierState::Trial { times } = *state {

@@ -21,7 +21,7 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct UpstreamSet {
     pub(crate) route: Arc<str>,
     pub(crate) entries: Vec<UpstreamEntry>,
-    /// of each upstream, from its last successful resolution
+    /// by upstream, from its last successful resolution
     endpoints: Mutex<Vec<Vec<Arc<UpstreamEndpoint>>>>,
 }
 
@@ -80,7 +80,7 @@ impl UpstreamSet {
         reports.collect()
     }
 
-    /// Resolves all names. A name that fails keeps its endpoints.
+    /// Resolves all names. If one fails, its endpoints are kept.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
         let mut known = self.endpoints.lock();

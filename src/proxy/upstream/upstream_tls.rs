@@ -1,6 +1,6 @@
-//! Certificates and keys for TLS connections to a route's agents, kept up to date while their files change.
+//! Certificates and keys for TLS connections to a route's agents, reloaded when their files change.
 //!
-//! The files are read and replaced together, since a certificate and its key only fit each other.
+//! All files are replaced together, since a certificate and its key must match.
 
 use crate::config::{UpstreamClientCert, UpstreamTlsConfig};
 use crate::net::file_watcher::Watched;
@@ -26,7 +26,7 @@ pub(super) struct ClusterTls {
 /// The content of the files at one time.
 #[derive(Default)]
 pub(super) struct ClusterTlsMaterial {
-    /// distinguishes connections made with different material; zero if nothing is configured
+    /// differs for each version of the content; zero if no files are configured
     pub(crate) id: u64,
     pub(crate) ca: Option<Arc<CaType>>,
     pub(crate) identity: Option<Arc<CertKey>>,
@@ -43,7 +43,7 @@ impl ClusterTls {
         })
     }
 
-    /// Returns the name that certificates must have instead of the host.
+    /// Returns the name to expect in certificates instead of the host.
     pub(super) fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }

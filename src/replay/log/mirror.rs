@@ -1,4 +1,4 @@
-//! Reads a log in order to copy it to other replicas: whole frames with their numbers, without slowing the run down.
+//! Reads whole frames from a log in order to copy them to other replicas, without delaying the run.
 
 use super::{LogBase, LogPhase, RunLog};
 use bytes::Bytes;
@@ -20,10 +20,10 @@ pub(crate) enum MirrorEvent {
     },
     /// frames were trimmed before the mirror read them
     Trimmed {
-        /// the number of the last trimmed frame
+        /// number of the last trimmed frame
         through: u64,
     },
-    /// the run has ended, and everything was read
+    /// the run has ended, and every frame was read
     Finished,
     Cut,
 }
@@ -32,9 +32,9 @@ pub(crate) enum MirrorEvent {
 pub(crate) enum MirrorSummary {
     /// the run has no event yet
     Empty,
-    /// it was too large to retain
+    /// too large to retain
     Discarded,
-    /// frames up to this event, including at least the first and thereby the conversation before the run
+    /// frames up to this event; they include at least the first, which has the conversation before the run
     Through(u64, Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! Joining a log, and reading it.
+//! Readers of a log.
 
 use super::reader_slot::{ReaderResource, ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 /// Limit of the unread recaps of one run, as a multiple of its `max_bytes`.
 const MAX_UNREAD_RECAPS: usize = 2;
 
-/// The start position of a reader; a time is that of the recap, in ms since the epoch.
+/// The start position of a reader. The number is the timestamp of a recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
-    /// at the first event if it is retained; else with a recap
+    /// at the first event, or with a recap if that was trimmed
     Start(i64),
-    /// after the last event that it received
+    /// after the last event that the client received
     Cursor(Cursor),
     /// with a recap
     Recap(i64),
@@ -25,14 +25,14 @@ pub(crate) enum ReadFrom {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinError {
-    /// of another run, of a trimmed event or of one that does not exist yet
+    /// the cursor is of another run, or its event was trimmed or does not exist yet
     Cursor,
     Full,
     /// the run was too large to retain
     Discarded,
 }
 
-/// One reader; leaves when dropped.
+/// A reader of the log; leaves when dropped.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     log: Arc<RunLog>,
@@ -47,8 +47,7 @@ impl RunLog {
         self.state.lock().readers_total > 0
     }
 
-    /// Joins the log. `watched` readers are removed by the log when they stall. A recap takes some milliseconds per
-    /// retained MiB.
+    /// Joins the log, which removes stalled readers if `watched`. A recap takes some milliseconds per retained MiB.
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,

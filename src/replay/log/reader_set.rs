@@ -1,4 +1,4 @@
-//! The readers of a log: their backlog, their next bytes, stalls, and the chunks that none of them needs.
+//! The readers of a log: their backlog, next bytes and stalls, and the trimming of chunks.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ, MAX_WATCHED_READ};
@@ -42,8 +42,7 @@ impl LogState {
         Some(piece)
     }
 
-    /// Returns when the next watched reader times out. Stall periods start only in this call, so that an event costs
-    /// nothing.
+    /// Returns when the next watched reader times out. Stalls are detected only here, so that writing stays cheap.
     pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
@@ -63,7 +62,7 @@ impl LogState {
         next
     }
 
-    /// Removes matching readers, whose bodies end with an error at the next poll.
+    /// Removes matching readers; their response bodies then end with an error.
     pub(crate) fn remove_readers(&mut self, matches: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
         let mut removed = Vec::new();
         while let Some(index) = self.readers.iter().position(&matches) {
@@ -75,8 +74,8 @@ impl LogState {
         removed
     }
 
-    /// Removes the oldest chunks: above `bound` bytes those that the fastest reader has read, and of a `discarded` log
-    /// those that every reader has read.
+    /// Removes the oldest chunks: those above `bound` bytes that the fastest reader has read, or, from a `discarded`
+    /// log, those that every reader has read.
     pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
         let mut retained = self.retained_bytes();

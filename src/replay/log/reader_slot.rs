@@ -1,4 +1,4 @@
-//! One reader of a log, from the log's side.
+//! The state of one reader in its log.
 
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -14,9 +14,9 @@ pub(super) struct ReaderSlot {
     pub(crate) number: u64,
     /// the next byte to read
     pub(crate) offset: u64,
-    /// delivered before the frames
+    /// sent before the frames
     pub(crate) recap: Bytes,
-    /// true if a keep-alive comment is due
+    /// whether a keep-alive comment is due
     pub(crate) comment_due: bool,
     pub(crate) stall_watch: StallWatch,
     pub(crate) waker: Option<Waker>,
@@ -24,7 +24,7 @@ pub(super) struct ReaderSlot {
     pub(crate) resource: Box<dyn ReaderResource>,
 }
 
-/// Detects readers that have stopped reading.
+/// Detects a reader that has stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallWatch {
     /// by its connection

@@ -1,4 +1,4 @@
-//! The write side of a log, fed by a run or by the follower of a run on another replica.
+//! Writes a log, for a run or for a copy of a run on another replica.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
@@ -9,20 +9,20 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Reasons for a run to stop writing.
+/// Reasons to stop writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogStopReason {
-    /// the run had no reader for `abandon_after`
+    /// no reader for `abandon_after`
     Abandoned,
     /// a stop was requested
     Stopped,
 }
 
 pub(in crate::replay) trait LogRetention: Send + Sync {
-    /// Records the retained bytes. Returns `false` if they do not fit even after evictions.
+    /// Records the retained bytes. Returns `false` if they exceed the limit even after evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
-    /// Counts a live run whose log was discarded.
+    /// Counts an open run whose log was discarded.
     fn record_discarded(&self, why: EvictionReason);
 
     /// Removes the run without counting an eviction.
@@ -45,7 +45,7 @@ impl LogWriter {
         &self.log
     }
 
-    /// Appends `frames`, the last of which has number `last`, and empties it. Waits while every reader is far behind.
+    /// Appends `frames` up to number `last`, and clears the buffer. Waits while every reader is far behind.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
@@ -90,7 +90,7 @@ impl LogWriter {
         }
     }
 
-    /// Folds the oldest frames, down to three quarters of the limit so that the next event does not trim again.
+    /// Folds the oldest frames down to three quarters of the limit, so that not every event causes a trim.
     fn trim(&self) {
         let mut base = self.log.base.lock();
         let mut state = self.log.state.lock();
@@ -170,7 +170,7 @@ impl LogWriter {
         .await
     }
 
-    /// Sends a keep-alive to readers that have nothing to read.
+    /// Sends a keep-alive comment to idle readers.
     pub(crate) fn send_comment(&self) {
         let mut state = self.log.state.lock();
         let head = state.end_offset;
@@ -183,7 +183,7 @@ impl LogWriter {
         wakers.into_iter().for_each(wake);
     }
 
-    /// Removes stalled readers in time; never returns.
+    /// Removes stalled readers; never returns.
     pub(crate) async fn remove_stalled_loop(&self) {
         loop {
             let next_stall = self.log.state.lock().next_stall(self.log.limits.stall_timeout);
@@ -194,7 +194,7 @@ impl LogWriter {
         }
     }
 
-    /// Ends the log after its final event; the store keeps it.
+    /// Ends the log after its final event and keeps it in the store.
     pub(crate) fn finish(mut self) {
         self.close(LogPhase::Finished);
         if let Some(slot) = self.slot.take() {
@@ -207,7 +207,7 @@ impl LogWriter {
         self.forget();
     }
 
-    /// Removes the log from the store. Its current readers may read to the end.
+    /// Removes the log from the store. Current readers can read to the end.
     pub(crate) fn forget(&mut self) {
         if let Some(slot) = self.slot.take() {
             slot.remove();
@@ -230,7 +230,7 @@ impl LogWriter {
     }
 }
 
-/// Cuts a log that was not finished, since its events are incomplete.
+/// Cuts an unfinished log, since its events are incomplete.
 impl Drop for LogWriter {
     fn drop(&mut self) {
         if self.log.is_open() {
@@ -282,7 +282,7 @@ impl RunLog {
     }
 }
 
-/// Wakes removed readers, and drops their resources.
+/// Wakes removed readers and frees their resources.
 fn wake_removed(slots: Vec<ReaderSlot>) {
     for mut slot in slots {
         wake(slot.waker.take());

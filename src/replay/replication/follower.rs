@@ -6,8 +6,7 @@
 //!              │  ╰─ stopped here: the owner gets a message
 //!              ╰─ no readers, missing frames, no answer for long, the process exits ─▶ Cut: readers reconnect
 //! ```
-//! The log is in the store like any other, so that all readers here share it. It is removed when the run ends or has no
-//! reader.
+//! All readers on this replica share the log, which is removed when the run ends or has no readers.
 
 use super::super::log::{self, LogStopReason, LogWriter};
 use super::super::store::{InsertOutcome, NewRun, RunDescriptor, RunKeys};
@@ -31,15 +30,15 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Following ends after this time without a reader: long enough for a client to reconnect.
+/// Time without readers after which following ends; clients can reconnect meanwhile.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// Longest time without an answer of Redis; then readers are cut off and reconnect.
+/// Time without a response from Redis after which readers are disconnected.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
 const FIRST_POLL: Duration = Duration::from_millis(25);
 
-/// Most entries per read; each is a chunk of the owner's log, or one large frame.
+/// Most entries per read; each is a chunk of the owner's log or one large frame.
 const MAX_ENTRIES: usize = 16;
 
 /// The hash fields of a run, in the order that `RemoteRun::from_fields` reads.
@@ -50,7 +49,7 @@ struct RemoteRun {
     descriptor: RunDescriptor,
     owner: String,
     messages: Option<Box<str>>,
-    /// the last frame in `base`
+    /// number of the last frame in `base`
     through: u64,
     base: Vec<u8>,
     open: bool,
@@ -162,7 +161,7 @@ struct RunFollower {
     owner: String,
     writer: LogWriter,
     last_read: u64,
-    /// frames that readers have no room for yet
+    /// frames that wait for slow readers
     pending: Vec<u8>,
     pending_last: u64,
     stop: StopState,
@@ -178,9 +177,9 @@ enum StopState {
 }
 
 enum ReadStatus {
-    /// more may come
+    /// more frames may come
     Open,
-    /// readers have no room for more
+    /// readers are too slow for more
     Full,
     Ended,
     /// Redis does not have the run
@@ -189,12 +188,12 @@ enum ReadStatus {
     Gap,
 }
 
-/// The way to end the local log.
+/// The way in which the local log ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     /// readers get everything
     Complete,
-    /// readers reconnect
+    /// readers must reconnect
     Cut,
 }
 
@@ -336,7 +335,7 @@ impl RunFollower {
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
     }
 
-    /// Sends the owner a requested stop, and that the run has readers here. Returns whether the owner has a lease.
+    /// Notifies the owner of readers and of a requested stop. Returns whether it has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
         let shared = &self.shared;
         if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {
@@ -366,7 +365,7 @@ impl RunFollower {
         self.wake.notify_one();
     }
 
-    /// Returns RUN_ERROR in the clients' dialect and its frame number. A run without events is started first.
+    /// Returns the frames of RUN_ERROR and their last number. A run without events is started first.
     fn run_lost_frames(&self) -> (u64, Vec<u8>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);

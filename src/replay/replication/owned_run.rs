@@ -1,4 +1,4 @@
-//! A run that this replica owns, with the processes that follow it.
+//! A run of this replica, and the processes that follow it.
 
 use super::redis_protocol::LEASE_TTL;
 use crate::replay::RunLog;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
-    /// with the time of each one's last message
+    /// process ids, with the times of their last messages
     followers: Mutex<Vec<(String, Instant)>>,
 }
 

@@ -5,7 +5,7 @@
 //!    ▲                                  │ │ ▲─────────────────────────┘
 //!    ╰── Redis lost the run ────────────╯ ╰── the end, or another run has the key ──▶ done
 //! ```
-//! Nothing is lost while Redis does not answer: the log retains new frames, and trimmed ones are copied as a summary.
+//! Nothing is lost during an outage of Redis: the log retains new frames, and trimmed ones are copied as a summary.
 
 use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, ReaderResource, RunLog};
 use super::owned_run::OwnedRun;
@@ -50,7 +50,7 @@ struct RunPublisher {
     descriptor: RunDescriptor,
     owned_run: Arc<OwnedRun>,
     mirror: LogMirror,
-    /// the last copied frame
+    /// number of the last copied frame
     sent_through: u64,
     has_base: bool,
     summed_through: u64,
@@ -74,7 +74,7 @@ enum PublishOutcome {
 }
 
 impl RunPublisher {
-    /// Copies until the run ends or another run has its key.
+    /// Copies until the run ends or another run takes its key.
     async fn publish_to_end(mut self) {
         self.copy_log().await;
         let mut owned_runs = self.shared.owned_runs.lock();

@@ -209,7 +209,7 @@ pub(super) fn parse_key(text: &str) -> Option<ReplayKey> {
     Some(key)
 }
 
-/// Returns the frames after `number` from consecutive frames that start at number `first`.
+/// Returns the frames after `number`; `frames` starts with number `first`.
 pub(super) fn frames_after(frames: &[u8], first: u64, number: u64) -> &[u8] {
     let skipped = usize::try_from((number + 1).saturating_sub(first)).unwrap_or(usize::MAX);
     let from = crate::replay::log::frame_ends(frames).take(skipped).last().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Events of the export to a trace collector.
+//! Log events about the trace collector.
 
 use super::sanitize;
 
 log_events! {
-    /// The collector does not accept spans: they are dropped and counted. Logged once, until it accepts some again.
+    /// Spans are dropped and counted while the collector rejects them. Logged once per outage.
     warn CollectorUnavailable { cause: String }
         (cause = sanitize(&cause)) "the trace collector does not accept spans; they are dropped";
 

@@ -1,11 +1,11 @@
-//! Events of what requests are checked with: secret files, the Redis of the replicas, keys of issuers.
+//! Log events about secret files, Redis and the keys of issuers.
 
 use super::sanitize;
 use crate::net::file_watcher::WatchError;
 use crate::net::redis_client::RedisLinkChange;
 use std::path::{Path, PathBuf};
 
-/// Logs that files of keys or secrets (at least one) were read again, or why their last good content stays in use.
+/// Logs that files of keys or secrets were read again, or why their previous content stays in use.
 pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchError>) {
     match result {
         Ok(()) => paths.iter().for_each(|path| tracing::info!(path = %path.display(), "file read again")),
@@ -17,8 +17,7 @@ pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchEr
     }
 }
 
-/// Logs that the Redis of the replicas answers, for the first time or again, or that it does not. `redis` is its URL
-/// without the password.
+/// Logs that Redis became available or unavailable. `redis` is its URL without the password.
 pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
     match change {
         RedisLinkChange::Connected => tracing::info!(redis, "redis answers"),
@@ -27,13 +26,13 @@ pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
 }
 
 log_events! {
-    /// Keys of an issuer were fetched: the first ones, or those after a failure.
+    /// The keys of an issuer were fetched for the first time, or again after a failure.
     info IssuerKeysFetched<'a> {
         issuer: &'a str,
         keys: usize,
     } (issuer, keys) "keys of the issuer fetched";
 
-    /// Keys of an issuer cannot be fetched. Logged once, until a fetch succeeds.
+    /// The keys of an issuer cannot be fetched. Logged once per outage.
     warn IssuerKeysFetchFailed<'a> {
         issuer: &'a str,
         cause: &'a str,

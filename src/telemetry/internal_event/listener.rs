@@ -1,4 +1,4 @@
-//! Events of listeners, their certificates and rejected connections.
+//! Log events about listeners, their certificates and rejected connections.
 
 use super::sanitize;
 use crate::telemetry::ListenerMetrics;
@@ -17,10 +17,10 @@ impl ListenerStarted {
 }
 
 log_events! {
-    /// Changed certificate files of a listener are in use for new connections.
+    /// New connections of a listener use its changed certificate files.
     info CertificateReloaded<'a> {
         listener: &'a str,
-        /// expiry of the certificate, in seconds since the epoch
+        /// in seconds since the epoch
         not_after: i64,
     } counts(metrics: &ListenerMetrics) {
         if let Some(tls) = &metrics.tls {
@@ -29,7 +29,7 @@ log_events! {
         }
     } (listener, not_after) "certificate read again";
 
-    /// Changed certificate files of a listener cannot be used; the previous content stays in use. Logged once for each change.
+    /// The changed certificate files of a listener cannot be used; the previous ones stay in use.
     error CertificateReloadFailed<'a> {
         listener: &'a str,
         /// without the files' content
@@ -40,14 +40,14 @@ log_events! {
         }
     } (listener, cause = sanitize(cause)) "certificate cannot be used; the last good one stays";
 
-    /// A listener starts with an expired certificate. Clients that verify it will not connect.
+    /// A listener starts with an expired certificate.
     warn CertificateExpired<'a> {
         listener: &'a str,
         /// in seconds since the epoch
         not_after: i64,
     } (listener, not_after) "the certificate has expired";
 
-    /// A connection was closed before a request was read from it. Logged at debug, since strangers can cause any number of
+    /// A connection was closed before its first request. Logged at debug, since strangers can cause any number of
     /// these.
     debug ConnectionRejected<'a> {
         listener: &'a str,
@@ -60,7 +60,7 @@ log_events! {
         listener: &'a str,
     } (listener) "connections are accepted again";
 
-    /// The process may open fewer files than its connections could need, so it accepts fewer connections.
+    /// The limit on open files is too low for the configured number of connections, so fewer are accepted.
     warn ConnectionLimitReduced {
         limit: u64,
         connections: usize,
@@ -69,7 +69,7 @@ log_events! {
         "fewer connections than limits.connections are accepted: each needs two files; raise the limit (ulimit -n, LimitNOFILE)";
 }
 
-/// No connection can be accepted. Logged once, until one can be accepted again; each attempt is counted.
+/// No connection can be accepted. Logged once until one is accepted again; each attempt is counted.
 pub(crate) struct AcceptFailed<'a> {
     pub(crate) listener: &'a str,
     pub(crate) error: &'a std::io::Error,

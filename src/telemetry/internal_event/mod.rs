@@ -1,9 +1,9 @@
-//! Internal events, a struct each: `emit` writes the log line and counts.
+//! Log events, one struct each. `emit` writes the log line and updates the metrics.
 //!
-//! The log's JSON escapes text from outside, and it is truncated here, so that it cannot forge log lines.
+//! Text from clients and agents is truncated and escaped, so that it cannot forge log lines.
 
-/// Declares events as `level Name { fields } (log fields) "message";`. `emit` takes the metrics that a
-/// `counts(metrics: &Type) { … }` before the log fields uses.
+/// Declares events as `level Name { fields } (log fields) "message";`. A `counts(metrics: &Type) { … }` before the log
+/// fields updates metrics in `emit`.
 macro_rules! log_events {
     ($($(#[$doc:meta])* $level:ident $name:ident $(<$lifetime:lifetime>)? {
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
@@ -39,10 +39,10 @@ use super::label::AuthMethod;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Longest text of a client or an agent in a log line, in characters.
+/// Longest text from a client or an agent in a log line, in characters.
 pub(crate) const MAX_TEXT_CHARS: usize = 200;
 
-/// The caller, as far as it is known. Never a credential.
+/// The caller, as far as it is known. Contains no credential.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallerInfo<'a> {
     pub(crate) address: Option<IpAddr>,
@@ -51,7 +51,6 @@ pub(crate) struct CallerInfo<'a> {
     pub(crate) source: Option<&'a str>,
     pub(crate) subject: Option<&'a str>,
     pub(crate) tenant: Option<&'a str>,
-    /// of an API key
     pub(crate) key_id: Option<&'a str>,
 }
 
@@ -59,12 +58,12 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Truncates text from outside and replaces characters that could disturb a reader of the log.
+/// Truncates text from outside and replaces characters that could forge or garble a log line.
 pub(super) fn sanitize(text: &str) -> String {
     text.chars().take(MAX_TEXT_CHARS).map(|c| if is_unsafe_char(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Returns whether a log viewer may interpret `c` as the end of a line, a terminal control or a change of text direction.
+/// Returns whether `c` ends a line, controls a terminal or changes the text direction.
 fn is_unsafe_char(c: char) -> bool {
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,4 +1,4 @@
-//! Events of the process as a whole.
+//! Log events about the process: configuration, reload and shutdown.
 
 use super::{millis, sanitize};
 use crate::telemetry::metric::Metrics;
@@ -6,30 +6,30 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest list of problems of a rejected configuration, in characters: all problems of any file written by hand.
+/// Longest list of configuration problems in a log line, in characters.
 const MAX_PROBLEM_CHARS: usize = 16 << 10;
 
 log_events! {
-    /// The gateway begins to shut down. It still accepts runs, and reports everywhere that it should get no more.
+    /// The gateway reports that it is shutting down, but still accepts runs.
     info ShutdownStarted {
-        /// time for which it still accepts them
+        /// time for which new runs are still accepted
         grace: Duration,
-        /// another process has its sockets
+        /// another process has taken over the sockets
         successor: bool,
     } counts(metrics: &Metrics) { metrics.process.draining.set(1); }
         (grace_ms = millis(grace), successor) "shutdown started";
 
-    /// The gateway accepts no more connections and no more runs.
+    /// The gateway no longer accepts connections or runs.
     info DrainStarted {
         timeout: Duration,
         runs: usize,
     } (timeout_ms = millis(timeout), runs) "draining";
 
-    /// The configuration has a probable mistake. Logged at the start.
+    /// The configuration probably has a mistake.
     warn ConfigLintFound<'a> {
         line: Option<u64>,
         key: &'a str,
-        /// without values of variables
+        /// without values of environment variables
         message: &'a str,
         hint: Option<&'a str>,
     } (line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
@@ -37,26 +37,26 @@ log_events! {
     info NoPreviousProcess<'a> { run_dir: &'a Path }
         (run_dir = %run_dir.display()) "no gateway to take over from; starting as usual";
 
-    /// A configuration cannot be used; the last good one stays in use.
+    /// A configuration was rejected; the previous one stays in use.
     error ConfigRejected<'a> {
         problems: &'a str,
     } counts(metrics: &Metrics) { metrics.process.last_reload_ok.set(0); }
         (problems = problems.chars().take(MAX_PROBLEM_CHARS).collect::<String>())
         "configuration refused; the last good one stays in use";
 
-    /// Part of the configuration in use takes effect in a new process only.
+    /// Some changed settings take effect only after a restart.
     warn RestartRequired<'a> {
-        /// keys that still have their values from the start
+        /// the settings that keep their old values
         keys: &'a [&'static str],
     } (keys = keys.join(", ")) "changed, but not in use before a restart or `diglot serve --upgrade`";
 
-    /// The gateway has a bug. The task that hit it ends, and everything else continues.
+    /// A bug made a task panic. All other tasks continue.
     error PanicCaught<'a> {
         location: &'a dyn fmt::Display,
         cause: &'a str,
     } (place = %location, cause = sanitize(cause)) "the gateway failed; report this line";
 
-    /// A reload was requested of a configuration that did not come from a regular file.
+    /// A reload was requested, but the configuration did not come from a regular file.
     warn ReloadUnsupported {} () "the configuration did not come from a file that can be read again";
 }
 
@@ -76,9 +76,9 @@ impl TakeoverCompleted {
 
 /// A configuration is in use from now on.
 pub(crate) struct ConfigApplied<'a> {
-    /// the beginning of the digest of its file
+    /// start of the hash of its file
     pub(crate) hash: &'a str,
-    /// differences from the previous one; `None` at the start
+    /// differences from the previous configuration; `None` at the start
     pub(crate) changes: Option<&'a dyn fmt::Display>,
 }
 

@@ -1,4 +1,4 @@
-//! Events of requests and their runs.
+//! Log events about requests and their runs.
 
 use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
@@ -9,17 +9,16 @@ use crate::translate::RunIds;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The run that a log line is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunInfo<'a> {
     pub(crate) route: &'a str,
-    /// the request that started the run, unless the event says otherwise
+    /// the request that started the run, unless the event's doc names another
     pub(crate) request_id: &'a str,
     pub(crate) ids: &'a RunIds,
 }
 
 impl<'a> RunInfo<'a> {
-    /// Describes a run that was started at another replica: only its ids are known.
+    /// Describes a run of another replica, of which only the ids are known.
     fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
         RunInfo { route: "", request_id: "", ids }
     }
@@ -33,7 +32,7 @@ impl<'a> RunInfo<'a> {
     }
 }
 
-/// A request was refused, or failed at the agent, before its stream began.
+/// A request failed before its event stream began.
 pub(crate) struct RequestRejected<'a> {
     /// empty where no route matched
     pub(crate) route: &'a str,
@@ -42,7 +41,7 @@ pub(crate) struct RequestRejected<'a> {
     pub(crate) trace_id: Option<TraceId>,
     pub(crate) caller: CallerInfo<'a>,
     pub(crate) rejection: &'a Rejection,
-    /// 200 where the refusal is sent as an event
+    /// 200 if the error is sent as an event
     pub(crate) response_status: u16,
 }
 
@@ -81,7 +80,7 @@ impl RequestRejected<'_> {
     }
 }
 
-/// A preflight request of a browser was answered. Logged at debug: browsers may send one before every request of a page.
+/// A preflight request was answered. Logged at debug, since browsers may send one before every request.
 pub(crate) struct PreflightAnswered<'a> {
     pub(crate) route: &'a str,
     pub(crate) response_status: u16,
@@ -95,13 +94,13 @@ impl PreflightAnswered<'_> {
     }
 }
 
-/// The facts about a run that its log line and its span report.
+/// The facts about a run in its log line and its span.
 #[derive(Debug, Default)]
 pub(crate) struct RunSummary {
     /// as configured or detected
     pub(crate) client_dialect: &'static str,
     pub(crate) agent_dialect: &'static str,
-    /// the last one that answered, as in metrics
+    /// the last upstream that answered
     pub(crate) upstream: Option<Arc<str>>,
     /// of the response to the client
     pub(crate) status: u16,
@@ -111,18 +110,18 @@ pub(crate) struct RunSummary {
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
-    /// present if the run outlives its client
+    /// present if the run continues when its client disconnects
     pub(crate) reader_count: Option<u64>,
 }
 
-/// A run ended: the line of the access log.
+/// A run ended; this is its line in the access log.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
     pub(crate) trace_id: TraceId,
     pub(crate) caller: CallerInfo<'a>,
     pub(crate) summary: &'a RunSummary,
     pub(crate) outcome: RunOutcome,
-    /// where the gateway ended it
+    /// present if the gateway ended the run
     pub(crate) rejection: Option<&'a Rejection>,
     pub(crate) duration: Duration,
 }
@@ -191,7 +190,7 @@ impl RunEnded<'_> {
     }
 }
 
-/// Declares events about a run: its route, request and ids come first in the log line.
+/// Declares events about a run; their log lines begin with its route, request and ids.
 macro_rules! run_events {
     ($($(#[$doc:meta])* $level:ident $name:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
@@ -210,38 +209,38 @@ macro_rules! run_events {
 }
 
 run_events! {
-    /// The dialect of a peer was detected, on a route that leaves it open.
+    /// The dialect of a client or an agent was detected.
     info DialectDetected {
         side: &'static str,
         dialect: &'static str,
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
-    /// The stream of an agent broke and was resumed over another connection.
+    /// The event stream of an agent broke and was resumed over another connection.
     info AgentStreamResumed {
         /// the stream continues after this event
         last_event_id: &'a str,
     } (last_event_id = sanitize(last_event_id)) "stream resumed";
 
-    /// A request reads a run that another request started. `run` has the id of the request that joins.
+    /// A request reads a run that an earlier request started. `run` has the id of the later request.
     info ReaderJoined {
         /// prefix of the ids of the run's events
         token: &'a str,
-        /// the reader starts after the event of this number; `None` from a snapshot, or from the start
+        /// the last event that the reader already has; `None` if it reads a snapshot or from the start
         after_number: Option<u64>,
     } (token, behind = after_number) "run joined";
 
-    /// The caller of a run stops it. `run` has the id of that request.
+    /// A request stops a run. `run` has the id of that request.
     info RunStopRequested {
         token: &'a str,
     } (token) "run stopped";
 
-    /// No client requested the events of a run in time; the run is ended.
+    /// A run was ended because no client fetched its events in time.
     info PendingRunExpired {} () "run not read in time";
 }
 
 log_events! {
-    /// A run of another replica is read here from now on.
+    /// This replica starts to relay a run of another replica.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
         token: &'a str,
@@ -256,7 +255,7 @@ log_events! {
         behind = recap_until
     ) "run of another replica followed";
 
-    /// The process that ran a run is gone; the run's readers get RUN_ERROR.
+    /// The replica that ran a run is gone; the readers of the run get RUN_ERROR.
     warn RemoteRunLost<'a> {
         ids: &'a RunIds,
         token: &'a str,
@@ -269,7 +268,7 @@ log_events! {
         code = RejectionKind::RunLost.code()
     ) "run lost with its replica";
 
-    /// Other replicas cannot follow a run of this one any more.
+    /// Other replicas can no longer read a run of this one.
     warn RunReplicationStopped<'a> {
         ids: &'a RunIds,
         token: &'a str,

@@ -1,4 +1,4 @@
-//! Events of upstreams: ejections, health, certificates.
+//! Log events about upstreams: ejections, health and certificates.
 
 use super::{millis, sanitize};
 use crate::telemetry::metric::UpstreamMetrics;
@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 log_events! {
-    /// An address of an upstream failed so often that it is ejected for a while.
+    /// An address of an upstream is ejected for a while after repeated failures.
     warn AddressEjected<'a> {
         route: &'a str,
         upstream: &'a str,
@@ -22,28 +22,27 @@ log_events! {
         address: &'a dyn Display,
     } (route, upstream, %address) "upstream answers again";
 
-    /// No address of a route is available, so all of them are tried. Logged once, until one is available again.
+    /// Every address of a route is unavailable, so all of them are tried. Logged once until one recovers.
     error NoHealthyUpstream<'a> { route: &'a str }
         (route) "every upstream is unhealthy or ejected; all are tried";
 
-    /// The name of an upstream's host could not be resolved; the known addresses stay in use.
+    /// An upstream's host name could not be resolved; the known addresses stay in use.
     warn UpstreamResolveFailed<'a> { route: &'a str, cause: String }
         (route, cause = sanitize(&cause)) "upstream not resolved";
 
-    /// Changed files of certificates or keys for upstreams are in use for new connections.
+    /// New connections to upstreams use changed certificate or key files.
     info UpstreamTlsReloaded<'a> { route: &'a str }
         (route) "certificates for upstreams read again";
 
-    /// Files of certificates or keys for upstreams are missing, invalid or do not match; the previous content stays in use.
-    /// Logged once for each change.
+    /// Changed certificate or key files for upstreams cannot be used; the previous content stays in use.
     error UpstreamTlsReloadFailed<'a> {
         route: &'a str,
-        /// the file and its problem, without its content
+        /// file and problem, without the file's content
         cause: &'a str,
     } (route, cause = sanitize(cause)) "certificates for upstreams cannot be used; the last good ones stay";
 }
 
-/// The result of the health checks of an address has changed.
+/// The health check of an address has a new result.
 pub(crate) struct AddressHealthChanged<'a> {
     pub(crate) route: &'a str,
     pub(crate) upstream: &'a str,

@@ -1,4 +1,4 @@
-//! A series in memory: numbers that many threads update and a scrape reads, without a lock.
+//! The value of one series, updated by many threads without a lock.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use prometheus::proto;
@@ -92,9 +92,9 @@ pub(crate) struct Histogram(Arc<HistogramInner>);
 struct HistogramInner {
     /// upper bounds, in seconds
     bounds: &'static [f64],
-    /// values within each bound but not within the one before; the last one counts those beyond every bound
+    /// values in each bucket, not cumulative; the last bucket has no upper bound
     counts: Box<[AtomicU64]>,
-    /// in ns: integers are added without a loop, and last for centuries
+    /// in nanoseconds, since integers can be added atomically
     sum: AtomicU64,
 }
 

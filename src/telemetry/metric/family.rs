@@ -1,8 +1,8 @@
-//! All series of one metric, by the values of their labels.
+//! All series of one metric, by their label values.
 //!
-//! The vectors of the `prometheus` crate identify a series by a hash of its values without separators: a route `a` with the
-//! label `bc` would be counted as a route `ab` with the label `c`. Each of their series also keeps its own copy of the name,
-//! the help and the labels of its metric. So the families are our own; registry and text format are the crate's.
+//! The `prometheus` crate has vectors for this, but it identifies a series by a hash of its values without separators:
+//! route `a` with label `bc` and route `ab` with label `c` would share a series. It also copies name, help and labels
+//! into every series.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use super::cell::MetricCell;
@@ -14,22 +14,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Ends each value in a key: it does not occur in UTF-8.
+/// Ends each value in a key; this byte does not occur in UTF-8.
 const VALUE_TERMINATOR: u8 = 0xff;
 
-/// A metric and its series. Clones share them.
 pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
 
 struct FamilyInner<M> {
     metric: MetricSpec,
     desc: Desc,
-    /// indices into the labels of the row, sorted by name as the exposition requires
+    /// indices of the labels, sorted by name as the exposition format requires
     label_order: Vec<usize>,
-    /// by the values of their labels in the order of the row; see [`encode_key`]
+    /// by label values, encoded by [`encode_key`]
     cells: Mutex<BTreeMap<Box<[u8]>, M>>,
 }
 
-/// A family of any type of cell, whose series can be removed.
+/// Removes series from a family with any type of cell.
 pub(super) trait ForgetSeries: Send + Sync {
     fn first_label(&self) -> Option<&'static str>;
 
@@ -53,14 +52,14 @@ impl<M: MetricCell> Family<M> {
         Ok(family)
     }
 
-    /// Returns the series of these values, in the order of the row. It exists from now on.
+    /// Returns the series with these label values, and creates it if necessary.
     pub(super) fn with_label_values(&self, values: &[&str]) -> M {
         debug_assert_eq!(values.len(), self.0.metric.labels.len(), "{}", self.0.metric.name);
         let mut all = self.lock_cells();
         all.entry(encode_key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
     }
 
-    /// Removes a series, if it exists. Handles that still count with it are no longer exposed.
+    /// Removes a series. Handles that still update it have no effect on the output.
     pub(super) fn remove(&self, values: &[&str]) {
         self.lock_cells().remove(&encode_key(values));
     }

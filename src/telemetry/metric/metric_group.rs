@@ -1,11 +1,11 @@
-//! Turns a row of the table into a metric: its series, the handle of call sites, and its entry in the catalogue.
+//! Macros that declare metrics: their series, handles and catalogue entries.
 
 use super::catalogue::MetricSpec;
 use super::cell::MetricCell;
 use super::family::{Family, ForgetSeries};
 use prometheus::{Registry, Result};
 
-/// Registers families and collects them, so that a lease can forget the series of any of them.
+/// Registers families with Prometheus and keeps them, so that a lease can remove series from all of them.
 #[derive(Default)]
 pub(super) struct Registrar {
     pub(super) registry: Registry,
@@ -19,7 +19,7 @@ impl Registrar {
         Ok(family)
     }
 
-    /// Takes the families whose first label has this name.
+    /// Removes and returns the families whose first label is `label`.
     pub(super) fn families_by(&mut self, label: &str) -> Vec<Box<dyn ForgetSeries>> {
         let all = std::mem::take(&mut self.families).into_iter();
         let (found, others) = all.partition(|family| family.first_label() == Some(label));
@@ -40,9 +40,9 @@ macro_rules! metric_spec {
     };
 }
 
-/// Declares the metrics as groups of the same leading labels. A group is
-/// `Series of Families [leading labels] { rows }`, a row `handle: type = "name" [further labels], "help";`. A histogram names
-/// its buckets with `within`. `Families` has the metrics of all routes (limits, listeners, …), `Series` the handles of one.
+/// Declares metrics as groups with the same leading labels: `Series of Families [leading labels] { rows }`. A row is
+/// `handle: type = "name" [further labels], "help";`, with `within BUCKETS` for a histogram. `Families` contains all
+/// series of the group, `Series` those of one route, limit or listener.
 macro_rules! metric_groups {
     ($($(#[$doc:meta])* $series:ident of $families:ident $leading:tt {
         $($row:ident: $handle:ty = $name:literal $labels:tt $(within $buckets:ident)?, $help:literal;)+

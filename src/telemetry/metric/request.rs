@@ -1,4 +1,4 @@
-//! Metrics of requests: of those that match a route, and of all others.
+//! Request metrics, per route and for requests without a route.
 
 use super::cell::Counter;
 use super::table::{RequestFamilies, RequestSeries};
@@ -7,18 +7,18 @@ use crate::telemetry::label::{Label, RequestMethod};
 use parking_lot::RwLock;
 use std::ops::Deref;
 
-/// Statuses whose series exist from the start: of requests that start runs, and of a failing gateway.
+/// Statuses whose series exist from the start, so that alerts can query them.
 const PREREGISTERED_STATUSES: [u16; 5] = [200, 500, 502, 503, 504];
 
-/// The handles of the requests of a route, or of those without one.
+/// The request metrics of one route, or of requests without a route.
 pub(crate) struct RequestMetrics {
     series: RequestSeries,
-    /// one for each method and status so far: a handful
+    /// one per method and status seen so far, usually a handful
     counters: RwLock<Vec<(RequestMethod, u16, Counter)>>,
 }
 
 impl RequestMetrics {
-    /// Resolves the handles of a route's requests; `route` is empty for requests without one.
+    /// Creates the request metrics of a route; `route` is empty for requests without one.
     pub(super) fn new(families: &RequestFamilies, route: &str) -> RequestMetrics {
         let metrics = RequestMetrics { series: families.resolve(&[route]), counters: RwLock::default() };
         if !route.is_empty() {

@@ -1,4 +1,4 @@
-//! The handles of a route that its runs count with.
+//! The metrics of one route.
 
 use super::cell::{Counter, Histogram};
 use super::request::RequestMetrics;
@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Returns true for a reason to reject a credential whose series exists from the start, because alerts query it.
+/// Returns whether alerts query this reason, so that its series must exist from the start.
 fn is_preregistered(method: AuthMethod, reason: AuthReason) -> bool {
     use AuthReason::{
         Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
@@ -28,7 +28,7 @@ fn is_preregistered(method: AuthMethod, reason: AuthReason) -> bool {
     }
 }
 
-/// The handles of one route.
+/// The metrics of one route.
 pub struct RouteMetrics {
     pub(crate) series: Leased<RouteSeries>,
     read_events: EventCounters,
@@ -38,10 +38,10 @@ pub struct RouteMetrics {
     requests: RequestMetrics,
 }
 
-/// Counters of events by type, for each dialect that a peer may speak.
+/// Event counters by type, for each dialect of the route.
 struct EventCounters(Vec<(&'static str, LazySeries<&'static Dialect, Counter>)>);
 
-/// Histograms of translation, for each pair of dialects that client and agent may speak.
+/// Histograms of translation time, for each pair of client and agent dialect.
 struct TranslationTimes {
     metric: Scoped<Histogram>,
     pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
@@ -63,7 +63,7 @@ impl EventCounters {
         self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
     }
 
-    /// Counts events by their types and returns their number: 0 for a dialect that the route cannot have.
+    /// Moves the counts to the counters of the dialect and returns their sum; 0 if the route does not use it.
     fn count(&self, counts: &mut [u64], dialect: &str) -> u64 {
         self.for_dialect(dialect).map_or(0, |counters| drain_counts(counts, |index| counters.at(index)))
     }
@@ -98,15 +98,15 @@ impl AuthCounters {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunTotals {
-    /// events of the agent
+    /// events from the agent
     pub(crate) events_in: u64,
     /// events for the client
     pub(crate) events_out: u64,
-    /// repairs of the run guard
+    /// repairs by the run guard
     pub(crate) repairs: u64,
     /// events dropped on purpose
     pub(crate) losses: u64,
-    /// events of another dialect than the agent's
+    /// events in another dialect than the agent's
     pub(crate) foreign: u64,
 }
 
@@ -132,7 +132,7 @@ impl RouteMetrics {
         &self.requests
     }
 
-    /// Counts a run as open until the returned value is dropped.
+    /// Counts an open run until the returned guard is dropped.
     pub(crate) fn open_run(self: &Arc<Self>) -> OpenRunGuard {
         self.series.active.inc();
         OpenRunGuard(Arc::clone(self))
@@ -153,8 +153,8 @@ impl RouteMetrics {
         self.translate.observe(report.client, report.agent, took);
     }
 
-    /// Counts the contents of `report`, resets them and adds them to `totals`. Returns the rule by which the agent's dialect
-    /// was detected, if it changed since the last call.
+    /// Moves the counts of `report` to the metrics and to `totals`. Returns the rule that detected the agent's dialect,
+    /// if it changed since the last call.
     pub(crate) fn count_report(
         &self,
         report: &mut TranslationReport,
@@ -173,7 +173,7 @@ impl RouteMetrics {
     }
 }
 
-/// Adds the counts to their counters, resets them and returns their sum.
+/// Moves the counts to their counters and returns their sum.
 fn drain_counts<'c>(counts: &mut [u64], counter: impl Fn(usize) -> &'c Counter) -> u64 {
     let mut sum = 0;
     for (index, count) in counts.iter_mut().enumerate().filter(|(_, count)| **count != 0) {

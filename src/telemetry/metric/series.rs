@@ -1,5 +1,4 @@
-//! The types of handles in the table. Call sites count with them; their series are resolved once for a route, a limit or an
-//! upstream.
+//! Handle types for the metrics table. A handle's series are looked up once per route, limit or upstream.
 
 use super::cell::MetricCell;
 use super::family::Family;
@@ -10,14 +9,13 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// A handle: the series of one metric that share the values of its leading labels.
+/// The series of one metric for fixed values of its leading labels.
 pub(super) trait Handle {
     type Cell: MetricCell;
 
     fn resolve(family: &Family<Self::Cell>, values: &[&str]) -> Self;
 }
 
-/// A row without further labels has one series, which exists from the start.
 impl<M: MetricCell> Handle for M {
     type Cell = M;
 
@@ -26,7 +24,7 @@ impl<M: MetricCell> Handle for M {
     }
 }
 
-/// The series of every value of a closed label. They exist from the start.
+/// One series for each value of a closed label, created at the start.
 #[derive(Clone)]
 pub(crate) struct Each<L, M>(Arc<[M]>, PhantomData<L>);
 
@@ -49,7 +47,7 @@ impl<L: Label, M: MetricCell> Handle for Each<L, M> {
     }
 }
 
-/// A metric whose further labels the call site fills in.
+/// A metric whose remaining label values are passed at each call.
 #[derive(Clone)]
 pub(crate) struct Scoped<M> {
     family: Family<M>,
@@ -57,13 +55,13 @@ pub(crate) struct Scoped<M> {
 }
 
 impl<M: MetricCell> Scoped<M> {
-    /// Returns the series of these further values. It exists from now on.
+    /// Returns the series with these remaining values, and creates it if necessary.
     pub(super) fn series(&self, values: &[&str]) -> M {
         let all: Vec<&str> = self.leading_values.iter().map(|value| &**value).chain(values.iter().copied()).collect();
         self.family.with_label_values(&all)
     }
 
-    /// Returns the series of each value of the last label, behind these values of the labels before it.
+    /// Returns one series per value of the last label; `values` are those of the labels before it.
     pub(super) fn lazy<N: LabelList>(&self, values: &[&str], label_list: N) -> LazySeries<N, M> {
         let own = values.iter().map(|&value| value.into());
         let leading_values = self.leading_values.iter().cloned().chain(own).collect();
@@ -88,7 +86,6 @@ pub(crate) trait LabelList: Send + Sync {
     fn values(&self) -> Vec<&'static str>;
 }
 
-/// The values of an enum.
 impl<L: Label> LabelList for PhantomData<L> {
     fn values(&self) -> Vec<&'static str> {
         L::VALUES.iter().map(|label| label.text()).collect()
@@ -101,18 +98,18 @@ impl LabelList for &'static Dialect {
     }
 }
 
-/// Series that differ in their last label only, each created when it is first counted: a process uses a dozen of hundreds.
+/// One series for each value of the last label, created at its first use, since most are never used.
 pub(crate) struct LazySeries<N, M> {
     metric: Scoped<M>,
     label_list: N,
     cells: OnceLock<Box<[OnceLock<M>]>>,
 }
 
-/// Like [`Each`], created when first counted.
+/// Like [`Each`], but created at first use.
 pub(crate) type Lazy<L, M> = LazySeries<PhantomData<L>, M>;
 
 impl<N: LabelList, M: MetricCell> LazySeries<N, M> {
-    /// Returns the series of the value at this index of the list. It exists from now on.
+    /// Returns the series of the value at `index`, and creates it if necessary.
     pub(super) fn at(&self, index: usize) -> &M {
         let cells = self.cells.get_or_init(|| self.label_list.values().iter().map(|_| OnceLock::new()).collect());
         cells[index].get_or_init(|| self.metric.series(&[self.label_list.values()[index]]))
@@ -133,14 +130,14 @@ impl<L: Label, M: MetricCell> Handle for Lazy<L, M> {
     }
 }
 
-/// Handles whose series are removed after the last of them is dropped.
+/// Handles whose series are removed when the last clone is dropped.
 pub(crate) struct Leased<S> {
     series: S,
     _lease: SeriesLease,
 }
 
 impl<S> Leased<S> {
-    /// Leases `value` before its series are resolved.
+    /// Acquires the lease of `value`, then creates its series.
     pub(super) fn new(leases: &Arc<SeriesLeases>, value: &str, resolve: impl FnOnce() -> S) -> Self {
         let lease = leases.acquire(value);
         Leased { series: resolve(), _lease: lease }

@@ -1,10 +1,10 @@
-//! Keeps series for as long as a handle can count with them.
+//! Removes the series of a route once no handle can update them.
 //!
 //! ```text
 //!   a route is configured ─▶ leased ─▶ counted with ─▶ another configuration ─┬─▶ still there: leased again, nothing lost
 //!                                                                            ╰─▶ removed ─▶ its last run ends ─▶ forgotten
 //! ```
-//! Otherwise an operator who renames routes again and again would fill the memory with the series of the old names.
+//! Otherwise every renamed route would leave its series in memory.
 
 use super::family::ForgetSeries;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ pub(crate) struct SeriesLeases {
     counts: Mutex<HashMap<Box<str>, usize>>,
 }
 
-/// Keeps the series of its value while it exists.
+/// Keeps the series of one value while it exists.
 pub(crate) struct SeriesLease {
     leases: Arc<SeriesLeases>,
     value: Box<str>,
@@ -29,7 +29,7 @@ impl SeriesLeases {
         Arc::new(SeriesLeases { families, counts: Mutex::default() })
     }
 
-    /// Keeps the series of a value. Acquire it before they are created.
+    /// Acquires a lease; must be called before the series are created.
     pub(super) fn acquire(self: &Arc<Self>, value: &str) -> SeriesLease {
         *self.counts.lock().entry(value.into()).or_default() += 1;
         SeriesLease { leases: Arc::clone(self), value: value.into() }

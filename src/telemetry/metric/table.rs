@@ -1,4 +1,4 @@
-//! Every metric, one row each: its handle, name, labels and help. The call site counts with the handle.
+//! All metrics, one row each: handle, type, name, labels and help.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use super::cell::{Counter, Gauge, Histogram, MetricCell};
@@ -14,21 +14,20 @@ use crate::telemetry::label::{
 use crate::translate::{EventLoss, EventRepair};
 use std::sync::LazyLock;
 
-/// Bounds for connecting, in seconds like all: from a local socket to beyond the default connect timeout.
+/// Connect times in seconds: from a local socket to more than the default connect timeout.
 const CONNECT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Bounds for waits of a person: from an immediate answer to the default of `timeouts.idle`.
+/// Waiting times in seconds: from an immediate response to the default of `timeouts.idle`.
 const WAIT_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Bounds for whole runs: from a single word to an hour.
+/// Durations of runs in seconds, up to an hour.
 const RUN_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
-/// Bounds for the latency that the gateway adds: from one event to a full read of them.
+/// Translation times in seconds: from one event to a full read buffer.
 const TRANSLATE_BUCKETS: &[f64] =
     &[1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2];
 
-/// The buckets of what is no histogram.
 const NO_BUCKETS: &[f64] = &[];
 
 #[rustfmt::skip]
@@ -160,7 +159,7 @@ const fn process_metric(name: &'static str, kind: MetricKind, help: &'static str
     MetricSpec { name, kind, labels: &[], help, buckets: &[] }
 }
 
-/// Metrics of the client library about the process, on Linux. Processor times are in whole seconds.
+/// Process metrics of the `prometheus` crate, on Linux only.
 const PROCESS_METRICS: [MetricSpec; 7] = [
     process_metric(
         "process_cpu_seconds_total",
@@ -199,7 +198,6 @@ mod tests {
         }
     }
 
-    /// Checks the naming rules of Prometheus and the needs of its histograms.
     #[test]
     fn names_show_kind_and_unit_and_buckets_ascend() {
         for one in CATALOGUE.iter() {

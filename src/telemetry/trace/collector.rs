@@ -1,4 +1,4 @@
-//! The collector of spans, configured only by OpenTelemetry's environment variables.
+//! The export of spans, configured by OpenTelemetry's environment variables.
 
 use super::exporter_client::ExporterClient;
 use super::setup_error::TraceSetupError;
@@ -24,12 +24,11 @@ const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// Default for one batch, by the exporter's specification.
+/// Default of the OTLP exporter specification for one batch.
 const TIMEOUT_MILLIS: u64 = 10_000;
 
 type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
 
-/// Starts spans and sends them to the collector.
 #[derive(Clone, Debug)]
 pub(super) struct SpanRecorder {
     pub(super) tracer: SdkTracer,
@@ -37,7 +36,7 @@ pub(super) struct SpanRecorder {
 }
 
 impl SpanRecorder {
-    /// Returns `None` if the environment names no collector.
+    /// Returns `None` if no endpoint is configured.
     pub(super) fn from_environment(metrics: &Metrics) -> Result<Option<SpanRecorder>, TraceSetupError> {
         let variable = &|name: &str| std::env::var(name).ok();
         if !is_enabled(variable)? {
@@ -63,8 +62,7 @@ impl SpanRecorder {
     }
 }
 
-/// Returns true if spans are exported. A value for which OpenTelemetry would fall back to its default is an error here, since
-/// the operator meant something else.
+/// Returns whether spans are exported. An invalid value is an error, while OpenTelemetry would use the default.
 fn is_enabled(variable: Variables<'_>) -> Result<bool, TraceSetupError> {
     // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
@@ -133,7 +131,6 @@ fn build_resource() -> Resource {
     Resource::builder().with_attributes(more).build()
 }
 
-/// Returns the first variable that is not blank.
 fn first_set(variable: Variables<'_>, names: &[&'static str]) -> Option<(&'static str, String)> {
     let trimmed = |name: &&'static str| variable(name).map(|text| (*name, text.trim().to_owned()));
     names.iter().filter_map(trimmed).find(|(_, text)| !text.is_empty())

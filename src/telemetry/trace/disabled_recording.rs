@@ -1,4 +1,4 @@
-//! Stubs for a build without `otel`, which records nothing.
+//! Stubs for builds without the feature `otel`.
 
 use super::request_attributes::RequestAttributes;
 use super::setup_error::TraceSetupError;

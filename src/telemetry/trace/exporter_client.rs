@@ -1,4 +1,4 @@
-//! Sends batches of spans to the collector, each over a connection of its own.
+//! Sends batches of spans to the collector, each over a new connection.
 
 use crate::net::http_client::{HttpClient, HttpLimits};
 use async_trait::async_trait;
@@ -9,25 +9,25 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of a response body, which says how many spans were accepted.
+/// Limit of the response body, which contains the number of accepted spans, in bytes.
 const MAX_RESPONSE_BODY: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct ExporterClient {
     http: HttpClient,
-    /// cause why the last batch was not sent
+    /// the reason why the last batch was not sent
     failure: Arc<Mutex<Option<String>>>,
 }
 
 impl ExporterClient {
-    /// `timeout` covers one batch, from the look-up of the host to the last byte of the response.
+    /// Limits each batch to `timeout`, including DNS and the response body.
     pub(super) fn new(timeout: Duration) -> ExporterClient {
         let max_read = 4 * MAX_RESPONSE_BODY as u64;
         let limits = HttpLimits { timeout, max_body: MAX_RESPONSE_BODY, max_read, plain_only_to_loopback: false };
         ExporterClient { http: HttpClient::new(limits), failure: Arc::default() }
     }
 
-    /// Returns the cause of the last failure, once.
+    /// Takes the cause of the last failure.
     pub(super) fn take_failure(&self) -> Option<String> {
         self.failure.lock().take()
     }

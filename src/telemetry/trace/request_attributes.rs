@@ -1,4 +1,4 @@
-//! The attributes of a request when its span begins.
+//! The attributes that a request's span begins with.
 
 use crate::telemetry::label::RequestMethod;
 

@@ -1,9 +1,9 @@
-//! The errors of reading the settings of a trace collector from the environment.
+//! Errors in the collector's environment variables.
 
 use crate::net::url::HttpUrlError;
 use std::io;
 
-/// Names the variable and the fix. An endpoint is not quoted: it may contain a password.
+/// Names the variable and the fix. An endpoint is not quoted, since it may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "only a build with `otel` exports spans"))]
 pub(crate) enum TraceSetupError {

@@ -1,5 +1,5 @@
-//! The queue of spans for the collector. It is bounded, and its own thread sends the spans in batches. Ending a span never
-//! waits; without room in the queue the span is dropped and counted.
+//! A bounded queue of spans, sent in batches by its own thread. Ending a span never blocks: if the queue is full, the
+//! span is dropped and counted.
 
 use super::exporter_client::ExporterClient;
 use crate::telemetry::internal_event;
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchConfig {
-    /// longest time that a span waits for others
+    /// longest time that a span waits for its batch to fill
     pub(crate) schedule_delay: Duration,
     pub(crate) max_queue_size: usize,
     pub(crate) max_export_batch_size: usize,
@@ -33,18 +33,17 @@ struct SpanQueueInner {
     state: Mutex<SpanQueueState>,
     /// wakes the thread
     work_ready: Condvar,
-    /// wakes `flush` when the queue is empty
+    /// wakes `flush` when all spans are sent
     idle: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SpanQueueState {
     pending: Vec<SpanData>,
-    /// time at which the first of them was added
+    /// time at which the oldest span was added
     oldest_since: Option<Instant>,
-    /// true while a batch is being sent
     sending: bool,
-    /// true once `flush` waits
+    /// true while `flush` waits
     flushing: bool,
 }
 
@@ -55,7 +54,7 @@ impl fmt::Debug for SpanQueue {
 }
 
 impl SpanQueue {
-    /// Starts the thread that sends. It ends with the process.
+    /// Starts the sending thread, which runs until the process ends.
     pub(super) fn start(
         exporter: SpanExporter,
         client: ExporterClient,
@@ -71,7 +70,7 @@ impl SpanQueue {
         Ok(SpanQueue(inner))
     }
 
-    /// Waits until all spans are sent, at most for `timeout`.
+    /// Waits until all spans are sent, for at most `timeout`.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         state.flushing = true;
@@ -147,7 +146,7 @@ struct BatchSender {
     runtime: Runtime,
     exporter: SpanExporter,
     client: ExporterClient,
-    /// true once a failure was logged, until a batch is accepted
+    /// true if the last batch failed, so that only the first failure is logged
     unavailable: bool,
 }
 

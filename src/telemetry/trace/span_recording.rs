@@ -1,5 +1,5 @@
-//! Names and attributes of spans: OpenTelemetry's semantic conventions for HTTP and for agents, and `diglot.…` for the rest.
-//! No credential, body or query; of the caller only its address.
+//! Names and attributes of spans, from OpenTelemetry's semantic conventions for HTTP and GenAI; others begin with
+//! `diglot.`. They contain no credential, body or query, and only the address of the caller.
 
 pub(super) use super::collector::SpanRecorder;
 use super::request_attributes::RequestAttributes;
@@ -13,7 +13,7 @@ use opentelemetry::{Context as SpanParent, KeyValue, Value};
 use opentelemetry_sdk::trace::Span;
 use std::time::SystemTime;
 
-/// An open span; empty if it is not recorded.
+/// An open span; `None` if it is not recorded.
 #[derive(Debug, Default)]
 pub(super) struct SpanRecording(Option<Box<Span>>);
 
@@ -171,7 +171,7 @@ impl SpanRecording {
         self.finish();
     }
 
-    /// Records the agent's status. The span stays open; after a refusal `finish_failed` follows.
+    /// Records the agent's status without ending the span.
     pub(super) fn record_status(&mut self, status: u16) {
         if let Some(span) = &mut self.0 {
             span.set_attribute(attribute("http.response.status_code", i64::from(status)));

@@ -13,33 +13,27 @@ use crate::event::{
 };
 use crate::translate::{carry, message, tool_result_id, value_aliases};
 
-/// Role of a tool result.
 const TOOL: &str = "tool";
 
 /// Makes the real client keep the activities of earlier runs, which the gateway does not know ("activityHistory" of
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
-/// The metadata member with the activity history, and its member with the types.
+/// Names of the activity history in the metadata, and of its list of types.
 const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
-/// Rebuilds the client's list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageList {
     entries: Vec<RecapMessage>,
-    /// true after a snapshot from the agent
     is_replaced: bool,
 }
 
-/// The list as the content of a snapshot.
 pub(super) struct ListSnapshot {
     pub(crate) messages: Json<'static>,
-    /// true if it contains activities, all of which the run itself made
     pub(crate) shares_activities: bool,
 }
 
 impl MessageList {
-    /// Starts with the conversation before the run.
     pub(crate) fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -55,7 +49,7 @@ impl MessageList {
         self.entries.iter().rposition(|entry| entry.id.is_same(id))
     }
 
-    /// Finds the first message of this id, as the real client does.
+    /// Finds the first message with this id, as the real client does.
     fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
         self.entries.iter_mut().find(|entry| entry.id.is_same(id))
     }
@@ -67,7 +61,7 @@ impl MessageList {
         })
     }
 
-    /// Returns true if an open item is still in the list; a snapshot from the agent may have removed it.
+    /// Returns false if a snapshot from the agent removed the item.
     pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => true,
@@ -91,7 +85,7 @@ impl MessageList {
         }
     }
 
-    /// Adds a message for a started item, unless its id exists.
+    /// Adds a message for the item, unless its id exists.
     pub(crate) fn open_item(&mut self, what: RunItem, event: &Event<'_>, side: PeerDialect) {
         match what {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => {}
@@ -115,8 +109,8 @@ impl MessageList {
         }
     }
 
-    /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another message,
-    /// or none → new message keyed by toolCallId. Known toolCallId → entry reused."
+    /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another
+    /// message, or none → new message keyed by toolCallId. Known toolCallId → entry reused."
     fn open_call(&mut self, event: &Event<'_>) {
         let id = item_id(RunItem::ToolCall, event);
         let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
@@ -154,7 +148,7 @@ impl MessageList {
         entry.calls.get_or_insert_default().push(call);
     }
 
-    /// Moves the content of a finished item into its message.
+    /// Moves a finished item into its message.
     pub(crate) fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
         let mut metadata = None;
         let mut text = String::new();
@@ -188,8 +182,8 @@ impl MessageList {
         }
     }
 
-    /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other tool
-    /// messages), else appended."
+    /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other
+    /// tool messages), else appended."
     pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         // As in the reader: where results have no messages of their own, an empty id counts as absent.
@@ -291,8 +285,9 @@ impl MessageList {
         }
     }
 
-    /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped, except local
-    /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
+    /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped,
+    /// except local `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any
+    /// reasoning)."
     ///
     /// Returns the ids of the messages that stay unchanged.
     pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
@@ -333,8 +328,8 @@ impl MessageList {
         unchanged
     }
 
-    /// Builds the list without open items. A message of open items only is omitted, because their openers create it
-    /// again, unless a closed message follows.
+    /// Builds the list without open items. A message with only open items is left out, unless a closed message follows:
+    /// the client creates it again from the start events.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
@@ -352,7 +347,7 @@ impl MessageList {
     }
 }
 
-/// The activities that a snapshot deletes by omitting them.
+/// Determines which activities a snapshot deletes by omitting them.
 enum ActivityOwnership {
     Unspecified,
     All,

@@ -10,17 +10,17 @@
 //!             START and the content so far  of all open items, and of calls without a result          (`open_items`)
 //!             the terminal event  verbatim
 //! ```
-//! The fold reads the client's own dialect, not canonical events: the messages of a client in another dialect differ
-//! from those of AG-UI (a HAI client has blocks, a client before 1.0 has split messages), and it needs the frames that
-//! it would have received. So frames are repeated verbatim, except that pieces of one text are joined.
+//! The recap is built from the frames sent, not from canonical events: the messages of other dialects differ from those
+//! of AG-UI (a HAI client has blocks, a client before 1.0 has split messages). Frames are repeated verbatim, except
+//! that pieces of one text are joined.
 //!
-//! Open items are not in the snapshot with their content so far, because a client appends to a message that is opened
-//! again (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, they keep their position there. A call without a
-//! result is repeated as events even after its end: a client treats a call as pending if it received the start, and
-//! runs a tool when its call ends.
+//! The snapshot does not have open items, because a client appends to a message that is opened again
+//! (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, the open one keeps its position. A call without a result
+//! is repeated as events even after its end: a client treats a call as pending if it received the start, and runs a
+//! tool when its call ends.
 //!
-//! A dialect with whole messages (`EventShape::EndWithMessage`), which express more than a list of messages can,
-//! receives all of them again.
+//! A dialect with whole messages (`EventShape::EndWithMessage`) receives all of them again, because a list of messages
+//! cannot express everything in them.
 
 mod patched_json;
 mod recap_frame;
@@ -57,9 +57,9 @@ use recap_state::RecapState;
 #[derive(Clone, Debug)]
 pub struct Recap {
     client: PeerDialect,
-    /// members of every event of the dialect
+    /// repeated on every event of the dialect
     common_members: Vec<(Field, Json<'static>)>,
-    /// true if the dialect sends whole messages: then no snapshot replaces them
+    /// the dialect sends whole messages, so no snapshot is needed
     whole_messages: bool,
     start: Option<RecapFrame>,
     messages: MessageList,
@@ -197,7 +197,7 @@ impl Recap {
         }
     }
 
-    /// Reduces an event to what determines its lane: a client without subagents has a single lane.
+    /// Keeps the members that determine the lane: a client without subagents has a single lane.
     fn lane_event<'a>(&self, event: &Event<'a>) -> Event<'a> {
         let mut event = event.clone();
         if self.client.dialect.is_versioned() && self.client.peer_version < PeerVersion::V0_0_59 {
@@ -206,7 +206,7 @@ impl Recap {
         event
     }
 
-    /// Returns true if a snapshot of messages can express an event of this row.
+    /// Returns true if a snapshot of messages can replace the event.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
@@ -222,7 +222,6 @@ impl Recap {
             )
     }
 
-    /// Folds an event that starts or continues a message.
     fn fold_message(&mut self, row: &'static EventRow, event: &Event<'_>, data: &str) {
         let in_lane = self.lane_event(event);
         let Recap { client: side, messages: list, open_items: opens, lanes, .. } = self;
@@ -290,7 +289,7 @@ fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     }
 }
 
-/// Writes frames and records the start of the last one.
+/// Writes frames and remembers where the last one begins.
 struct RecapWriter<'o> {
     side: PeerDialect,
     out: &'o mut Vec<u8>,

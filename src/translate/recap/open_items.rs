@@ -20,7 +20,7 @@ impl RecapItems {
         self.items.iter()
     }
 
-    /// Searches from the end: most events concern the item opened last.
+    /// Searches backwards, since most events continue the newest item.
     fn position(&self, what: RunItem, id: &Json<'_>) -> Option<usize> {
         self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
     }
@@ -54,7 +54,7 @@ impl RecapItems {
         }
     }
 
-    /// Ends an item. With `waits`, a call is repeated until its result has arrived.
+    /// Ends an item. If `waits`, a call is repeated until its result arrives.
     pub(crate) fn end_item(
         &mut self,
         event: &Event<'_>,
@@ -83,7 +83,7 @@ impl RecapItems {
         }
     }
 
-    /// Returns true if the item consists of chunks that may continue.
+    /// Returns true if the item consists of chunks that may go on.
     pub(crate) fn is_chunked(&self, what: RunItem, id: &Json<'_>) -> bool {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
@@ -106,14 +106,14 @@ impl RecapItems {
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
-    /// Returns true if chunks make up this message or one of its calls.
+    /// Returns true if the message or one of its calls consists of chunks.
     pub(crate) fn has_chunks_of(&self, entry: &RecapMessage) -> bool {
         self.is_chunked(RunItem::Text, &entry.id)
             || self.is_chunked(RunItem::ReasoningMessage, &entry.id)
             || entry.calls.iter().flatten().any(|call| self.is_chunked(RunItem::ToolCall, &call.id))
     }
 
-    /// Ends the chunks whose lanes are closed.
+    /// Ends the chunks in closed lanes.
     pub(crate) fn close_chunks(&mut self, lanes: &ChunkLanes, list: &mut MessageList, side: PeerDialect) {
         let mut at = 0;
         while at < self.items.len() {
@@ -152,7 +152,7 @@ impl RecapItems {
         }
     }
 
-    /// Applies a snapshot from the agent, which replaces the content of all messages that it covers.
+    /// Drops the content that a snapshot from the agent replaced.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
         let stays = |open: &RecapItem| {
@@ -178,7 +178,7 @@ impl RecapItems {
     }
 }
 
-/// Expands a call that arrived in chunks to start, arguments and end: chunks alone would not express its end.
+/// Turns the chunks of a call into start, arguments and end, since chunks cannot express the end.
 fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, RecapFrame, RecapFrame)> {
     let data = open.opener.data();
     let mut members = json::parse_object(&data).ok()?.members;

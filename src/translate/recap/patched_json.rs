@@ -1,10 +1,8 @@
 //! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
-//! The document is parsed only as deep as patches reach into it, so digits, escapes and order survive. Only operations
-//! that every client applies in the same way are applied; a patch with anything else in it (`test`, a missing path, a
-//! name that some clients refuse) is left to the client, which may skip it, too. `dialect/json_patch.rs` is no twin
-//! of this: it checks and repairs the form of patches in transit, and never sees a document. The pointer rule is shared
-//! ([`is_pointer`]).
+//! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
+//! apply differently (with `test`, a missing path, or a name that some clients refuse) is left to the client.
+//! `dialect/json_patch.rs` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
 use crate::codec::json;
 use crate::event::schema::is_pointer;
@@ -19,10 +17,8 @@ use std::fmt;
 /// names that `fast-json-patch`, which the real client uses, refuses in a path
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
-/// A JSON value, parsed on demand.
 #[derive(Clone, Debug)]
 pub(super) enum JsonTree {
-    /// not parsed yet
     Text(Box<str>),
     Array(Vec<JsonTree>),
     Object(Vec<(Box<str>, JsonTree)>),
@@ -37,7 +33,7 @@ impl JsonTree {
         JsonTree::Text(value.as_str().into())
     }
 
-    /// Applies all operations of a patch, or none.
+    /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
         if let [operation] = operations.as_slice() {
@@ -90,7 +86,7 @@ impl JsonTree {
         size_of::<Self>() + inner
     }
 
-    /// Applies one operation; returns `None` and changes nothing if it does not apply.
+    /// Returns `None` and changes nothing if the operation does not apply.
     fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
@@ -216,7 +212,7 @@ fn parse_index(token: &str) -> Option<usize> {
     token.parse().ok().filter(|_| plain)
 }
 
-/// Reads the members of an object, however many; a duplicate name has its last value.
+/// The last of several members with the same name wins.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
@@ -247,7 +243,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 mod tests {
     use super::*;
 
-    /// Document, patch, and the result; `None` if the patch is left to the client.
+    /// The document, the patch, and the result, or `None` if the client has to apply it.
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]

@@ -7,12 +7,11 @@ use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remo
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
-/// bytes
 pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 #[derive(Clone, Debug)]
 pub(super) enum RecapFrame {
-    /// type and data
+    /// event type and data
     Verbatim(Box<str>, Box<str>),
     Text(Box<MergedText>),
 }
@@ -20,22 +19,22 @@ pub(super) enum RecapFrame {
 /// JSON before and after a text.
 type TextAffixes = (Box<str>, Box<str>);
 
-/// Pieces of one text that differ only in their text.
+/// Consecutive frames that differ only in their text.
 #[derive(Clone, Debug)]
 pub(super) struct MergedText {
     row: &'static EventRow,
     /// the object up to the delta: `{"type":…,"messageId":…,"delta":`
     prefix: Box<str>,
-    /// the JSON around the text if the delta is a block
+    /// JSON around the text in a block
     block: Option<TextAffixes>,
     /// the text, as the content of a JSON string
     text: String,
-    /// that of the first piece
+    /// of the first frame
     timestamp: Option<Json<'static>>,
-    /// the metadata of all pieces
+    /// merged from all frames
     metadata: Option<Json<'static>>,
     spelling: MemberCase,
-    /// true if the metadata of two pieces is merged, as the real client does
+    /// the real client merges the metadata of these frames
     merges_metadata: bool,
 }
 
@@ -73,7 +72,7 @@ impl RecapFrame {
             }
     }
 
-    /// Appends the next frame if both are pieces of one text; returns it otherwise.
+    /// Appends the next frame if it continues the text; returns it otherwise.
     fn try_merge(&mut self, next: RecapFrame) -> Option<RecapFrame> {
         match (self, next) {
             (RecapFrame::Text(text), RecapFrame::Text(next)) => text.try_merge(next).map(RecapFrame::Text),
@@ -81,7 +80,7 @@ impl RecapFrame {
         }
     }
 
-    /// Appends the next chunk, which need not repeat the members of the first one.
+    /// Appends the next chunk, which may omit members of the first one.
     pub(crate) fn merge_chunk(&mut self, next: RecapFrame) {
         if let (RecapFrame::Text(text), RecapFrame::Text(next)) = (self, next) {
             text.text.push_str(&next.text);
@@ -89,7 +88,7 @@ impl RecapFrame {
         }
     }
 
-    /// Returns the part of its message's text in this frame, as the content of a JSON string, and its metadata.
+    /// Returns the text that this frame adds, as the content of a JSON string, and its metadata.
     pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
@@ -117,12 +116,11 @@ impl RecapFrame {
     }
 }
 
-/// Returns true if an event of this type appends to a started text.
 const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Appends a frame, joined with the last one where possible.
+/// Appends a frame, merged into the last one where possible.
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
         Some(last) => last.try_merge(next),
@@ -136,7 +134,7 @@ pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
 }
 
-/// Converts a value to the content of a JSON string: a string itself, another value as its JSON text.
+/// Returns the inside of a JSON string, or another value as JSON text.
 pub(super) fn to_string_inner(value: &Json<'_>) -> String {
     match value.json_type() {
         JsonType::String => string_inner(value).to_owned(),
@@ -212,7 +210,6 @@ impl MergedText {
         None
     }
 
-    /// Returns the delta if it is a block.
     fn block_delta(&self) -> Option<String> {
         self.block.as_ref().map(|(before, behind)| format!("{before}\"{}\"{behind}", self.text))
     }

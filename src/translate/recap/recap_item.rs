@@ -16,30 +16,28 @@ use crate::event::{Event, EventType, Json};
 pub(super) struct RecapItem {
     pub(crate) kind: RunItem,
     pub(crate) id: Json<'static>,
-    /// the start, or the first chunk joined with all later ones
+    /// the start event, or all chunks merged
     pub(super) opener: RecapFrame,
     pub(super) content: Vec<RecapFrame>,
-    /// encrypted values, which accompany a message without being part of it
+    /// belong to the message, but not to its text
     pub(super) encrypted: Vec<RecapFrame>,
     pub(super) stage: ItemStage,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ItemStage {
-    /// before its end; `answered` once a call's result has arrived
+    /// `answered`: the result of the call has arrived
     Open { answered: bool },
-    /// the end of a call without a result
+    /// an ended call without a result, with its end event
     Ended(RecapFrame),
-    /// chunks that may continue; `answered` once a call's result has arrived
+    /// `answered`: the result of the call has arrived
     Chunk { answered: bool },
 }
 
-/// Returns the item that an event starts, continues or ends.
 pub(super) fn item_of(kind: EventType) -> Option<RunItem> {
     RunItem::action_for(kind).map(|(item, ..)| item)
 }
 
-/// Returns the id of the item in an event.
 pub(super) fn item_id(item: RunItem, event: &Event<'_>) -> Json<'static> {
     let (_, field) = item.closer();
     event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
@@ -58,7 +56,6 @@ impl RecapItem {
         std::iter::once(&self.opener).chain(&self.content).chain(&self.encrypted).chain(end)
     }
 
-    /// Returns the frames with the item's own text.
     pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
         std::iter::once(&self.opener).chain(&self.content)
     }

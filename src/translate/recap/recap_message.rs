@@ -9,15 +9,14 @@ use crate::translate::{aliases, carry, value_aliases};
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
     pub(crate) id: Json<'static>,
-    /// canonical
     pub(crate) role: String,
     pub(crate) content: MessageContent,
     pub(crate) calls: Option<Vec<RecapCall>>,
     pub(crate) metadata: Option<Json<'static>>,
     pub(crate) rest: Members<'static>,
-    /// deltas of an activity that could not be applied
+    /// deltas that could not be applied to an activity
     pub(crate) changes: Vec<RecapFrame>,
-    /// true if it has content besides open items. Otherwise their openers create it again.
+    /// has content besides open items, whose start events create it again
     pub(crate) has_closed_content: bool,
 }
 
@@ -26,26 +25,24 @@ pub(super) enum MessageContent {
     None,
     /// the content of a JSON string
     Text(String),
-    /// parts, or the content of an activity
+    /// content parts, or the content of an activity
     Value(Json<'static>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
     pub(crate) id: Json<'static>,
-    /// the call as received, until an event changes it; the other fields are empty until then
+    /// as received; once an event changes it, the other fields are used
     pub(crate) original: Option<Json<'static>>,
     pub(crate) name: Json<'static>,
     /// the content of a JSON string
     pub(crate) args: String,
     pub(crate) rest: Members<'static>,
-    /// true if it has content besides open items
     pub(crate) has_closed_content: bool,
-    /// true if its start names its message
+    /// its start contains the id of the message
     pub(crate) names_message: bool,
 }
 
-/// Returns a string unchanged, and another value as its JSON text.
 pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     match value.json_type() {
         JsonType::String => value.clone().into_owned(),
@@ -53,8 +50,8 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     }
 }
 
-/// Selects the metadata for a message from that of its event. A part carried for a dialect without versions belongs to
-/// the event alone.
+/// Selects the metadata that the message keeps. Members carried for a dialect without versions belong to the event
+/// alone.
 pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
     match side.dialect.carry_location {
@@ -162,7 +159,6 @@ fn members_size(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum()
 }
 
-/// members of a tool call and of its function (specs §2)
 const FUNCTION: &str = "function";
 const ARGUMENTS: &str = "arguments";
 
@@ -182,7 +178,6 @@ impl RecapCall {
         }
     }
 
-    /// Parses the call, because an event changes it.
     pub(crate) fn expand(&mut self) -> &mut Self {
         if let Some(call) = self.original.take() {
             let mut rest = json::parse_message(&call).map(into_owned_members).unwrap_or_default();

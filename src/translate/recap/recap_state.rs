@@ -12,14 +12,13 @@ use crate::event::{Event, Field, MemberKey, Members, into_owned_members, remove}
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapState {
     snapshot: Option<LastSnapshot>,
-    /// changes that are not in the snapshot
+    /// not yet in the snapshot
     changes: Vec<RecapFrame>,
 }
 
 #[derive(Clone, Debug)]
 struct LastSnapshot {
     row: &'static EventRow,
-    /// all other members that a client may receive again
     rest: Members<'static>,
     document: JsonTree,
 }

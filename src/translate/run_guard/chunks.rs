@@ -7,7 +7,7 @@ use crate::event::{Event, EventRepair, EventType, Field, Json};
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {
-    /// Completes a chunk so that the real client can identify its stream.
+    /// Completes a chunk so that the real client finds its stream.
     pub(super) fn assign_lane<'a>(&mut self, event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let mut event = self.convert_to_chunk(event, report);
         let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
@@ -43,8 +43,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or use of a chunked item into one more chunk if it names another lane, because the client would
-    /// not close the chunks.
+    /// Converts a start or content event into a chunk if its lane differs, because the client would not close the
+    /// chunks.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
@@ -67,7 +67,7 @@ impl RunGuard {
         self.resolve_owners(event, report)
     }
 
-    /// Continues an open stream: members that contradict it are carried.
+    /// Continues an open stream and carries the members that contradict it.
     fn continue_stream<'a>(
         &mut self,
         mut event: Event<'a>,
@@ -99,7 +99,7 @@ impl RunGuard {
         )
     }
 
-    /// "First … must have a toolCallName": that of the last call, if it is the same one.
+    /// "First … must have a toolCallName": uses the name from the last call with the same id.
     fn open_stream<'a>(
         &mut self,
         mut event: Event<'a>,

@@ -15,21 +15,20 @@ const ASSISTANT: &str = "assistant";
 
 #[derive(Debug)]
 struct OpenChunkStream {
-    /// the subagent of the lane; `None` for the agent itself
+    /// `None` for the agent itself
     lane: Option<String>,
     chunk_kind: ChunkStreamKind,
     id: String,
-    /// the values from the first chunk, absent ones included
     fixed_fields: Vec<(Field, Option<String>)>,
     owner: Option<String>,
 }
 
-/// The open chunk streams, at most one per lane.
+/// Open chunk streams, at most one per lane.
 #[derive(Debug, Default)]
 pub(super) struct ChunkExpander(Vec<OpenChunkStream>);
 
 impl ChunkExpander {
-    /// Passes on the ends of the chunk streams that `event` closes, then the event or its parts.
+    /// Ends the chunk streams that `event` closes, then passes on the event or its parts.
     pub(crate) fn expand(
         &mut self,
         event: &Event<'_>,

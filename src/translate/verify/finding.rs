@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub rule: Rule,
-    /// line of the input, from 1; the last line for a finding about the whole stream
+    /// from 1; the last line for a finding about the whole stream
     pub(crate) line: u64,
-    /// number of the event, from 1; 0 for a finding about the whole stream
+    /// from 1; 0 for a finding about the whole stream
     pub(crate) event: u64,
-    /// its `type` as received, sanitized; empty if it has none
+    /// `type` as received, sanitized
     pub(crate) kind: String,
     /// JSON Pointer to the member; empty for the event as a whole
     pub(crate) path: String,
@@ -24,11 +24,9 @@ pub struct Finding {
 pub struct VerifySummary {
     /// frames, or lines of NDJSON
     pub(crate) events: u64,
-    /// findings that make the real client reject the run
     pub(crate) violations: u64,
-    /// all other findings
     pub(crate) warnings: u64,
-    /// line and rule of the first violation, after which the client ignores the stream
+    /// the client ignores the stream after it
     pub(crate) first_violation: Option<(u64, Rule)>,
 }
 
@@ -40,11 +38,9 @@ impl VerifySummary {
     }
 }
 
-/// Limits the characters of external text in a finding.
 const MAX_TEXT_CHARS: usize = 60;
 
-/// Makes external text printable: shortened, and without characters that move the cursor or change the writing
-/// direction.
+/// Shortens external text and removes characters that move the cursor or change the writing direction.
 pub(super) fn sanitize(text: &str) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -75,7 +71,7 @@ pub(super) fn describe(value: &Json<'_>) -> String {
     }
 }
 
-/// Appends one step to a JSON Pointer (RFC 6901), shortened like all external text.
+/// Appends one step to a JSON Pointer (RFC 6901), shortened as external text.
 pub(super) fn push_pointer_token(path: &mut String, name: &str) {
     path.push('/');
     path.push_str(&sanitize(name).replace('~', "~0").replace('/', "~1"));

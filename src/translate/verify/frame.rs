@@ -15,26 +15,23 @@ const SEPARATOR: &[u8] = b"\n\n";
 /// A frame as the client splits it.
 #[derive(Debug)]
 pub(super) struct ClientBlock {
-    /// everything between two separators
     pub(crate) text: String,
     pub(crate) line: u64,
-    /// false for the last block without its separator
+    /// false for a last block without separator
     pub(crate) is_terminated: bool,
 }
 
-/// A frame exceeds the client's limit; the rest cannot be read.
+/// A frame that exceeds the client's limit: the rest cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockTooLarge;
 
 #[derive(Debug)]
 pub(super) struct BlockSplitter {
-    /// the unfinished block; at most the bytes of a block at the limit, and one push
     tail: Vec<u8>,
-    /// length of the searched part, and its size in code units
+    /// bytes already searched, and their length in UTF-16 code units
     searched: usize,
     units: u64,
     line: u64,
-    /// true while a byte order mark may still arrive
     may_have_bom: bool,
 }
 
@@ -45,7 +42,6 @@ impl Default for BlockSplitter {
 }
 
 impl BlockSplitter {
-    /// Consumes bytes and passes on complete blocks.
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(ClientBlock)) -> Result<(), BlockTooLarge> {
         self.tail.extend_from_slice(bytes);
         if self.may_have_bom && self.tail.len() >= BOM.len() {
@@ -104,7 +100,7 @@ impl BlockSplitter {
         }
     }
 
-    /// Counts the UTF-16 code units of these bytes: one per character, two for those of four bytes.
+    /// Adds UTF-16 code units: two for a character of four bytes, one for any other.
     fn count_units(&mut self, from: usize, to: usize) -> Result<(), BlockTooLarge> {
         let bytes = self.tail.get(from..to).unwrap_or_default();
         let units = bytes.iter().map(|byte| u64::from(byte & 0xC0 != 0x80) + u64::from(*byte >= 0xF0)).sum::<u64>();
@@ -117,7 +113,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the data of a block as the client reads it, the line of its first `data:` line, and their number.
+/// Returns the data as the client reads it, the line of the first `data:`, and the number of these lines.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;
@@ -138,14 +134,13 @@ pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usiz
     first.map(|line| (joined, line, count))
 }
 
-/// Splits a stream by the standard, line by line, so that each frame has its line.
+/// Splits a stream by the standard and keeps the line of each frame.
 #[derive(Debug)]
 pub(super) struct StandardSplitter {
     decoder: SseDecoder,
     line: u64,
-    /// the line of the first `data` of the unfinished frame
+    /// line of the first `data` in the unfinished frame
     data_line: Option<u64>,
-    /// the beginning of the unfinished line
     line_prefix: Vec<u8>,
 }
 
@@ -154,7 +149,6 @@ impl StandardSplitter {
         StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
 
-    /// Consumes bytes and passes on the data of complete frames, with their lines.
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
         // A carriage return alone ends a line as well, but no editor counts it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {

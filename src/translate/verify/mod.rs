@@ -49,13 +49,12 @@ pub struct Verifier {
 
 #[derive(Debug)]
 enum InputSplitter {
-    /// as the real client does
     Client(BlockSplitter),
     Standard(Box<StandardSplitter>),
     Lines {
         line: u64,
     },
-    /// the first line is not an event, so the client finds no event in the input
+    /// the first line is not an event, so the client finds none
     NotEvents {
         line: u64,
     },
@@ -100,7 +99,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies one protobuf message in its JSON form. It counts as a line.
+    /// Verifies one protobuf message in JSON form, which counts as a line.
     pub(crate) fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match self.splitter {
             InputSplitter::Lines { line } => line + 1,

@@ -1,10 +1,9 @@
 //! Checks the order and the ownership of events as `verifyEvents` of the real client does.
 //!
-//! The run guard applies [`RunStateMachine`](crate::event::run::RunStateMachine) and
-//! [`ItemOwners`](crate::event::owner::ItemOwners) to the same rules. They stay separate machines: the guard's may be a
-//! little stricter, because it repairs what they refuse, and has to be fast; a refusal here is a verdict, so nothing
-//! may be stricter than the client, and after a violation the state continues as if the event had been correct, so that
-//! one mistake is reported once. The vocabulary ([`RunItem`], [`ItemAction`]) is shared.
+//! The run guard applies the same rules with [`RunStateMachine`](crate::event::run::RunStateMachine) and
+//! [`ItemOwners`](crate::event::owner::ItemOwners). These may be stricter than the client, because the guard repairs
+//! what they refuse, and have to be fast. The checks here must never be stricter, and continue after a violation as if
+//! the event had been correct, so that one mistake is reported once.
 
 use super::finding::sanitize;
 use super::rule::Rule;
@@ -17,10 +16,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 const MAX_NAMED_ITEMS: usize = 5;
 
-/// A subagent; `None` for the agent itself.
 type OwnerId = Option<String>;
 
-/// Identifies an open item: kind, id, and for a step its owner.
+/// Kind and id of an open item, and the owner of a step.
 type OrderItemKey = (RunItem, String, OwnerId);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +28,7 @@ enum StreamPhase {
     Active,
     Finished,
     Failed,
-    /// an event followed the end, which was reported
+    /// an event followed the end and was reported
     Stray,
 }
 
@@ -45,11 +43,10 @@ enum OwnerScope {
 #[derive(Debug)]
 struct OpenedItem {
     sequence: u64,
-    /// true if it was used before being opened, which was reported: it need not be closed
+    /// used without a start, which was reported; no end is required
     is_implicit: bool,
 }
 
-/// Checks the order of one stream.
 #[derive(Debug, Default)]
 pub(super) struct OrderCheck {
     start_optional: bool,
@@ -65,7 +62,7 @@ impl OrderCheck {
         OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
-    /// Applies an event with checked values and reports the violations of the order.
+    /// Applies an event whose values are valid, and reports violations of the order.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         if let Err((rule, found)) = self.advance_phase(event.kind) {
             problems.push(order_problem(rule, found));
@@ -220,7 +217,7 @@ impl OrderCheck {
         }
     }
 
-    /// Checks an opening event, and records the owner of the item.
+    /// Checks an opening event and records the owner.
     fn check_open(&mut self, item: RunItem, id: &str, event: &Event<'_>) -> Result<(), (Rule, String)> {
         let tag = owner_tag(event);
         match item {
@@ -247,7 +244,7 @@ impl OrderCheck {
         }
     }
 
-    /// Sets the owner at the first opening; every later one has to match.
+    /// Sets the owner at the first opening, and compares it at later ones.
     fn settle_owner(&mut self, space: OwnerScope, id: &str, tag: OwnerId) -> Result<(), (Rule, String)> {
         let checked = self.check_owner(space, id, &tag);
         self.owners.entry((space, id.to_owned())).or_insert(tag);
@@ -316,7 +313,7 @@ impl OrderCheck {
         }
     }
 
-    /// Activities and results name their owner each time, and the latest one counts.
+    /// Records the owner of an activity or result, where the latest one counts.
     fn record_owner(&mut self, event: &Event<'_>) {
         let Some(id) = event.owned_text(Field::MessageId) else {
             return;
@@ -368,7 +365,7 @@ impl OrderCheck {
         self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit });
     }
 
-    /// Removes a step of this name that another owner started, and returns that owner.
+    /// Removes a step with this name from another owner, and returns that owner.
     fn take_other_owners_step(&mut self, item: RunItem, id: &str) -> Option<OwnerId> {
         if item != RunItem::Step {
             return None;

@@ -10,27 +10,26 @@ use crate::event::{Event, EventType, Field, Json, Members, find_member, get, inp
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-/// Limits the argument bytes kept per call; longer arguments are not checked.
+/// Longer arguments are not checked.
 const ARGUMENTS_LIMIT: usize = 1 << 20;
 
-/// Characters that end the prefix in a name of CUSTOM: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
+/// Characters after the prefix of a CUSTOM name: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
 const PREFIX_ENDS: [char; 3] = ['.', ':', '/'];
 
 #[derive(Debug, Default)]
 struct SeenCall {
-    /// the arguments so far; `None` if they exceed the limit
     arguments: Option<String>,
     has_result: bool,
-    /// number of its run; 0 for a call from a list of messages
+    /// 0 for a call from a list of messages
     run: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ProducerChecks {
-    /// another dialect than the canonical one: ids are optional, and any name of CUSTOM is allowed
+    /// ids are optional, and CUSTOM may have any name
     is_foreign: bool,
     run: u64,
-    /// the ids of the active run: thread, run
+    /// thread and run id of the active run
     ids: Option<(Json<'static>, Json<'static>)>,
     calls: HashMap<String, SeenCall>,
 }
@@ -40,7 +39,6 @@ impl ProducerChecks {
         ProducerChecks { is_foreign, ..ProducerChecks::default() }
     }
 
-    /// Checks an event, or one expanded from a chunk.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         let mut report = |rule, field: Field, found| {
             problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
@@ -130,7 +128,7 @@ impl ProducerChecks {
         }
     }
 
-    /// Returns false for the empty id that the reader of a dialect with optional ids supplies.
+    /// Returns false for the empty id of a dialect with optional ids.
     fn has_id(&self, id: &Json<'_>) -> bool {
         !self.is_foreign || !id.is_str("")
     }

@@ -1,12 +1,11 @@
 //! Checks values: the real client accepts them, strips them or rejects the run (`specs/ag-ui-1.0.md` §3.1).
 //!
-//! Two passes of the client are one here: "unknown members are stripped, unknown members of a union taken out of the
+//! This combines two passes of the client: "unknown members are stripped, unknown members of a union taken out of the
 //! list that holds them", and the rest is validated. Problems inside removed content do not count.
 //!
-//! Two walkers of the same schemas stay separate. `nested_values.rs` repairs: it stops at the first problem and never
-//! strips, while this one visits everything, with a path and a message for each problem. `conform.rs` checks the
-//! members of each event that leaves, mostly by their first byte, because every event passes it. They share the rules
-//! for single values ([`ValueSchema::matches_leaf`]) and the selection of a union's arm ([`UnionSchema::arm`]).
+//! Two other files use the same schemas. `nested_values.rs` repairs: it stops at the first problem and never strips.
+//! `conform.rs` checks the members of each outgoing event, mostly by their first byte for speed. All share the rules
+//! for single values ([`ValueSchema::matches_leaf`]) and the selection from a union ([`UnionSchema::arm`]).
 
 use super::finding::{describe, push_pointer_token};
 use super::rule::Rule;
@@ -69,7 +68,7 @@ impl ValueChecker<'_> {
             && !(need == MemberPresence::NullIsAbsent && value.is_null())
     }
 
-    /// Checks a member; returns `None` if it counts as absent.
+    /// Returns `None` if the member counts as absent.
     fn check_member(&mut self, value: &Json<'_>, shape: ValueSchema, need: MemberPresence) -> Option<MemberVerdict> {
         if need == MemberPresence::NullIsAbsent && value.is_null() {
             self.report(Rule::NullMember, "null, which the client treats as absence".to_owned());

@@ -6,7 +6,6 @@ use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
 
 impl EventWriter {
-    /// Counts the frame written from `before` on, or removes it where it exceeds the budget.
     pub(super) fn commit_frame(&mut self, label: usize, kind: EventType, before: usize, to: &mut OutputContext<'_>) {
         if self.budget.admit(kind, to.out.len() - before) {
             to.report.events_written[label] += 1;
@@ -35,8 +34,7 @@ impl EventWriter {
         self.write_data(out, wire, &self.scratch);
     }
 
-    /// Writes one frame, with its type where the dialect wants that, unless the type does not fit on a line; it is in
-    /// the data anyway.
+    /// Writes one frame. If the dialect wants an event type and it contains a line break, only the data has it.
     pub(super) fn write_data(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
         self.write_frame_id(out);
         if !self.peer.dialect.has_event_line || sse::write_frame_with(out, None, Some(wire), data).is_err() {

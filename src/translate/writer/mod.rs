@@ -19,36 +19,31 @@ use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 #[derive(Debug)]
 pub(super) struct EventWriter {
     pub(super) peer: PeerDialect,
-    /// label of the row that writes each kind, by the kind's number, looked up once; small, because there are many
-    /// streams
+    /// label of the row for each event type; small, because there are many streams
     labels: Box<[Option<u16>]>,
     chunk_unfolder: ChunkUnfolder,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     scratch: String,
-    /// framing of canonical events; every other dialect has SSE alone
     pub(crate) framing: Framing,
-    /// an event did not fit in a frame: no further event is written
+    /// an event was too large for a frame, so nothing more is written
     pub(crate) is_full: bool,
     pub(crate) budget: OutputBudget,
-    /// numbers the frames, on a route whose clients may reconnect
+    /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
 }
 
-/// The ids of frames: a token of the run, and a counter.
 #[derive(Debug)]
 pub(super) struct FrameIds {
-    /// distinguishes this run's ids from any other's
+    /// unique to the run
     pub(crate) token: Box<str>,
-    /// the number of the last frame sent; 0 before the first
     pub(crate) last_number: u64,
 }
 
-/// Destination of frames, and further state for writing.
 pub(super) struct OutputContext<'o> {
     pub(crate) out: &'o mut Vec<u8>,
     pub(crate) report: &'o mut TranslationReport,
-    /// ms since the epoch, for durations that a dialect includes
+    /// ms since the epoch
     pub(crate) now_ms: i64,
 }
 
@@ -58,7 +53,7 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 }
 
 impl EventWriter {
-    /// Creates a writer for `peer`, of a run whose ids may be known before its start event.
+    /// `ids` are those known before the start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
         EventWriter {
             peer,
@@ -74,7 +69,7 @@ impl EventWriter {
         }
     }
 
-    /// Returns the size of pending events and of the state kept for calls without a result, in bytes.
+    /// Returns the bytes of pending events and of state kept for calls without a result.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
@@ -114,7 +109,7 @@ impl EventWriter {
         }
     }
 
-    /// Returns true if a chunk has to be unfolded into start, content and end.
+    /// Returns true if a chunk must become start, content and end.
     fn must_unfold(&self, kind: EventType) -> bool {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,

@@ -11,11 +11,11 @@ use crate::translate::event_shapes::{
 };
 use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids, run_error, value_aliases};
 
-/// Notes without a meaning for some peers of their dialect.
+/// Notes that some peers cannot interpret.
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
-/// Members that no version accepts: they remain carried. The echo of an input needs members that may be missing
+/// Members that no version accepts, and which stay carried. The echo of an input needs members that may be missing
 /// (measured), and content is a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 
@@ -35,7 +35,7 @@ impl EventWriter {
         }
     }
 
-    /// Unwraps CUSTOM `<dialect>.<TYPE>`, which contains an event of this very dialect.
+    /// Unwraps CUSTOM `<dialect>.<TYPE>` into an event of this dialect.
     pub(super) fn restore_custom(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) -> bool {
         let dialect = self.peer.dialect;
         let (Some(name), Some(value)) = (event.text(Field::Name), event.get(Field::Value)) else {
@@ -158,7 +158,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes an event without a counterpart here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
+    /// Wraps an event without a counterpart as CUSTOM `ag-ui.<TYPE>`.
     pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = event_to_value(&event);
