@@ -147,8 +147,7 @@ scalars! {
     FileName "file" [file]: JsonTypes::Any, "" => PathBuf, scalar::parse_file_name;
     /// An `http` or `https` URL.
     Url "url" [redacted redact_url]: JsonTypes::String, "[hH][tT][tT][pP][sS]?://.+" => String, scalar::parse_web_url;
-    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon:
-    /// `unix:/run/agent.sock:/chat`.
+    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
     AgentUrl "url-of-agent" [redacted redact_url]: JsonTypes::String, "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+" => UpstreamConfig, scalar::parse_upstream;
     /// `redis://host:6379/0`, or `rediss://` for TLS.
     RedisUrl "url-of-redis" [secret redact_url]: JsonTypes::String, "[rR][eE][dD][iI][sS][sS]?://.+" => ParsedRedisUrl, scalar::parse_redis;
