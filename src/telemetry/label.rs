@@ -58,7 +58,6 @@ labels! {
     /// Outcome of a run, as its client saw it.
     RunOutcome {
         Finished = "finished",
-        /// the agent sent RUN_ERROR
         AgentError = "agent_error",
         /// the agent failed; the gateway sent RUN_ERROR or refused
         UpstreamError = "upstream_error",
