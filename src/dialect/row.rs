@@ -32,8 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// How an event differs from its canonical counterpart. The engine (`translate/`) reads and writes every shape except
-/// `Own`.
+/// The difference between an event and its canonical counterpart. The engine (`translate/`) reads and writes every
+/// shape except `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names

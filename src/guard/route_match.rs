@@ -18,7 +18,7 @@ pub struct RouteMatch {
     pub request_kind: RequestKind,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// starts a run
