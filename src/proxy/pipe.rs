@@ -56,10 +56,8 @@ struct PipeState<T> {
     /// time at which unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<T>,
-    /// a write that waits for capacity
     write_waker: Option<Waker>,
     close_waker: Option<Waker>,
-    /// a client that waits for bytes
     read_waker: Option<Waker>,
 }
 

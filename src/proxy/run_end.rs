@@ -25,9 +25,7 @@ pub(super) enum RunEndReason {
     /// the client has the agent's terminal event
     AgentEnded(RunEnding),
     Failed(Rejection),
-    /// a limit of the route was reached
     Limited(Rejection),
-    /// the caller's credential expired
     Expired,
     ClientGone,
     /// no client requested the events in time

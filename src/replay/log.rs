@@ -87,7 +87,6 @@ enum LogBase {
 #[derive(Debug)]
 struct LogState {
     chunks: VecDeque<LogChunk>,
-    /// number of bytes written so far
     end_offset: u64,
     last_number: u64,
     base_bytes: usize,
@@ -96,7 +95,6 @@ struct LogState {
     readers_total: u64,
     /// when the last reader left
     unread_since: Instant,
-    /// a write that waits for readers
     write_waker: Option<Waker>,
     stop_waker: Option<Waker>,
 }
@@ -112,7 +110,6 @@ struct LogChunk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogPhase {
     Open,
-    /// the run has been asked to stop
     Stopping,
     Finished,
     Cut,

@@ -44,7 +44,6 @@ struct StoreBounds {
 #[derive(Debug, Default)]
 struct StoredRuns {
     by_key: HashMap<ReplayKey, Arc<StoredRun>>,
-    /// the last run of each thread
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
     ended: VecDeque<(Instant, Weak<StoredRun>)>,
     /// whether a task is evicting expired runs

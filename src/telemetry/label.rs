@@ -58,7 +58,6 @@ labels! {
     /// Outcome of a run, as seen by its client.
     RunOutcome {
         Finished = "finished",
-        /// the agent sent RUN_ERROR
         AgentError = "agent_error",
         /// the agent failed; the gateway sent RUN_ERROR or rejected the request
         UpstreamError = "upstream_error",

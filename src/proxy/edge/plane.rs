@@ -42,7 +42,6 @@ const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: cl
 pub(crate) struct PlaneConfig {
     /// data or status
     pub(crate) name: &'static str,
-    /// number of worker threads
     pub(crate) threads: usize,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) connection_limit: ConnectionLimit,

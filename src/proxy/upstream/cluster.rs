@@ -35,7 +35,6 @@ const RESOLVE_SOON: Duration = Duration::from_secs(2);
 pub(crate) struct Cluster {
     pub(in crate::proxy) settings: ClusterSettings,
     upstream_set: Arc<UpstreamSet>,
-    /// the endpoints and their health
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,

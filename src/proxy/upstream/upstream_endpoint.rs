@@ -39,7 +39,6 @@ pub(super) struct UpstreamEndpoint {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OutlierState {
     Available {
-        /// consecutive failures
         failures: usize,
     },
     Ejected {
@@ -48,7 +47,9 @@ enum OutlierState {
         times: u32,
     },
     /// one run tests whether the endpoint has recovered
-    Trial { times: u32 },
+    Trial {
+        times: u32,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ pub(crate) enum MirrorEvent {
     },
     /// frames were trimmed before the mirror read them
     Trimmed {
-        /// number of the last trimmed frame
         through: u64,
     },
     /// the run has ended, and every frame has been read

@@ -14,7 +14,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) enum LogStopReason {
     /// there was no reader for `abandon_after`
     Abandoned,
-    /// a stop was requested
     Stopped,
 }
 

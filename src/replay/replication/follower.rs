@@ -184,14 +184,12 @@ enum ReadStatus {
     Ended,
     /// Redis does not have the run
     Unknown,
-    /// the next frames are missing
     Gap,
 }
 
 /// How the local log ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
-    /// readers get everything
     Complete,
     /// readers must reconnect
     Cut,

@@ -98,11 +98,8 @@ impl AuthCounters {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunTotals {
-    /// events from the agent
     pub(crate) events_in: u64,
-    /// events sent to the client
     pub(crate) events_out: u64,
-    /// repairs by the run guard
     pub(crate) repairs: u64,
     /// events dropped deliberately
     pub(crate) losses: u64,
