@@ -104,7 +104,7 @@ pub(super) struct AuthMethodRef {
 pub(super) struct RateLimitRef {
     /// `None` if it is invalid, which is already reported.
     pub(super) name: Option<String>,
-    /// The part that depends on the caller's identity.
+    /// The part of the key that depends on the caller.
     pub(super) caller_dependency: Option<&'static str>,
 }
 

@@ -30,7 +30,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// The consequence of a problem.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemSeverity {
     /// The configuration is refused.
