@@ -1,4 +1,4 @@
-//! `diglot check`: lists all problems of configurations, and the callers of each route of a valid one.
+//! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
 use super::output::{CliExit, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &CheckArgs) -> CliExit {
     }
 }
 
-/// Returns the problems of a file, and the configuration if it is valid.
+/// Returns the problems in a file, and the configuration if it is valid.
 fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
     match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
@@ -107,7 +107,7 @@ fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
 
 fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     let mut bytes = Vec::new();
-    // One byte above the limit is enough to detect an oversized input.
+    // One byte over the limit is enough to detect oversized input.
     let read = io::stdin().lock().take(read_file::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
     match read {
         Ok(length) if length > read_file::MAX_FILE_BYTES => {
@@ -118,7 +118,7 @@ fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     }
 }
 
-/// Runs the other checks of `serve`; configuration problems were found before, with their lines.
+/// Runs the remaining checks of `serve`; configuration problems have already been found, with their lines.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
     RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;

@@ -17,9 +17,9 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the completion script of `command`, the command line of the binary.
+/// Prints the completion script for `command`, the binary's command line.
 pub(super) fn run(arguments: &CompletionsArgs, mut command: clap::Command) -> CliExit {
-    // Into memory first: the generator panics when stdout is closed.
+    // Into memory first, because the generator panics if stdout is closed.
     let mut script = Vec::new();
     generate(arguments.shell, &mut command, "diglot", &mut script);
     print_line(String::from_utf8_lossy(&script).trim_end());

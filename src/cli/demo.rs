@@ -1,4 +1,4 @@
-//! `diglot demo`: runs a gateway with built-in agents, and prints requests to try.
+//! `diglot demo`: runs a gateway with built-in agents, and prints example requests.
 
 use super::output::{CliExit, print_error, print_line};
 use super::serve;
@@ -26,7 +26,7 @@ pub(super) struct DemoArgs {
 struct DemoRoute {
     name: String,
     agent: PeerDialect,
-    /// the client and the agent, as in a configuration
+    /// the client and the agent, as written in a configuration
     client_side: &'static str,
     agent_side: String,
     description: String,
@@ -34,7 +34,7 @@ struct DemoRoute {
 
 const HAI_BLOCKS: &str = "{dialect: hai, content: blocks}";
 
-/// Returns a route for each dialect, and routes that show more of HAI and AG-UI.
+/// Returns a route for each dialect, plus routes that show more of HAI and AG-UI.
 fn demo_routes() -> Vec<DemoRoute> {
     let route = |name: &str, client_side, agent_side: &str, description: &str| DemoRoute {
         name: name.to_owned(),
@@ -100,7 +100,8 @@ fn bind_demo(arguments: &DemoArgs, routes: &[DemoRoute]) -> Result<App, Box<dyn 
     Ok(App::bind(config, None, StartMode::NewSockets)?)
 }
 
-/// Describes a failed start. If an address is in use, names its option, since the demo has no configuration file.
+/// Describes why the start failed. If an address is in use, names the option that sets it, since the demo has no
+/// configuration file.
 fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
     let option = if *plane == "data" { "--listen" } else { "--status" };
@@ -110,7 +111,7 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     )
 }
 
-/// Serves each agent on a free port, on threads that end with the process.
+/// Serves each agent on a free port, using threads that end with the process.
 fn spawn_agents(routes: &[DemoRoute], pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut addresses = Vec::new();
@@ -155,7 +156,7 @@ fn print_routes(arguments: &DemoArgs, routes: &[DemoRoute], app: &App) {
     }
 }
 
-/// Returns a `curl` command to copy.
+/// Returns a `curl` command to copy and paste.
 fn curl_command(data: SocketAddr, name: &str) -> String {
     format!(
         "curl -N http://{data}/{name} -H 'Content-Type: application/json' -d \

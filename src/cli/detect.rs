@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliExit {
         print_line(format_args!("{}: {}", side_name(found.peer), found.evidence));
         return CliExit::Ok;
     }
-    // The length of a frame is below 2^24, and no text begins with NUL.
+    // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
     if bytes.first() == Some(&0) {
         print_line("ag-ui: the frames are protobuf");
         return CliExit::Ok;
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliExit {
     CliExit::Ok
 }
 
-/// Returns the data of every event.
+/// Returns the data of each event.
 fn read_events(bytes: &[u8]) -> Vec<String> {
     let mut recording = RecordingReader::new(ProtobufInput::Never);
     let mut events = Vec::new();
@@ -73,7 +73,7 @@ fn read_events(bytes: &[u8]) -> Vec<String> {
     events
 }
 
-/// Formats a dialect with its options as command lines accept it.
+/// Formats a dialect with its options as command-line arguments accept it.
 fn side_name(side: PeerDialect) -> String {
     let mut options = Vec::new();
     if side.text_format == TextFormat::Blocks {

@@ -1,4 +1,4 @@
-//! Dialect arguments of the command line: `hai`, or with options `hai:blocks,snake`.
+//! Dialect arguments: `hai`, or with options `hai:blocks,snake`.
 
 use crate::config::did_you_mean;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName};
@@ -16,7 +16,7 @@ pub(super) fn dialect_help() -> String {
 /// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
 ///
 /// # Errors
-/// Returns a message for clap to print.
+/// Returns an error message for clap to print.
 pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let Some(dialect) = dialect::find_by_name(name) else {

@@ -63,7 +63,7 @@ fn drain(run_dir: &Path, arguments: &DrainArgs) -> Result<&'static str, CliExit>
             print_error("runs are still open; the gateway continues to drain");
             Err(CliExit::Problems)
         }
-        // Without open runs the gateway may exit before it answers.
+        // Without open runs, the gateway may exit before it answers.
         Err(_) => Ok("drained, and exited"),
     }
 }

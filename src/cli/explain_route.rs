@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
         Ok(explained) => {
             match arguments.format {
                 ReportFormat::Text => print_line(format_text(&explained).trim_end()),
-                // Serialising plain data cannot fail.
+                // Serializing plain data cannot fail.
                 ReportFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
             };
             if is_routed(&explained) { CliExit::Ok } else { CliExit::Problems }
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
     }
 }
 
-/// Returns whether a route has the request's path and method.
+/// Returns whether a route matches the request's path and method.
 fn is_routed(explained: &RouteExplanation) -> bool {
     match &explained.outcome {
         ExplainedOutcome::NoRoute(..) => false,
@@ -154,7 +154,7 @@ fn format_text(explained: &RouteExplanation) -> String {
     out
 }
 
-/// Writes `  key  value`, with the values aligned.
+/// Writes `  key  value` with aligned values.
 fn line(out: &mut String, key: &str, value: &str) {
     // Writing into memory cannot fail.
     let _ = writeln!(out, "  {key:<18} {value}");

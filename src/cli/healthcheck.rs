@@ -6,8 +6,8 @@ use crate::config::admin_endpoints::AdminEndpointsConfig;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A healthy gateway responds in milliseconds. Callers of this command need a longer timeout: the image's health check
-/// has one, but a kubelet's must be configured.
+/// A healthy gateway responds within milliseconds. Callers of this command need a longer timeout: the image's health
+/// check has one, but a kubelet's must be configured.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
@@ -59,8 +59,8 @@ pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
     CliExit::Problems
 }
 
-/// Returns the endpoints in the file. If the file cannot be read, for example while it is being written, returns the default
-/// address: the gateway that was started with it is still running.
+/// Returns the endpoints from the file. If it cannot be read, for example while it is being written, returns the
+/// default address, because the gateway that was started with it is still running.
 fn targets_from_file(file: &Path) -> Vec<ProbeTarget> {
     let reach = AdminEndpointsConfig::read(file).or_else(|problems| {
         print_error(format_args!("{problems}\nchecking the default address instead; name another one with --url"));

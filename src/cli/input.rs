@@ -1,4 +1,4 @@
-//! Reading the input of a command: a file, or stdin for `-`.
+//! Reads a command's input: a file, or stdin for `-`.
 
 use super::output::{CliExit, print_error};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Bytes per read.
 pub(super) const READ_SIZE: usize = 64 << 10;
 
-/// A failure of the input or of stdout while a recording is read.
+/// A failure to read the input or write to stdout while processing a recording.
 #[derive(Debug)]
 pub(super) enum IoFailure {
     Input(io::Error),
@@ -16,7 +16,7 @@ pub(super) enum IoFailure {
 }
 
 impl IoFailure {
-    /// Prints the failure, and returns its exit code. If stdout was closed by its reader, prints nothing and returns
+    /// Prints the failure and returns its exit code. If the reader of stdout closed it, prints nothing and returns
     /// `closed`.
     pub(super) fn report(&self, file: &Path, closed: CliExit) -> CliExit {
         match self {

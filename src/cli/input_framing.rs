@@ -1,13 +1,13 @@
-//! The framing of recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf.
+//! Splits recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf.
 //!
-//! SSE bytes are passed on unchanged: `verify` splits them like the real client does, the other commands with
+//! SSE bytes are passed on unchanged: `verify` splits them like the real client, and the other commands use
 //! [`crate::codec::sse`].
 
 use crate::codec::proto;
 use crate::codec::sse::SseLimits;
 use std::borrow::Cow;
 
-/// U+FEFF in UTF-8, which some editors put before a text.
+/// U+FEFF in UTF-8, which some editors write at the start of a file.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// Decides when the input is read as protobuf.
@@ -19,7 +19,8 @@ pub(super) enum ProtobufInput {
     Always,
 }
 
-/// Detects the framing once, by the first byte that is neither white space nor part of a BOM, and splits NDJSON and protobuf.
+/// Detects the framing once, from the first byte that is neither white space nor part of a BOM, and splits NDJSON and
+/// protobuf.
 #[derive(Debug)]
 pub(super) struct InputFraming {
     protobuf: ProtobufInput,
@@ -28,7 +29,7 @@ pub(super) struct InputFraming {
 
 #[derive(Debug)]
 enum FramingState {
-    /// no byte yet
+    /// no bytes yet
     Start,
     /// only white space and a BOM so far
     Unknown,
@@ -36,7 +37,7 @@ enum FramingState {
     Ndjson {
         /// the incomplete line
         line: Vec<u8>,
-        /// whether the last byte was CR, so that LF belongs to it
+        /// whether the last byte was CR; a following LF then belongs to it
         after_cr: bool,
     },
     Proto(proto::ProtoDecoder),
@@ -45,17 +46,17 @@ enum FramingState {
 /// A part of the input.
 #[derive(Debug)]
 pub(super) enum InputPiece<'a> {
-    /// bytes of an event stream, split anywhere
+    /// bytes of an event stream, which may be split anywhere
     Bytes(&'a [u8]),
-    /// a line of NDJSON without its line end; may be blank
+    /// an NDJSON line without its line ending; may be blank
     Line(Cow<'a, str>),
     /// a protobuf message as JSON
     Message {
         text: String,
-        /// content parts left out because their names are unknown
+        /// content parts omitted because their names are unknown
         dropped: usize,
     },
-    /// a protobuf frame above the limit in bytes; the rest cannot be read
+    /// a protobuf frame over the limit in bytes; the rest cannot be read
     TooLarge { limit: usize },
 }
 
@@ -65,7 +66,7 @@ impl InputFraming {
         InputFraming { protobuf, state }
     }
 
-    /// Returns whether the input is SSE, as far as it has been read.
+    /// Returns whether the input so far is SSE.
     pub(super) fn is_event_stream(&self) -> bool {
         matches!(self.state, FramingState::Start | FramingState::Unknown | FramingState::Sse)
     }
@@ -79,14 +80,14 @@ impl InputFraming {
         mut bytes: &[u8],
         each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The length of a frame is below 2^24, and no text begins with NUL.
+        // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
         if matches!(self.state, FramingState::Start) && !bytes.is_empty() {
             let is_proto = self.protobuf == ProtobufInput::Detect && bytes[0] == 0;
             self.state = if is_proto { FramingState::new_proto() } else { FramingState::Unknown };
         }
         if matches!(self.state, FramingState::Unknown) {
             match bytes.iter().position(is_text) {
-                // A line of SSE that means something never begins with a brace: that would be the name of a field.
+                // No valid SSE line begins with a brace, since that would be a field name.
                 Some(first) if bytes[first] == b'{' => {
                     each(InputPiece::Bytes(&bytes[..first]))?;
                     bytes = &bytes[first..];
@@ -97,14 +98,14 @@ impl InputFraming {
             }
         }
         match &mut self.state {
-            // The bytes before the first text belong to the first line of SSE; other framings ignore them.
+            // The bytes before the first text belong to the first SSE line; other framings ignore them.
             FramingState::Start | FramingState::Unknown | FramingState::Sse => each(InputPiece::Bytes(bytes)),
             FramingState::Ndjson { line, after_cr } => push_ndjson(line, after_cr, bytes, each),
             FramingState::Proto(decoder) => push_proto(decoder, bytes, each),
         }
     }
 
-    /// Ends the input, whose last line may lack its line end.
+    /// Ends the input, whose last line may lack a line ending.
     ///
     /// # Errors
     /// Returns the error of `each`.
@@ -132,7 +133,7 @@ fn push_ndjson<E>(
     each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-        // CR LF is one line end.
+        // CR LF is one line ending.
         if std::mem::replace(after_cr, part.ends_with(b"\r")) && part == b"\n" {
             continue;
         }
@@ -155,7 +156,7 @@ fn push_proto<E>(
         match decoder.next(&mut bytes) {
             proto::ProtoStep::More => return Ok(()),
             proto::ProtoStep::Event { text, dropped } => each(InputPiece::Message { text, dropped })?,
-            // Passed on as a data URL, like a malformed frame of SSE.
+            // Passed on as a data URL, like a malformed SSE frame.
             proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
                 each(InputPiece::Message { text: proto::to_data_url(&message), dropped: 0 })?;
             }

@@ -1,4 +1,4 @@
-//! The admin socket of the gateway on this machine, for `drain` and `reload`.
+//! The admin socket of this machine's gateway, for `drain` and `reload`.
 
 use super::output::{CliExit, print_error};
 use crate::admin::{self, AdminResponse};
@@ -19,15 +19,15 @@ pub(super) struct RunDirArgs {
 }
 
 impl RunDirArgs {
-    /// Returns the folder of the gateway's sockets.
+    /// Returns the directory that contains the gateway's sockets.
     ///
     /// # Errors
-    /// Fails if there is none; the message has been printed.
+    /// Fails if there is none, after printing a message.
     pub(super) fn run_dir(&self) -> Result<PathBuf, CliExit> {
         let (None, Some(file)) = (&self.run_dir, &self.config) else {
             return self.run_dir.clone().ok_or(CliExit::Usage);
         };
-        // The running gateway has its own copy: a mistake made in the file since must not prevent a drain.
+        // The running gateway has its own copy: a mistake made in the file since then must not prevent a drain.
         match AdminEndpointsConfig::read(file).map(|reach| reach.run_dir) {
             Ok(Some(run_dir)) => Ok(run_dir),
             Ok(None) => {
@@ -48,7 +48,7 @@ impl RunDirArgs {
 /// Sends a request to the gateway in `run_dir`.
 ///
 /// # Errors
-/// Fails if no gateway is running there (the message has been printed), or on an I/O error.
+/// Fails if no gateway is running there (after printing a message), or on an I/O error.
 pub(super) fn call_gateway(
     run_dir: &std::path::Path,
     method: &str,

@@ -25,7 +25,7 @@ pub(super) struct MockAgentArgs {
     pace: u64,
 }
 
-/// The option of a dialect that `--content` sets.
+/// The dialect option that `--content` sets.
 const CONTENT: &str = "content";
 
 fn dialect_parser() -> impl TypedValueParser<Value = &'static Dialect> {

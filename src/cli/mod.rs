@@ -1,7 +1,7 @@
-//! The commands, one file each. `output` and `input` are shared; `local_gateway` belongs to `drain` and `reload`;
-//! `translate_explain`, `recording_reader` and `input_framing` belong to the commands that read recordings.
+//! The commands, one file each. All commands share `output` and `input`; `drain` and `reload` use `local_gateway`; the
+//! commands that read recordings use `translate_explain`, `recording_reader` and `input_framing`.
 //!
-//! Commands write data to stdout, logs and errors to stderr, and end quietly when stdout is closed.
+//! Commands write data to stdout and logs and errors to stderr, and exit quietly if stdout is closed.
 
 mod dialect_arg;
 mod input_framing;
@@ -108,7 +108,7 @@ pub fn main() -> ExitCode {
             CliCommand::Version => version::run(),
         },
         Err(error) => {
-            // `--help` and `--version` too are errors here, with stdout and exit code 0.
+            // `--help` and `--version` are also errors here, but with stdout and exit code 0.
             let _ = error.print();
             if error.use_stderr() { CliExit::Usage } else { CliExit::Ok }
         }

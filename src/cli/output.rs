@@ -1,4 +1,4 @@
-//! Exit codes and output of the commands: data on stdout, logs and errors on stderr.
+//! Exit codes and output: data goes to stdout, logs and errors to stderr.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ impl From<CliExit> for ExitCode {
 /// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ReportFormat {
-    /// for people
+    /// for people to read
     Text,
     /// one JSON document
     Json,
@@ -35,11 +35,11 @@ pub(super) enum ReportFormat {
 
 /// Prints an error to stderr.
 pub(super) fn print_error(error: impl Display) {
-    // Without stderr the error cannot be reported.
+    // Without stderr, the error cannot be reported.
     let _ = writeln!(io::stderr(), "diglot: {error}");
 }
 
-/// Prints a line to stdout and flushes it. Returns `false` if stdout was closed.
+/// Prints a line to stdout and flushes it. Returns `false` if stdout is closed.
 pub(super) fn print_line(line: impl Display) -> bool {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()

@@ -4,23 +4,23 @@ use super::input_framing::{InputFraming, InputPiece, ProtobufInput, is_text};
 use crate::codec::sse::{SseDecoder, SseError, SseStep};
 use std::fmt;
 
-/// Error message for an input without events.
+/// The error message for input without events.
 pub(super) const NO_EVENT: &str =
     "no event found: the input is neither an event stream nor NDJSON; for a request, add --request";
 
-/// The position of an event in its recording.
+/// An event's position in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventPosition {
-    /// number of the event, from 1
+    /// event number, from 1
     pub(crate) event: usize,
     /// first line of the event, from 1; 0 for protobuf, which has no lines
     pub(crate) line: usize,
-    /// content parts left out because their names are unknown; only in protobuf
+    /// content parts omitted because their names are unknown (protobuf only)
     pub(crate) dropped: usize,
 }
 
 impl fmt::Display for EventPosition {
-    /// Writes the position in the form that follows a file name.
+    /// Writes the position as it appears after a file name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EventPosition { event, line: 0, .. } => write!(f, ": event {event}"),
@@ -29,7 +29,7 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// The reason for the end of reading.
+/// The reason why reading stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadStop<E> {
     Framing(SseError),
@@ -49,11 +49,11 @@ struct RecordedEventReader {
     decoder: SseDecoder,
     /// number of events so far
     count: usize,
-    /// number of the current line, from 1
+    /// current line number, from 1
     line: usize,
     /// what has been read of the current line
     line_progress: LineProgress,
-    /// whether the last byte was CR, so that LF belongs to it
+    /// whether the last byte was CR; a following LF then belongs to it
     after_cr: bool,
     /// first line of the current event
     first_line: Option<usize>,
@@ -83,7 +83,7 @@ impl RecordingReader {
     /// Passes each complete event of `bytes` to `consumer`.
     ///
     /// # Errors
-    /// Returns an error if a frame is above the limit or `consumer` failed.
+    /// Returns an error if a frame exceeds the limit or `consumer` fails.
     pub(super) fn push<E>(
         &mut self,
         bytes: &[u8],
@@ -93,10 +93,10 @@ impl RecordingReader {
         framing.push(bytes, &mut |piece| events.push_piece(piece, consumer))
     }
 
-    /// Ends the input, whose last event may lack its line end.
+    /// Ends the input, whose last event may lack a line ending.
     ///
     /// # Errors
-    /// Like [`RecordingReader::push`].
+    /// Same as [`RecordingReader::push`].
     pub(super) fn finish<E>(
         self,
         consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
@@ -153,13 +153,13 @@ impl RecordedEventReader {
         consumer(EventPosition { event: self.count, line, dropped }, text).map_err(ReadStop::Consumer)
     }
 
-    /// Reads a line of SSE, or a part of one.
+    /// Reads an SSE line, or part of one.
     fn push_line_part<E>(
         &mut self,
         bytes: &[u8],
         consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
     ) -> Result<(), ReadStop<E>> {
-        // CR LF is one line end.
+        // CR LF is one line ending.
         let rest_of_end = bytes == b"\n" && self.after_cr;
         let ends = matches!(bytes, [.., b'\n' | b'\r']) && !rest_of_end;
         let empty = ends && bytes.len() == 1 && self.line_progress == LineProgress::Empty;
@@ -213,7 +213,7 @@ mod tests {
     const EVENTS: [&str; 3] =
         [r#"{"type":"A"}"#, r#"{"type":"B","value":{"a":{"b":[{}, {"c":1}]}}}"#, r#"{"type":"C"}"#];
 
-    /// Reads an input in two pieces; returns its events with their positions.
+    /// Reads input in two pieces; returns its events with their positions.
     fn read(input: &[u8], cut: usize) -> Vec<(usize, usize, String)> {
         let mut found = Vec::new();
         let mut consumer = |place: EventPosition, data: &str| {
@@ -228,7 +228,7 @@ mod tests {
         found
     }
 
-    /// A brace at the start of a piece, but not of a line, does not mean NDJSON.
+    /// A brace at the start of a piece that is not the start of a line does not mean NDJSON.
     #[test]
     fn detects_format_once_and_counts_lines_at_every_split() {
         for end in ["\n", "\r\n", "\r"] {

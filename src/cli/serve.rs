@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &ServeArgs) -> CliExit {
     }
 }
 
-/// Serves until a signal arrives.
+/// Serves until the process receives a signal.
 pub(super) fn serve(app: Result<App, StartError>) -> CliExit {
     match app.and_then(App::serve) {
         Ok(()) => CliExit::Ok,

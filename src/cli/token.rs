@@ -1,4 +1,4 @@
-//! `diglot token`: creates test credentials: signed tokens, API keys, and signing keys.
+//! `diglot token`: creates test credentials, which are signed tokens, API keys and signing keys.
 
 use super::output::{CliExit, print_error, print_line};
 use crate::config::access::{IssuerConfig, IssuerKeysConfig};
@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Prefix of every key, so that secret scanners recognise one in source code.
+/// Prefix of every key, so that secret scanners can find keys in source code.
 const KEY_PREFIX: &str = "dgl_";
 
 const AFTER_HELP: &str = "\
@@ -162,7 +162,7 @@ fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
         let header = Header { kid: arguments.kid.clone(), ..Header::new(*algorithm) };
         encode(&header, &claims, &key).ok()
     };
-    // Signing fails with the algorithm of the other curve.
+    // Signing fails with the other curve's algorithm.
     let signed = algorithms.iter().find_map(sign);
     signed.ok_or_else(|| unavailable_error(format_args!("the key cannot sign with {algorithms:?}")))
 }
@@ -243,7 +243,7 @@ fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Res
 fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()?));
     let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex::encode(random_bytes::<4>()?))), Ok)?;
-    // JSON is YAML, and its quotes keep an id such as `on` a string.
+    // JSON is valid YAML, and its quotation marks keep an id such as `on` a string.
     let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex::encode(digest(&SHA256, key.as_bytes())));
     let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
     for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
@@ -252,7 +252,7 @@ fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     if !arguments.scope.is_empty() {
         entry += &format!(", scopes: {}", json!(arguments.scope));
     }
-    // An entry for `keys:`, so without the prefix of errors.
+    // An entry for `keys:`, so it is printed without the prefix of errors.
     let _ = writeln!(io::stderr(), "  - {entry}}}");
     Ok(key)
 }
@@ -274,7 +274,7 @@ fn digest_of_stdin() -> Result<String, TokenFailure> {
     }
 }
 
-/// Writes a key pair and names its files.
+/// Writes a key pair and returns the names of its files.
 fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure> {
     let failed = |_| unavailable_error("the key pair cannot be generated");
     let pair = Ed25519KeyPair::generate().map_err(failed)?;
@@ -284,7 +284,7 @@ fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure
     public.common.public_key_use = Some(PublicKeyUse::Signature);
     public.common.key_id = kid;
     let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unavailable_error)?;
-    // RFC 7468, section 10. A key of this kind fits on one line.
+    // RFC 7468, section 10. This kind of key fits on one line.
     let pem = STANDARD.encode(private.as_ref());
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----");
     let files = [(format!("{name}.pem"), pem, 0o600), (format!("{name}.jwks.json"), jwks, 0o644)];
@@ -294,7 +294,7 @@ fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure
     Ok(files.map(|(path, ..)| path).join("\n"))
 }
 
-/// Creates a file; fails if it exists, so that a key in use is not overwritten.
+/// Creates a file; fails if it exists, so that a key in use is never overwritten.
 fn write_new(path: &str, content: &str, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     writeln!(file, "{content}")

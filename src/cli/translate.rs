@@ -77,7 +77,7 @@ enum InputFormat {
     Proto,
 }
 
-/// Most differences that a round trip prints.
+/// Maximum number of differences that a round trip prints.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
@@ -179,7 +179,8 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
         events.push(data.to_owned());
         Ok::<(), std::convert::Infallible>(())
     })?;
-    // The route's text format decides the format on the way back; the recording shows which one a route would have.
+    // The route's text format determines the format on the way back; the recording shows which format its route would
+    // have.
     let from = detect::detect_options(arguments.from, events.iter().map(String::as_str));
     let mut trip = RoundTrip::new(from, arguments.to, ids_of_args(arguments));
     events.iter().for_each(|data| trip.push_event(data));
@@ -197,7 +198,7 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
     Ok(report_roundtrip(arguments, &trip.finish(), &positions, &what))
 }
 
-/// Prints the result of a round trip. `positions` are those of the events; empty for a request.
+/// Prints the result of a round trip. `positions` has the events' positions; it is empty for a request.
 fn report_roundtrip(
     arguments: &TranslateArgs,
     outcome: &RoundTripOutcome,
@@ -224,7 +225,7 @@ fn report_roundtrip(
     outcome.added.iter().for_each(|kind| *added.entry(kind).or_default() += 1);
     let tail = format!("added: {}; left out: {}", format_counts(added.into_iter()), format_counts(losses));
     if outcome.differences.is_empty() {
-        // Content that is left out on purpose is not a difference.
+        // Content that is omitted on purpose is not a difference.
         let result =
             if outcome.losses.is_empty() { "came back unchanged" } else { "came back, except for what is left out," };
         print_error(format_args!("{file}: {what} {result} from {from} to {to} and back; {tail}"));
@@ -240,7 +241,7 @@ fn truncate_value(value: &str) -> String {
     if truncated.len() < value.len() { format!("{truncated}…") } else { truncated }
 }
 
-/// A stream being translated.
+/// A translation in progress.
 struct TranslateJob<'a, W> {
     arguments: &'a TranslateArgs,
     stream: Stream,
@@ -251,7 +252,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// The cause of an early end of the translation.
+/// The reason why the translation stopped early.
 enum TranslateStop {
     Fault(StreamError),
     Output(io::Error),
@@ -340,10 +341,10 @@ impl<W: Write> TranslateJob<'_, W> {
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(fault.to_string())),
-                // Only routes set these limits.
+                // Only routes can set these limits.
                 StreamError::ForbiddenTool => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
                 StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),
-                // Printed above, with its position.
+                // Already printed, with its position.
                 StreamError::Violation => (RejectionKind::ProtocolViolation, None),
             };
             let message =
@@ -365,9 +366,9 @@ impl<W: Write> TranslateJob<'_, W> {
     }
 }
 
-/// Describes an input without events, which is probably not a recording.
+/// Describes input without events, which is probably not a recording.
 fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option<String> {
-    // Malformed frames are counted as read too.
+    // Malformed frames also count as read.
     let malformed = report.repairs[EventRepair::MalformedFrame as usize];
     if report.events_read.iter().sum::<u64>() > malformed {
         return None;

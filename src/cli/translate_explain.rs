@@ -1,4 +1,4 @@
-//! The output of `translate --explain`: one line for each event, and the totals.
+//! The output of `translate --explain`: a line for each event, and the totals.
 
 use super::recording_reader::EventPosition;
 use crate::dialect::Dialect;
@@ -7,10 +7,10 @@ use crate::translate::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most names per list; the others are only counted.
+/// Maximum number of names in a list; the rest are only counted.
 const MAX_NAMES: usize = 12;
 
-/// Formats events, and collects the totals.
+/// Formats events and collects totals.
 #[derive(Debug, Default)]
 pub(super) struct TranslateExplainer {
     read: usize,
@@ -20,20 +20,20 @@ pub(super) struct TranslateExplainer {
     losses: [u64; EventLoss::ALL.len()],
 }
 
-/// Notes on one event, by kind.
+/// Notes about one event, by kind.
 #[derive(Default)]
 struct EventNotes {
     read: Option<String>,
     canonical: Vec<&'static str>,
     written: Vec<String>,
-    /// members, and the key that carries each
+    /// carried members, with the key that carries them
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
 }
 
 impl TranslateExplainer {
-    /// Formats the line of one event or of the end of the input, in the form that follows a file name.
+    /// Formats the line for an event or for the end of the input, as it appears after a file name.
     pub(crate) fn explain_event(
         &mut self,
         position: Option<EventPosition>,
@@ -54,7 +54,7 @@ impl TranslateExplainer {
             None => {}
         }
         line.push(':');
-        // Writing into memory cannot fail.
+        // Writing to memory cannot fail.
         let _ = match (sorted.canonical.as_slice(), sorted.written.as_slice()) {
             ([], []) if sorted.losses.is_empty() => write!(line, " buffered until later events"),
             ([], []) => write!(line, " nothing written"),
@@ -142,7 +142,7 @@ pub(super) fn format_counts<'n>(all: impl Iterator<Item = (&'n str, u64)>) -> St
     if some.is_empty() { "nothing".to_owned() } else { join_names(&some) }
 }
 
-/// Truncates a text from the input, and replaces control characters.
+/// Truncates text from the input, and replaces control characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(64).collect()
 }

@@ -1,4 +1,4 @@
-//! `diglot verify`: prints a conformance report of a recorded stream.
+//! `diglot verify`: prints a conformance report for a recorded stream.
 
 use super::dialect_arg;
 use super::input::{self, IoFailure, READ_SIZE};
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &VerifyArgs) -> CliExit {
     let verdict = exit_for(arguments, verifier.summary());
     match result {
         Ok(()) => verdict,
-        // When stdout is closed early, the verdict so far counts.
+        // If stdout is closed early, the verdict so far counts.
         Err(failure) => failure.report(&arguments.file, verdict),
     }
 }
@@ -101,7 +101,7 @@ fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailu
     }
 }
 
-/// Writes each finding immediately.
+/// Writes each finding as soon as it is found.
 struct VerifyReport<W: Write> {
     out: BufWriter<W>,
     format: ReportFormat,
@@ -164,7 +164,7 @@ impl<W: Write> VerifyReport<W> {
                     "verdict": verdict, "rejected_at": first.map(|(line, _)| line), "events": events,
                     "violations": violations, "warnings": warnings,
                 });
-                // The document is written in parts, so that findings appear at once.
+                // The document is written in parts so that findings appear immediately.
                 writeln!(self.out, "\n],{}", rest.to_string().trim_start_matches('{'))?;
             }
         }

@@ -1,9 +1,9 @@
-//! `diglot version`: prints the properties of the build, for bug reports, one per line.
+//! `diglot version`: prints the properties of the build, one per line, for bug reports.
 
 use super::output::{CliExit, print_line};
 use std::env::consts::{ARCH, OS};
 
-/// The C library, as in target names.
+/// The C library, as named in target triples.
 const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
     "gnu"
 } else if cfg!(target_env = "musl") {
@@ -12,10 +12,10 @@ const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
     "other"
 };
 
-/// The enabled features of Cargo.toml.
+/// The enabled Cargo features.
 const FEATURES: &str = if cfg!(feature = "otel") { "server otel" } else { "server" };
 
-/// The commit of the build, from `DIGLOT_REVISION`, which deploy/Dockerfile sets.
+/// The commit that was built, from `DIGLOT_REVISION`, which deploy/Dockerfile sets.
 const REVISION: Option<&str> = option_env!("DIGLOT_REVISION");
 
 pub(super) fn run() -> CliExit {

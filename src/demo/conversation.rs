@@ -1,4 +1,4 @@
-//! The conversation of the demo agents, independent of the protocols.
+//! The demo agents' conversation, independent of any protocol.
 
 use serde_json::Value;
 use std::fmt;
@@ -47,7 +47,7 @@ pub(super) struct ConversationTurn {
     pub(super) closing: Vec<ScriptEvent>,
 }
 
-/// In AG-UI `text_started` opens a message, in HAI `answer_started`, since its message includes the thinking.
+/// In AG-UI, `text_started` opens a message; in HAI, `answer_started` does, since its message includes the thinking.
 const REQUEST_OPENING: &[ScriptEvent] = &[
     ScriptEvent::new("run_started", ""),
     ScriptEvent::new("state", "pending"),
@@ -76,11 +76,11 @@ const REQUEST_CLOSING: &[ScriptEvent] = &[
 ];
 
 impl ConversationTurn {
-    /// Returns the turn for a request. First the agent thinks, announces an action and asks for confirmation; then it
-    /// reports the result.
+    /// Returns the turn for a request. The agent first thinks, announces an action and asks for confirmation; in the
+    /// next turn, it reports the result.
     pub(super) fn from_request(input: &Value) -> Self {
         match messages(input).last() {
-            // The second role is that of seed 002's dialect.
+            // The second spelling is the role in seed 002's dialect.
             Some(last) if last["role"] == "tool" || last["role"] == "工具" => {
                 Self::new_answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
             }
@@ -92,7 +92,7 @@ impl ConversationTurn {
         }
     }
 
-    /// Patches the status if the request has the state; otherwise sends the whole state, since a patch needs an
+    /// Patches the status if the request has the state; otherwise sends the whole state, because a patch needs an
     /// existing value.
     fn new_answer(confirmed: bool, has_status: bool) -> Self {
         let (status, text): (_, &[_]) =
@@ -110,12 +110,12 @@ impl ConversationTurn {
     }
 }
 
-/// Returns the messages of a request, oldest first; empty if the request has none.
+/// Returns the messages of a request, oldest first, or none if it has none.
 pub(super) fn messages(input: &Value) -> &[Value] {
     input["messages"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns whether a tool result is a confirmation: `true`, or an object with `confirmed: true`. It may be a JSON
+/// Returns whether a tool result confirms the action: `true`, or an object with `confirmed: true`. It may be a JSON
 /// string (as in the seed), content parts (AG-UI), or the value itself (some front ends).
 fn is_confirmation(content: &Value) -> bool {
     let confirms = |value: &Value| value == true || value["confirmed"] == true;

@@ -1,9 +1,9 @@
-//! The ids of a demo agent's run.
+//! Ids for a demo agent's run.
 
 use super::conversation::messages;
 use serde_json::Value;
 
-/// The ids of one run, as JSON strings with quotes.
+/// The ids of one run, as quoted JSON strings.
 #[derive(Clone, Debug)]
 pub(super) struct DemoIds {
     pub(crate) thread: String,
@@ -14,8 +14,8 @@ pub(super) struct DemoIds {
 }
 
 impl DemoIds {
-    /// Reads the ids of a request. A missing run id is derived from the length of the conversation, so that messages
-    /// and calls of its turns have different ids.
+    /// Reads the ids from a request. A missing run id is derived from the length of the conversation, so that each
+    /// turn's messages and calls have different ids.
     pub(super) fn from_request(input: &Value) -> Self {
         let id = |names: [&str; 2]| names.into_iter().find_map(|name| input.get(name).and_then(Value::as_str));
         let turn = messages(input).len();
@@ -30,7 +30,7 @@ impl DemoIds {
     }
 }
 
-/// Formats a JSON string without escaping non-ASCII characters (`ensure_ascii=False` of seed 4.2).
+/// Formats a JSON string without escaping non-ASCII characters (`ensure_ascii=False` in seed 4.2).
 pub(super) fn json_string(text: &str) -> String {
     Value::from(text).to_string()
 }

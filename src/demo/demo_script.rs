@@ -1,7 +1,7 @@
 //! One run of a demo agent, as a sequence of events.
 //!
-//! Events are produced on demand, so a text of a million pieces takes no more memory than one of three. There is no
-//! clock or I/O.
+//! Events are produced on demand, so text with a million pieces takes no more memory than text with three. The module
+//! uses no clock or I/O.
 
 use super::conversation::{ConversationTurn, ScriptEvent, ScriptValue};
 use super::demo_ids::{DemoIds, json_string};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 
-/// The state of the body after the last event.
+/// The way the body ends after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyEnding {
     Clean,
@@ -24,19 +24,19 @@ pub(super) enum BodyEnding {
 
 pub(super) struct DemoScript {
     agent: PeerDialect,
-    /// JSON of events with placeholders, by event name
+    /// JSON templates of the events, by event name
     templates: HashMap<&'static str, &'static str>,
     ids: DemoIds,
     events: Peekable<Box<dyn Iterator<Item = ScriptEvent> + Send>>,
     ending: BodyEnding,
-    /// the text so far, for an agent that sends it in one event
+    /// the text so far, for an agent that sends it as one event
     whole_text: Option<String>,
     /// events so far
     event_count: u64,
 }
 
 impl DemoScript {
-    /// Prepares the response to a request. Its ids may be in camelCase, in snake_case or missing.
+    /// Prepares the response to a request, whose ids may be in camelCase, in snake_case or missing.
     pub(super) fn new(agent: PeerDialect, input: &Value, options: TestOptions) -> Self {
         let ConversationTurn { opening, text, closing } = ConversationTurn::from_request(input);
         let pieces: Box<dyn Iterator<Item = ScriptValue> + Send> = match options.events {
@@ -48,7 +48,7 @@ impl DemoScript {
             (Some(InjectedFault::Truncate), _) => (1, Vec::new(), BodyEnding::Clean),
             (Some(InjectedFault::Reset), _) => (1, Vec::new(), BodyEnding::Broken),
             (None, true) => (1, Vec::new(), BodyEnding::Silent),
-            // The server answers the other failures without a script.
+            // The server handles the other failures without a script.
             (None, false) | (Some(InjectedFault::Status | InjectedFault::Html), _) => {
                 (usize::MAX, closing, BodyEnding::Clean)
             }
@@ -67,7 +67,7 @@ impl DemoScript {
         }
     }
 
-    /// Returns the frame of the next event, with the timestamp `now_ms` (ms since the epoch) if the protocol has one.
+    /// Returns the next event's frame, with the timestamp `now_ms` (ms since the epoch) if the protocol has one.
     pub(super) fn next_frame(&mut self, now_ms: u64) -> Option<String> {
         loop {
             let event = self.events.next()?;
@@ -115,7 +115,7 @@ impl DemoScript {
         text
     }
 
-    /// Returns the ending, or `None` before the last event.
+    /// Returns the ending once the last event has been returned, otherwise `None`.
     pub(super) fn ending(&mut self) -> Option<BodyEnding> {
         match self.events.peek() {
             Some(_) => None,
@@ -140,7 +140,7 @@ mod tests {
         [PeerDialect::new(&HAI), blocks, PeerDialect::new(&AG_UI)]
     }
 
-    /// Returns the body with which `agent` answers a request.
+    /// Returns the body of `agent`'s response to a request.
     fn body(agent: PeerDialect, input: &Value) -> String {
         let mut script = DemoScript::new(agent, input, TestOptions::read(input).unwrap());
         std::iter::from_fn(|| script.next_frame(NOW_MS)).collect()
@@ -150,7 +150,7 @@ mod tests {
         body.lines().filter_map(|line| line.strip_prefix("data: ")).collect()
     }
 
-    /// The bodies of `tests/golden/demo/<agent>/<case>.sse` are those of real agents; `UPDATE=1` rewrites them.
+    /// The bodies in `tests/golden/demo/<agent>/<case>.sse` are those of real agents; `UPDATE=1` rewrites them.
     #[test]
     fn sends_the_expected_bytes_in_every_dialect() {
         let mut confirmed = answer_input(json!("true"));

@@ -1,12 +1,12 @@
-//! Demo agents without a model: one fixed conversation in any of the dialects.
+//! Demo agents without a model: one fixed conversation in every dialect.
 //!
-//! `diglot demo`, the end-to-end tests and the load tests use them. `conversation` has the content, which is the same for every
-//! agent. The file `demo_agent.txt` in the folder of a dialect has its events, exactly as an agent of that protocol prints
-//! them; [`router`] serves an agent over HTTP.
+//! `diglot demo`, the end-to-end tests and the load tests use them. `conversation` has the content, which is the same
+//! for every agent. Each dialect's folder has a file `demo_agent.txt` with its events, exactly as an agent of that
+//! protocol prints them; [`router`] serves an agent over HTTP.
 //!
-//! # The file of an agent
-//! A line is the name of an event of the conversation, a space, and the JSON of the event. An event without a line is not
-//! sent. `text_block` replaces `text` for an agent that writes blocks, `call_arguments` comes after all
+//! # Agent files
+//! Each line is the name of an event of the conversation, a space, and the event's JSON. An event without a line is not
+//! sent. `text_block` replaces `text` for an agent that writes blocks, and `call_arguments` comes after all
 //! `call_arguments_piece`. Lines that begin with `#` are comments. Placeholders:
 //!
 //! | placeholder | value |
@@ -18,9 +18,10 @@
 //! | `$now_ms` `$now_s` | ms and seconds since the epoch |
 //!
 //! # The conversation
-//! The first request gets some thinking, a text, and a call of the front-end tool `confirmAction`. The request with the
-//! tool's result (its last message has the role `tool`) gets "deployed" or "cancelled". Ids derive from the run id: the
-//! message is `msg-<runId>`, the call `call-<runId>`, the AG-UI reasoning `think-<runId>`.
+//! The first request is answered with some thinking, text, and a call of the front-end tool `confirmAction`. The
+//! request with the tool's result (its last message has the role `tool`) is answered with "deployed" or "cancelled".
+//! Ids derive from the run id: the message is `msg-<runId>`, the call `call-<runId>`, the AG-UI reasoning
+//! `think-<runId>`.
 //!
 //! # Test options
 //! A test sets a size or a failure in the request itself, as members of `forwardedProps.diglot`. A gateway forwards
@@ -36,8 +37,8 @@
 //! | `"fail": "status"` | answers 503 with `{"error":{"message":"model overloaded"}}` and `Retry-After: 7` |
 //! | `"fail": "html"` | answers 200 with a page of `text/html`, as a login wall or a misrouted proxy does |
 //!
-//! `fail` overrides `idle`; both combine with `events`. An invalid option is answered with 400, because a test whose option
-//! is ignored proves nothing.
+//! `fail` overrides `idle`; both combine with `events`. Invalid options are answered with 400, because a test proves
+//! nothing if its option is ignored.
 
 mod conversation;
 mod demo_ids;

@@ -1,7 +1,7 @@
-//! Serves a demo agent over HTTP: each POST is a run, whose response is a stream of server-sent events.
+//! Serves a demo agent over HTTP: each POST starts a run, and the response is a stream of server-sent events.
 //!
-//! The body is produced as the client reads it, so the run ends when the client leaves. An agent without a pace writes
-//! many events at once, like a fast model in a local network; one with a pace writes each event separately.
+//! The body is produced as the client reads it, so the run ends when the client leaves. Without a pace, an agent writes
+//! many events at once, like a fast model on a local network; with a pace, it writes each event separately.
 
 use std::{
     future::{Future, pending},
@@ -37,18 +37,18 @@ use super::{
 };
 use crate::dialect::PeerDialect;
 
-/// The largest request, in bytes: a whole conversation with inline images.
+/// The largest request in bytes, enough for a whole conversation with inline images.
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Bytes per write of an agent without a pace; the last event may exceed it.
+/// Bytes per write for an agent without a pace; the last event may exceed this.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// Longest wait for runs at shutdown; an idle run would otherwise block it for ever.
+/// Maximum time that shutdown waits for runs; an idle run would otherwise block it forever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Serves an agent at every path. A POST with a `RunAgentInput` gets an event stream with `pace` between two events
-/// (zero for none). An invalid body or test option (see [`demo`](super)) gets 400 and other methods get 405, both with
-/// `{"detail": …}` like the agents of the seed.
+/// Serves an agent on every path. A POST with a `RunAgentInput` returns an event stream with `pace` between events
+/// (zero for none). An invalid body or test option (see [`demo`](super)) is answered with 400, and other methods with
+/// 405, both with `{"detail": …}` like the seed's agents.
 pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
@@ -60,25 +60,25 @@ pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
 /// Serves an agent until `shutdown` resolves, then waits at most five seconds for open runs.
 ///
 /// # Errors
-/// Returns errors of the listener, but not those of connections.
+/// Returns listener errors, but not connection errors.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // A small event must not wait for the acknowledgement of the previous one. Without the option a connection is only
-    // slower.
+    // A small event must not wait for the previous one to be acknowledged. If setting the option fails, the connection
+    // is only slower.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
     let (closing, closed) = oneshot::channel();
     let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         shutdown.await;
-        // The receiver is gone when serving has failed.
+        // The receiver has been dropped if serving failed.
         let _ = closing.send(());
     });
     let overdue = pin!(async {
-        // An error means the same: the task that waits for `shutdown` has ended.
+        // An error means the same: the task waiting for `shutdown` has ended.
         let _ = closed.await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;
     });
@@ -127,7 +127,7 @@ fn handle_request(
     })
 }
 
-/// The response of an overloaded model API, which the agent forwards.
+/// The response of an overloaded model API, as an agent would forward it.
 fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
@@ -140,11 +140,11 @@ fn html_page() -> Response {
     (head, html).into_response()
 }
 
-/// The pace of the events.
+/// When events are written.
 enum EventPace {
     /// as soon as the client reads
     Unbounded,
-    /// at once; the interval begins with the first event
+    /// immediately; the interval begins with the first event
     Starting(Duration),
     /// at the next tick; catches up after a slow client, so that a load test keeps its rate
     Ticking(Interval),
@@ -241,7 +241,7 @@ mod tests {
         assert!(frames.iter().all(|frame| frame.starts_with("data: {") && !frame.contains('\n')));
     }
 
-    /// With a pace of an hour, only the second event waits.
+    /// With a pace of one hour, only the second event waits.
     #[tokio::test]
     async fn waits_the_pace_between_two_events() {
         let start = || {

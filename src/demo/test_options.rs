@@ -1,4 +1,4 @@
-//! Test options: sizes and failures that a test requests from a demo agent.
+//! Test options: sizes and failures that a test can request from a demo agent.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ pub(super) enum InjectedFault {
     Html,
 }
 
-/// The options of one request; the default is a plain conversation.
+/// The options for one request; the default is a plain conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TestOptions {
     /// number of text pieces instead of the scripted ones
     pub(super) events: Option<u64>,
-    /// whether the agent pauses for ever after its first text piece
+    /// whether the agent pauses forever after its first text piece
     pub(super) idle: bool,
     pub(super) fail: Option<InjectedFault>,
 }
@@ -36,7 +36,7 @@ impl fmt::Display for InvalidTestOption {
 impl std::error::Error for InvalidTestOption {}
 
 impl TestOptions {
-    /// Reads `forwardedProps.diglot` (or `forwarded_props.diglot`) of a request.
+    /// Reads `forwardedProps.diglot` (or `forwarded_props.diglot`) from a request.
     ///
     /// # Errors
     /// Returns an error if a member has an invalid value. Unknown members are ignored.

@@ -1,16 +1,16 @@
-//! The interface of a dialect's own code, for events that no shared shape describes.
+//! The interface for a dialect's own code, which handles events that no shared shape describes.
 //!
 //! ```text
 //!   reading   frame ─▶ parts by the row ─▶ adapter.read, or adapter.restore if the event carries its type ─▶ canonical events
 //!   writing   canonical event ─▶ adapter.buffer ─▶ parts by the row ─▶ adapter.write ─▶ frame
 //! ```
-//! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` only.
+//! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] only for rows with the shape `Own`.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
 
-/// Translates one direction of one run: reader and writer have separate instances.
+/// Translates one direction of one run: the reader and the writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Reads an event that only this dialect has.
     ///
@@ -29,13 +29,13 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Emits what must precede an event that the engine reads itself.
+    /// Emits any events that must precede one that the engine reads itself.
     fn read_other(&mut self, _sink: &mut dyn CanonicalSink) {}
 
-    /// Emits pending events before the end of the run.
+    /// Emits pending events before the run ends.
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
 
-    /// Restores the canonical event from the type that was carried.
+    /// Restores the canonical event from the carried type.
     fn restore<'a>(
         &mut self,
         _row: &'static EventRow,
@@ -46,15 +46,15 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         parts.into_canonical_event(kind, dialect)
     }
 
-    /// Returns the text in a delta that is not a string.
+    /// Extracts the text from a delta that is not a string.
     fn text_of_delta<'a>(&self, _delta: &'a Json<'_>) -> Option<Json<'a>> {
         None
     }
 
     fn observe(&mut self, _event: &Event<'_>) {}
 
-    /// Buffers, passes or replaces an event. `canonical_type` is the type of the chunk that it comes from, empty for an
-    /// event added by the gateway; `now_ms` is since the epoch.
+    /// Buffers, passes on or replaces an event. `canonical_type` is the type of the original chunk, or empty for an
+    /// event that the gateway added; `now_ms` is in milliseconds since the epoch.
     fn buffer<'a>(
         &mut self,
         event: Event<'a>,
@@ -79,16 +79,16 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 pub(crate) trait CanonicalSink {
     fn emit(&mut self, event: Event<'_>);
     fn count_repair(&mut self, repair: EventRepair);
-    /// Counts a repair that breaks no rule of the dialect.
+    /// Counts a repair of something that the dialect allows.
     fn count_allowed_repair(&mut self, repair: EventRepair);
     fn count_loss(&mut self, loss: EventLoss);
 }
 
-/// The event does not have the form of its row.
+/// An event that does not have the form its row describes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableEvent;
 
-/// Events to write now, in this order.
+/// Events to write now, in order.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedEvents<'a> {
     first: Option<ReleasedEvent<'a>>,
@@ -97,7 +97,7 @@ pub(crate) struct ReleasedEvents<'a> {
 
 #[derive(Debug)]
 pub(crate) enum ReleasedEvent<'a> {
-    /// by the row of its kind
+    /// written according to the row for its kind
     ByRow { event: Event<'a>, canonical_type: Option<&'static str> },
     /// already complete
     Complete { row: &'static EventRow, outgoing: OutgoingEvent<'a> },

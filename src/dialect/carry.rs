@@ -1,4 +1,4 @@
-//! Carrying members that the other side has no field for (`translation.md` §2).
+//! Carries members that the other side has no field for (`translation.md` §2).
 //!
 //! ```text
 //! dialect ──▶ canonical   own members        ──▶ metadata.<dialect>
@@ -6,53 +6,53 @@
 //!                                                 metadata["diglot.ag-ui"]    (CarryLocation::Metadata)
 //! ```
 //!
-//! Under the dialect's key, a name that begins with `$` is the gateway's note about the event's form, not a member of
-//! it.
+//! Under the dialect's key, a name that begins with `$` is a note by the gateway about the event's form, not one of its
+//! members.
 
 use crate::codec::json;
 use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
-/// The place in a dialect for canonical-only members.
+/// The place where a dialect carries canonical-only members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarryLocation {
-    /// the dialect is canonical
+    /// the dialect is canonical, so nothing is carried
     Native,
-    /// in the member `extra["ag-ui"]` of events and messages
+    /// in `extra["ag-ui"]` of events and messages
     Extra,
-    /// in the member `metadata["diglot.ag-ui"]` of events and messages
+    /// in `metadata["diglot.ag-ui"]` of events and messages
     Metadata,
 }
 
 impl CarryLocation {
-    /// Returns the member that carries canonical-only members, and the gateway's key in it.
+    /// Returns the member that holds canonical-only members, and the gateway's key in it.
     #[must_use]
     pub const fn carry_member(self) -> Option<(&'static str, &'static str)> {
         match self {
             CarryLocation::Native => None,
             CarryLocation::Extra => Some(("extra", "ag-ui")),
-            // `ag-ui` is a reserved key there (specs §1).
+            // AG-UI reserves the key `ag-ui` in metadata (specs §1).
             CarryLocation::Metadata => Some(("metadata", "diglot.ag-ui")),
         }
     }
 }
 
-/// Prefix of a CUSTOM name for canonical events that a dialect does not have.
+/// CUSTOM name prefix for canonical events that a dialect does not have.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
 /// Key in `metadata` for values that the gateway removed.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-/// Note: these members were converted to JSON texts.
+/// Note: these members were converted to JSON text.
 pub(crate) const AS_JSON_NOTE: &str = "$json";
 
-/// Note under the gateway's key: the former value of the carrying object, which was not an object, was empty, or
+/// Note under the gateway's key: the previous value of the carrying object, if it was not an object, was empty, or
 /// already had that key.
 const DISPLACED_VALUE: &str = "$extra";
 
-/// Canonical type of the event, under the gateway's key. Events with an empty type are only displayed, and dropped on
-/// the way back.
+/// The event's canonical type, under the gateway's key. Events with an empty type are for display only and are dropped
+/// when read back.
 const CANONICAL_TYPE: &str = json::TYPE;
 
 pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
@@ -68,7 +68,7 @@ pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
         Some((_, Some(members))) => members,
-        // The value cannot hold a member: it is kept as a note.
+        // The value cannot hold members, so it is kept as a note.
         Some((old, None)) => vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())],
     };
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
@@ -99,9 +99,9 @@ pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
     set(own, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Splits a metadata object into the members carried for the dialect and the rest.
+/// Splits a metadata object into the dialect's carried members and the rest.
 ///
-/// Members for which `splices` is false stay in the rest, since the event has them itself.
+/// Members for which `splices` is false stay in the rest, because the event itself has them.
 pub(crate) fn unpack(
     metadata: Json<'_>,
     dialect: &str,
@@ -129,7 +129,7 @@ pub(crate) fn unpack(
     (own, rest)
 }
 
-/// Returns false for a member that would not keep its name: `type` belongs to the event, and `run_id` would be read as
+/// Returns false for a member whose name would change: `type` belongs to the event, and `run_id` would be read as
 /// `runId`.
 fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
@@ -170,7 +170,7 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
-/// Adds the carried members to the value at the dialect's `location`; returns `None` when there are none.
+/// Adds the carried members to the value at `location`; returns `None` if there are none.
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
     own: Option<&Json<'_>>,
@@ -215,7 +215,7 @@ pub(crate) fn add_note(own: &mut Members<'_>, name: &'static str) {
     own.push((extension_key(name), Json::from_trusted("true")));
 }
 
-/// Removes a note that lists members, and returns those that `admits` accepts. Clients send the notes back, so they are
+/// Removes a note that lists members, and returns those that `admits` accepts. Clients send notes back, so the list is
 /// validated.
 pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
@@ -239,7 +239,7 @@ fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
 /// Note: these ids were numbers.
 const NUMBERS_NOTE: &str = "$numbers";
 
-/// Replaces numeric ids with their text and notes them.
+/// Converts numeric ids to text and notes the change.
 pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
     let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
         MemberKey::Known(field)
@@ -272,12 +272,12 @@ pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Me
 
 const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];
 
-/// Notes that `field` was converted to a JSON text.
+/// Notes that `field` was converted to JSON text.
 pub(crate) fn note_json(own_members: &mut Members<'_>, field: Field) {
     own_members.push((extension_key(AS_JSON_NOTE), json::to_array(&[Json::string(field.camel())])));
 }
 
-/// Removes the note of [`note_json`]; returns true if there was one.
+/// Removes the [`note_json`] note; returns true if it existed.
 pub(crate) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
     take(own_members, AS_JSON_NOTE).is_some_and(|note| {
         json::parse_elements(&note).is_some_and(|all| all.iter().any(|one| one.is_str(field.camel())))

@@ -1,4 +1,4 @@
-//! Content parts of messages: the text for dialects without parts, and the `binary` parts of AG-UI before 1.0
+//! Message content parts: plain text for dialects without parts, and the `binary` parts of AG-UI before 1.0
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
 use super::carry;
@@ -18,7 +18,7 @@ const FILENAME: &str = "filename";
 const MIME_TYPE: &str = "mimeType";
 const VALUE: &str = "value";
 
-/// Source of a media part, and the equivalent member of a `binary` part.
+/// Media source types, and the equivalent members of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
 fn media_kind(mime_type: &str) -> &'static str {
@@ -30,7 +30,7 @@ fn media_kind(mime_type: &str) -> &'static str {
     }
 }
 
-/// Turns `binary` parts into media parts; returns `None` if there are none.
+/// Converts `binary` parts to media parts; returns `None` if there are none.
 pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     let parts = json::parse_elements(content)?;
     let mut changed = false;
@@ -65,15 +65,15 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     Some(json::build_object(|object| {
         object.string_member(json::TYPE, media_kind(&mime.text().unwrap_or_default()));
         object.member(SOURCE, source.as_str());
-        // File name and all other members; the real client puts the name there too.
+        // The file name and all other members; the real client also puts the name here.
         if !members.is_empty() {
             object.member(METADATA, json::to_object(&members).as_str());
         }
     }))
 }
 
-/// Returns the content for a peer, and the original parts if some would be lost. `open`: the peer accepts carried
-/// members.
+/// Returns the content for a peer, and the original parts if any would be lost. `open` means that the peer accepts
+/// carried members.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
@@ -84,7 +84,7 @@ pub(crate) fn write<'a>(
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
         ContentParts::Never => flat(),
-        // Tool results have parts since 1.0.
+        // Tool results can have parts only since 1.0.
         ContentParts::Binary(_) if role.is_some_and(|role| role.is_str("tool")) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
         ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
@@ -95,15 +95,15 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true if content may be a list. In events, lists are fatal to 0.0.35 and 0.0.39 (measured); in requests the
-/// seed allows them (`content: string | InputContent[]`), unless the agent is known to be older.
+/// Returns true if content may be a list. Lists in events are fatal to 0.0.35 and 0.0.39 (measured); the seed allows
+/// them in requests (`content: string | InputContent[]`), unless the agent is known to be older.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
 
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Returns true if all parts are text, or media with data or a URL: other parts exist since 1.0.
+/// Returns true if every part is text, or media with data or a URL: other parts exist only since 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
         let mut members = json::parse_members(part)?;
@@ -119,7 +119,7 @@ fn is_inline(content: &Json<'_>) -> bool {
     json::parse_elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
-/// Writes media as `binary`; returns true if nothing was lost, and `None` if a part cannot be converted.
+/// Converts media to `binary`; returns true if nothing was lost, and `None` if a part cannot be converted.
 fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
     let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
@@ -141,8 +141,8 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     Some((part, members.is_empty()))
 }
 
-/// Writes a media part as `binary`, with the members that reading moved to `metadata`. A missing media type becomes
-/// empty: "empty string for a now-required field is allowed" [spec versioning].
+/// Converts a media part to `binary`, restoring the members that were moved to `metadata` on reading. A missing media
+/// type becomes empty: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;
@@ -152,7 +152,7 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
     let mime = carry::take(&mut source, MIME_TYPE);
     let metadata = carry::take(&mut members, METADATA);
     let other_metadata = metadata.as_ref().and_then(json::parse_members).unwrap_or_default();
-    // A member that reading would prefer to the source cannot accompany it.
+    // The reader would prefer such a member to the source, so they cannot be written together.
     let is_own = |(key, value): &(MemberKey<'_>, Json<'_>)| {
         let mut names = SOURCE_MEMBERS[at + 1..].iter().map(|(_, name)| *name).chain([FILENAME]);
         value.json_type() == JsonType::String && names.any(|name| carry::is_named(key, name))

@@ -1,29 +1,29 @@
-//! An operator's own dialect: a built-in one with other names, values and strip rules.
+//! Custom dialects: a built-in dialect with different names, values and strip rules.
 
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
-/// The configured differences from another dialect.
+/// An operator's changes to a built-in dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
     /// name in the configuration
     pub name: String,
-    /// the dialect that is extended
+    /// the dialect to extend
     pub base: &'static Dialect,
-    /// the type in the base, and its new name
+    /// type in the base dialect, and its new name
     pub events: Vec<(String, String)>,
-    /// the AG-UI member, and its new name
+    /// AG-UI member, and its new name
     pub fields: Vec<(Field, String)>,
-    /// the member, its AG-UI value, and the new value
+    /// member, AG-UI value, and new value
     pub values: Vec<(Field, String, String)>,
-    /// further members of events that must not leave the gateway
+    /// additional event members that must not leave the gateway
     pub strip: Vec<String>,
 }
 
 impl DialectOverrides {
-    /// Builds the dialect and never frees it: tables are `'static`, and a configuration has few.
+    /// Builds the dialect and leaks it: tables are `'static`, and a configuration has only a few.
     #[must_use]
     pub fn into_dialect(self) -> &'static Dialect {
         let DialectOverrides { name, base, events, fields, values, strip } = self;
@@ -49,7 +49,7 @@ impl DialectOverrides {
             name: leak(name),
             rows: Vec::leak(rows),
             fallback: base.fallback,
-            // An event with other names cannot be passed through unchanged.
+            // An event whose names differ cannot pass through unchanged.
             carry_location: if base.carry_location == CarryLocation::Native {
                 CarryLocation::Metadata
             } else {

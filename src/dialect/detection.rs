@@ -1,4 +1,4 @@
-//! Detection of the dialect of a peer, for routes with `auto` and for `diglot detect`.
+//! Detects a peer's dialect, for `auto` routes and for `diglot detect`.
 
 use super::table::FallbackPolicy;
 use super::{AG_UI_0, ALL, Dialect, EventPattern, PeerDialect};
@@ -8,16 +8,16 @@ use std::sync::LazyLock;
 /// A pattern that identifies a dialect.
 #[derive(Debug)]
 pub struct DetectionRule {
-    /// the dialect that it identifies
+    /// the dialect it identifies
     pub dialect: &'static Dialect,
     pub(crate) pattern: EventPattern,
     /// shown in logs
     pub description: &'static str,
 }
 
-/// The signs of all dialects; the first match decides. AG-UI comes last, because other dialects have its events, and
-/// missing members come after present ones. Variants of AG-UI follow dialects with their own events, those later in
-/// [`ALL`] first.
+/// The signs of all dialects; the first match wins. AG-UI comes last, because other dialects include its events, and
+/// missing members come after present ones. Variants of AG-UI come after dialects with their own events, with later
+/// entries of [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();
@@ -37,7 +37,8 @@ pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
 });
 
 impl PeerDialect {
-    /// Detects the dialect from events. Until then it is AG-UI before 1.0, whose requests every AG-UI agent accepts.
+    /// Creates a side that detects its dialect from events. Until then it uses AG-UI before 1.0, whose requests every
+    /// AG-UI agent accepts.
     #[must_use]
     pub fn new_auto() -> Self {
         PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
@@ -62,7 +63,7 @@ mod tests {
         }
     }
 
-    /// An event of a more specific dialect often matches a rule of a more general one, too.
+    /// An event of a more specific dialect often matches a more general rule, too.
     #[test]
     fn tries_specific_dialects_first() {
         let position = |wire: &str, members: &[&str]| {

@@ -1,16 +1,16 @@
-//! An event split by its row: mapped members, dialect-only members and canonical-only members.
+//! An event split according to its row: mapped, dialect-only and canonical-only members.
 
 use super::carry;
 use crate::codec::json;
 use crate::event::{Event, EventType, Field, MemberKey, Members};
 
-/// Under `extra["ag-ui"]`: members that were missing in the chunk.
+/// Note under `extra["ag-ui"]`: members that the chunk did not have.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
 pub(crate) struct IncomingEvent<'a> {
     pub(crate) event: Event<'a>,
     pub(crate) extensions: Members<'a>,
-    /// restored from `extra`, so they are already canonical
+    /// already canonical, because they were restored from `extra`
     pub(crate) restored_fields: Vec<Field>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> IncomingEvent<'a> {
         event.kind = kind;
         restore_absent(&mut event);
         event.members.retain(|(key, _)| match key {
-            // Drops members that only the dialect's event required.
+            // Drops members that only the dialect's event requires.
             MemberKey::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
             MemberKey::Other(_) => true,
         });
@@ -37,18 +37,18 @@ impl<'a> IncomingEvent<'a> {
     }
 }
 
-/// An event to write, with its members separated for the dialect.
+/// An event to write, with its members already separated for the dialect.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingEvent<'a> {
     pub(crate) members: Members<'a>,
-    /// members of the dialect that were carried
+    /// carried members that belong to the dialect
     pub(crate) extensions: Members<'static>,
     pub(crate) canonical: Members<'a>,
-    /// carried if it differs from the row's
+    /// carried if it differs from the row's type
     pub(crate) canonical_type: Option<&'static str>,
 }
 
-/// Removes the members that were added when the chunk was expanded.
+/// Removes the members that were added when a chunk was expanded.
 pub(crate) fn restore_absent(event: &mut Event<'_>) {
     let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
     for name in json::parse_elements(&list).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Reading and writing of shapes that map one event to one event but write members differently.
+//! Reads and writes shapes that map one event to one event but change its members.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent, restore_absent};
 use super::peer_version::PeerVersion;
@@ -8,7 +8,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
-/// Used when the agent gave no reason.
+/// Used when the agent gives no reason.
 pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
@@ -18,7 +18,7 @@ pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     })
 }
 
-/// Restores a chunk that was expanded.
+/// Restores an expanded chunk.
 pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
         event.kind = kind;
@@ -27,7 +27,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the role to a start; the oldest peers know only one role. Later chunks use the first one's.
+/// Adds the role to a start, since the oldest peers know only one role. Later chunks use that of the first.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
@@ -49,7 +49,7 @@ pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     }
 }
 
-/// Removes a generated message id from a result; an empty canonical id is kept.
+/// Removes a generated message id from a result, but keeps an empty canonical id.
 pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
     if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
@@ -73,7 +73,7 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Adds run ids where the dialect does not require them, so that they are not repaired.
+/// Adds run ids if they are optional in the dialect, so that this does not count as a repair.
 pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     for field in [Field::ThreadId, Field::RunId] {
         if parts.event.get(field).is_none() {
@@ -82,11 +82,11 @@ pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Note: the message id of this result was empty.
+/// Note: this result's message id was empty.
 pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
-/// Adds the message id of a result where the dialect does not require it. Empty ids are replaced too, since a client
-/// would merge two results with the same id.
+/// Adds a result's message id if it is optional in the dialect. Also replaces empty ids, since a client would merge two
+/// results with the same id.
 pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     let id_member = parts.event.get(Field::MessageId);
     let unnamed = id_member.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
@@ -99,7 +99,7 @@ pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Replaces a value by its JSON text, unless it is a string.
+/// Replaces a value with its JSON text, unless it is a string.
 pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
@@ -111,7 +111,7 @@ pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     }
 }
 
-/// Returns true if the value must become JSON text. A null delta adds no text, but a call may have returned null.
+/// Returns true if the value must become JSON text. A null delta adds no text, but null may be a call's result.
 fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,
@@ -120,12 +120,12 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// Returns the same message id for each result of a call.
+/// Derives the message id of a result, which is always the same for a call.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Note on a start and the following arguments that were one event.
+/// Note on a start and its arguments that they were one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
@@ -139,7 +139,7 @@ pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
 /// Note: these members were null.
 pub(crate) const NULLS_NOTE: &str = "$nulls";
 
-/// Returns true if this missing member was null.
+/// Returns true if this member is missing because it was null.
 pub(crate) fn was_null(own: &Members<'_>, field: Field) -> bool {
     let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
     let names = note.and_then(json::parse_elements).unwrap_or_default();

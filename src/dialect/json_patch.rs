@@ -1,4 +1,4 @@
-//! Corrects JSON Patches (RFC 6902) of real producers into the form that the real client checks.
+//! Corrects JSON Patches (RFC 6902) from real producers so that the real client accepts them.
 
 use super::carry;
 use crate::codec::json;
@@ -9,7 +9,7 @@ const OP: &str = "op";
 pub(super) const FROM_MEMBER: &str = "from";
 pub(super) const PATH_MEMBER: &str = "path";
 
-/// Values removed from a patch, by position of the operation.
+/// Values removed from a patch, by operation index.
 #[derive(Debug, Default)]
 pub(crate) struct PatchNotes {
     pub(super) from: Vec<(usize, Json<'static>)>,
@@ -17,7 +17,8 @@ pub(crate) struct PatchNotes {
     pub(super) wrapped: bool,
 }
 
-/// Repairs a patch: it must be a list, only move and copy have `from`, and pointers are empty or begin with `/`.
+/// Repairs a patch: it must be a list, only `move` and `copy` may have `from`, and pointers must be empty or begin with
+/// `/`.
 pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
     let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
@@ -60,8 +61,8 @@ pub(super) fn replace_member(members: &mut Members<'_>, name: &str, value: Json<
     Some(std::mem::replace(old, value).into_owned())
 }
 
-/// Returns true if the real client accepts the patch: operations have the members that RFC 6902 requires, and pointers
-/// are valid. The client ignores an unknown `op`.
+/// Returns true if the real client would accept the patch: operations have the members that RFC 6902 requires, and
+/// pointers are valid. The client ignores unknown `op` values.
 pub(crate) fn is_valid(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }

@@ -1,22 +1,23 @@
-//! Limits the memory of a run, whatever the agent sends.
+//! Limits the memory that a run can use, whatever the agent sends.
 //!
 //! ```text
 //!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
 //!   retained   ids kept until the run ends (guard, readers)             at most RETAINED_IDS_LIMIT
 //! ```
-//! Buffered events end up in one frame or many, so the frame limit applies to them. Both limits are checked after every
-//! frame of the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run ends
-//! with `frame_too_large`. `auto` buffers one frame at the start.
+//! Buffered events are written as one frame or many, so the frame limit applies to them. Both limits are checked after
+//! each frame from the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run
+//! ends with `frame_too_large`. `auto` buffers one frame at the start.
 
 use crate::event::{Event, EventType, Field, Members};
 
-/// Smallest buffer limit in bytes: a route with a lower frame limit buffers many frames.
+/// Smallest buffer limit in bytes, for routes with a lower frame limit, which buffer many frames.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// Limits the bytes of ids kept for one run: 200,000 messages, calls and steps with ids of usual length.
+/// Limit in bytes on the ids retained for one run: enough for 200,000 messages, calls and steps with ids of typical
+/// length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
-/// Longest id kept in lists that grow with the conversation; longer ids pass unchanged.
+/// Longest id stored in lists that grow with the conversation; longer ids pass through unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
 const ENTRY_OVERHEAD: usize = 128;
@@ -33,7 +34,7 @@ fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
-/// Returns the bytes of new ids in an event.
+/// Returns how many bytes of new ids an event adds.
 pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,
@@ -45,7 +46,7 @@ pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
         Field::ToolCallName,
         Field::Name,
     ];
-    // The start of a message that is deferred for thinking is buffered whole, and counted here.
+    // The start of a message deferred for thinking is buffered whole, so it is counted here.
     if event.kind == EventType::ReasoningStart {
         return event_cost(event);
     }

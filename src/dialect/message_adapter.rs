@@ -1,4 +1,4 @@
-//! The interface of a dialect's own code for messages, which have no state: in requests and in snapshots.
+//! The interface for a dialect's own code for messages in requests and snapshots, which have no state.
 
 use super::text_format::TextFormat;
 use crate::event::Members;
@@ -12,13 +12,13 @@ pub(crate) struct SurroundingMessages {
 }
 
 pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
-    /// Converts content from the dialect's form, and returns the messages inside it.
+    /// Converts content from the dialect's form, and returns the messages it contains.
     fn read(&self, message: &mut Members<'_>, extensions: &mut Members<'_>, dialect: &str) -> SurroundingMessages;
 
-    /// Removes canonical messages that another one already contains.
+    /// Removes canonical messages that another message already contains.
     fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
 
-    /// Converts content to the dialect's form. `is_json`: the content was a JSON value.
+    /// Converts content to the dialect's form. `is_json` means that the content was a JSON value.
     fn write(
         &self,
         message: &mut Members<'_>,
@@ -28,12 +28,12 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     );
 
-    /// Turns messages that answer interrupts into members of the request.
+    /// Moves messages that answer interrupts into the request's members.
     fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
 
-    /// Returns the form of text in an event or request, if it has any.
+    /// Returns the text format of an event or request, if it shows one.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;
 
-    /// Returns true if only this dialect has content in this form.
+    /// Returns true if the message's content has a form that only this dialect uses.
     fn has_own_form(&self, message: &Members<'_>) -> bool;
 }

@@ -1,10 +1,10 @@
-//! The dialects: one folder each, with the dialect's table and the code that only this dialect needs.
+//! The dialects: each has a folder with its table and the code that only it needs.
 //!
-//! A row of a table maps an event to its canonical event: the name, the members, and the shape ([`EventShape`]) in
-//! which they differ. The engine in `translate/` implements the shapes that several dialects share, and calls a
-//! dialect's adapter for others. No code is specific to a pair of dialects.
+//! A row of a table maps an event to its canonical event: the name, the members, and the shape ([`EventShape`]), which
+//! is how they differ. The engine in `translate/` implements the shapes that several dialects share, and calls a
+//! dialect's adapter for the others. No code is specific to a pair of dialects.
 //!
-//! A new dialect is a folder here, its `mod` line and its line in [`ALL`], and golden cases.
+//! To add a dialect, add a folder here, its `mod` line, an entry in [`ALL`], and golden cases.
 
 pub(crate) mod carry;
 pub(crate) mod event_parts;
@@ -50,7 +50,7 @@ pub use table::{Dialect, FallbackPolicy, MemberCase, PeerDialect, TimestampUnit,
 pub use text_format::TextFormat;
 pub use tool_name::ToolName;
 
-/// All built-in dialects, the canonical one first.
+/// All built-in dialects, with the canonical one first.
 pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &cloudbase::CLOUDBASE, &social_app::SOCIAL_APP];
 
 /// Finds a built-in dialect by name.

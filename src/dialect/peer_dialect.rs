@@ -1,4 +1,4 @@
-//! The options of one side of a route.
+//! Options for one side of a route.
 
 use super::adapter::DialectAdapter;
 use super::peer_version::PeerVersion;
@@ -7,14 +7,14 @@ use super::text_format::TextFormat;
 use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
 
 impl PeerDialect {
-    /// Uses the default options.
+    /// Creates a side with the default options.
     #[must_use]
     pub fn new(dialect: &'static Dialect) -> Self {
         PeerDialect {
             dialect,
             text_format: TextFormat::default(),
             member_case: MemberCase::default(),
-            // A dialect without versions has no older peers.
+            // Dialects without versions have no older peers.
             peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
             timestamp_unit: TimestampUnit::default(),
             interrupt_tool: ToolName::from_static(DEFAULT_INTERRUPT_TOOL),
@@ -29,14 +29,14 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
-    /// Returns the name in the configuration.
+    /// Returns the configured name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.is_auto { AUTO } else { self.dialect.name }
     }
 }
 
-/// The option that names the tool used for interrupts.
+/// The option that names the tool for interrupts.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl PeerDialect {
@@ -46,13 +46,13 @@ impl PeerDialect {
     }
 }
 
-/// Value of a route's `client` and `agent` that enables detection.
+/// The value of a route's `client` or `agent` that enables detection.
 pub const AUTO: &str = "auto";
 
-/// Applies a choice.
+/// Applies a choice to a side.
 pub type OptionSetter = fn(&mut PeerDialect);
 
-/// The option, the choice and its effect.
+/// An option, a choice, and its effect.
 pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
 /// All options with a fixed list of choices.

@@ -1,14 +1,14 @@
 //! The versions of AG-UI before 1.0 that differ in what they accept.
 
-/// The AG-UI version of an older peer: the first of each range of versions that accept the same (`specs/ag-ui-1.0.md`
-/// §1.4). Everything written for a version is accepted by every later one below 1.0.
+/// The AG-UI version of an older peer. Each variant is the first of a range that accepts the same events
+/// (`specs/ag-ui-1.0.md` §1.4). Every later version below 1.0 accepts whatever is written for an earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
-    /// unknown: writes only what all versions accept
+    /// unknown: write only what every version accepts
     #[default]
     Any,
-    /// `ag-ui-protocol` 0.1.5 to 0.1.8 of Python: these reject lists of parts, and requests with members that their
-    /// types lack
+    /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects lists of parts and requests with members that its types
+    /// lack
     V0_1,
     /// the base set of events
     V0_0_35,

@@ -1,11 +1,11 @@
-//! Ids for thinking without ids: `<run>:reasoning:<n>`. A span and its first message share one.
+//! Ids for thinking that has none: `<run>:reasoning:<n>`, the same for a span and its first message.
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::input::REASONING;
 use crate::event::{Event, EventType, Field, Json, get, remove};
 
-/// Note: the role of thinking in the dialect.
+/// Note: the dialect's role for thinking.
 pub(crate) const ROLE_NOTE: &str = "$role";
 
 /// Note: this thinking had no ids.
@@ -21,7 +21,7 @@ pub(crate) struct ReasoningIds {
 }
 
 impl ReasoningIds {
-    /// Derives generated ids from those of the run.
+    /// Bases generated ids on the run's ids.
     pub(crate) fn start_run(&mut self, event: &Event<'_>) {
         let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
         *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
@@ -77,7 +77,7 @@ impl ReasoningIds {
     }
 }
 
-/// Removes ids and roles that the reader adds again.
+/// Removes ids and roles that the reader will add again.
 pub(crate) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
     if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
         remove(&mut outgoing.canonical, Field::MessageId);

@@ -11,15 +11,15 @@ pub struct EventRow {
     pub wire: &'static str,
     /// the canonical event
     pub kind: EventType,
-    /// form compared with the canonical event
+    /// how it differs from the canonical event
     pub shape: EventShape,
-    /// canonical members that this event has; all others are carried
+    /// canonical members of this event; all others are carried
     pub fields: FieldSet,
-    /// members that have another name in this event
+    /// members with another name in this event
     pub field_aliases: &'static [(Field, &'static str)],
-    /// first peer version that does not receive it
+    /// first peer version that does not receive this event
     pub until: Option<PeerVersion>,
-    /// section of the dialect's document
+    /// the relevant section of the dialect's document
     pub seed: &'static str,
 }
 
@@ -32,8 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// The form of an event, compared with its canonical counterpart. The engine (`translate/`) reads and writes all but
-/// `Own`.
+/// The difference between an event and its canonical counterpart. The engine (`translate/`) reads and writes every
+/// shape except `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names
@@ -61,11 +61,11 @@ pub enum EventShape {
 /// An event that only one dialect has, read and written by its adapter.
 #[derive(Debug)]
 pub struct OwnShape {
-    /// shown on the page of dialects
+    /// shown on the dialects page
     pub description: &'static str,
-    /// the event is a whole message, which a resumed conversation cannot continue
+    /// the event is a whole message, so a resumed conversation cannot continue it
     pub(crate) is_whole_message: bool,
-    /// a snapshot of messages can replace the event
+    /// a messages snapshot can replace the event
     pub(crate) is_in_snapshot: bool,
     /// a required member may be null
     pub(crate) null_is_absent: bool,
@@ -73,7 +73,7 @@ pub struct OwnShape {
     pub(crate) text_member: Option<&'static str>,
     /// finds the text in a delta that is not a string
     pub(crate) find_text: Option<fn(&str) -> Option<Range<usize>>>,
-    /// writes all events of its kind; other rows are found by their shape
+    /// the row writes all events of its kind; other rows are found by shape
     pub(crate) writes_its_kind: bool,
 }
 
@@ -101,7 +101,7 @@ impl OwnShape {
 }
 
 impl EventShape {
-    /// Returns the shape if only this dialect has it.
+    /// Returns the shape if it is specific to this dialect.
     #[must_use]
     pub const fn own_shape(self) -> Option<&'static OwnShape> {
         match self {
@@ -110,7 +110,7 @@ impl EventShape {
         }
     }
 
-    /// Returns true if this row writes all events of its kind. Other rows are found by their shape.
+    /// Returns true if this row writes all events of its kind; other rows are found by shape.
     pub(crate) const fn writes_its_kind(self) -> bool {
         match self {
             EventShape::Own(own) => own.writes_its_kind,
@@ -141,8 +141,8 @@ impl EventRow {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
 
-    /// Returns true if the event has `field`. Every event has a timestamp; metadata carries members, so it never passes
-    /// unchanged.
+    /// Returns true if the event has `field`. Every event has a timestamp; metadata is never passed unchanged, because
+    /// it holds carried members.
     pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
             (Field::Timestamp, _) => true,

@@ -1,6 +1,6 @@
-//! The features of events by which a dialect is detected.
+//! The event features that identify a dialect.
 
-/// A feature of events that identifies a dialect.
+/// An event feature that identifies a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialectSign {
     pub(super) pattern: EventPattern,
@@ -17,30 +17,30 @@ impl DialectSign {
 /// A condition on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventPattern {
-    /// the type has this prefix
+    /// the type begins with this prefix
     TypePrefix(&'static str),
-    /// an event of this type has the member
+    /// an event of this type has this member
     HasMember(&'static str, &'static str),
-    /// an event of this type lacks the member
+    /// an event of this type lacks this member
     LacksMember(&'static str, &'static str),
-    /// the first event of a stream has another type
+    /// the first event of a stream has a different type
     FirstIsNot(&'static str),
 }
 
 impl EventPattern {
-    /// Tests an event of type `wire`, with `has` for its members; `first` is true at the beginning of a stream.
+    /// Tests an event of type `wire`, using `has` to look up its members; `first` means that it is the stream's first.
     #[must_use]
     pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
             EventPattern::TypePrefix(start) => wire.starts_with(start),
             EventPattern::HasMember(own, member) => wire == own && has(member),
             EventPattern::LacksMember(own, member) => wire == own && !has(member),
-            // An error may be the only event in any dialect.
+            // In any dialect, an error may be the only event.
             EventPattern::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
         }
     }
 
-    /// Returns true if something missing matches, which is weaker evidence.
+    /// Returns true if the pattern matches something missing, which is weaker evidence.
     pub(super) const fn is_absence(self) -> bool {
         matches!(self, EventPattern::LacksMember(..) | EventPattern::FirstIsNot(_))
     }

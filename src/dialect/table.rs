@@ -1,4 +1,4 @@
-//! The types of a dialect's table, and of a peer that uses it.
+//! The types that make up a dialect's table and describe a peer that uses it.
 
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
@@ -14,33 +14,33 @@ use crate::event::{Event, EventType, Field, MemberKey};
 /// One dialect, described against AG-UI 1.0.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Name in the configuration, in metrics, and as a key in `metadata`.
+    /// Name in the configuration and in metrics, and the key in `metadata`.
     pub name: &'static str,
-    /// Events of the dialect. The first row of a kind is written.
+    /// The dialect's events. For each kind, the first row is used when writing.
     pub rows: &'static [EventRow],
     /// Policy for canonical kinds without a row.
     pub fallback: FallbackPolicy,
-    /// Place for canonical-only members.
+    /// The place where canonical-only members are carried.
     pub carry_location: CarryLocation,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
-    /// Members of messages and requests with other names.
+    /// Message and request members with different names.
     pub(crate) field_aliases: &'static [(Field, &'static str)],
-    /// Values with other names.
+    /// Values with different names.
     pub value_aliases: &'static [ValueAlias],
-    /// Members repeated on every event, from the start of the run.
+    /// Members that every event repeats, taken from the start of the run.
     pub(crate) common_fields: &'static [Field],
-    /// Members of events, and of messages in them, that must not leave the gateway, in camelCase.
+    /// Members of events and their messages that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
-    /// Frames have an `event:` line with the type.
+    /// True if frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
-    /// Options in [`PeerDialect`] that apply here.
+    /// The [`PeerDialect`] options that apply to this dialect.
     pub option_names: &'static [&'static str],
     /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
-    /// Converts messages, unless only their names differ from AG-UI.
+    /// Converts messages; needed only if more than names differ from AG-UI.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
-    /// Features by which the dialect is detected.
+    /// Features that identify the dialect.
     pub(crate) signs: &'static [DialectSign],
     pub(crate) demo_agent: DemoAgent,
 }
@@ -51,9 +51,9 @@ pub(crate) struct DemoAgent {
     /// completes "an AG-UI client talks to …"
     pub(crate) description: &'static str,
     pub(crate) media_type: &'static str,
-    /// lines before the data of a frame, with `$now_ms`, `$count` (of the event in its stream) and `$type`
+    /// lines before a frame's data, with `$now_ms`, `$count` (the event's number in its stream) and `$type`
     pub(crate) frame_head: &'static str,
-    /// example from the dialect's document, in the format of module `demo`
+    /// example from the dialect's document, in the format that the `demo` module describes
     pub(crate) events: &'static str,
 }
 
@@ -65,7 +65,7 @@ impl DemoAgent {
 
 pub(crate) type NewAdapter = fn(PeerDialect) -> Box<dyn DialectAdapter>;
 
-/// Compares addresses: each table exists once.
+/// Compares addresses, since each table exists only once.
 impl PartialEq for Dialect {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -74,7 +74,7 @@ impl PartialEq for Dialect {
 
 impl Eq for Dialect {}
 
-/// The spelling of member names when writing. Reading accepts both.
+/// The spelling of member names when writing. Both spellings are accepted when reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberCase {
     /// `messageId`
@@ -101,25 +101,25 @@ pub enum TimestampUnit {
 pub struct PeerDialect {
     /// the dialect of this side
     pub dialect: &'static Dialect,
-    /// form of streamed text
+    /// the form of streamed text
     pub text_format: TextFormat,
-    /// when writing
+    /// how member names are spelled when writing
     pub member_case: MemberCase,
-    /// version of the peer
+    /// the peer's version
     pub peer_version: PeerVersion,
-    /// for timestamps that are written
+    /// for timestamps that the gateway writes
     pub timestamp_unit: TimestampUnit,
-    /// its calls are interrupts
+    /// calls of this tool are interrupts
     pub interrupt_tool: ToolName,
-    /// override those of the dialect
+    /// take precedence over the dialect's own
     pub value_aliases: &'static [ValueAlias],
     /// names of CUSTOM events that end the run with an error
     pub error_events: &'static [&'static str],
-    /// the dialect is a default until one is detected
+    /// whether the dialect is only a default until one is detected
     pub is_auto: bool,
 }
 
-/// A value with another name in a dialect.
+/// A value that has a different name in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueAlias {
     /// member
@@ -128,14 +128,15 @@ pub struct ValueAlias {
     pub canonical: &'static str,
     /// the dialect's value
     pub wire: &'static str,
-    /// Reading restores the canonical value; otherwise several values share this name, and the original is carried.
+    /// True if reading restores the canonical value. If not, several values share this name, and the original is
+    /// carried.
     pub is_reversible: bool,
 }
 
-/// Policy for events without a row.
+/// The policy for events that have no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
-    /// written unchanged: the dialect has all other AG-UI events
+    /// written unchanged: the dialect includes all other AG-UI events
     PassThrough,
     /// wrapped as CUSTOM with a prefixed name
     Custom,
@@ -148,7 +149,7 @@ pub(crate) struct MessageFormat {
     pub(crate) since: &'static [(&'static str, PeerVersion)],
     pub(crate) fields: &'static [Field],
     pub(crate) parts: ContentParts,
-    /// first version that ignores unknown members in messages; `None` for all versions
+    /// first version that ignores unknown message members; `None` if all versions do
     pub(crate) lenient_since: Option<PeerVersion>,
 }
 
@@ -157,19 +158,19 @@ pub(crate) enum ContentParts {
     Never,
     /// text and media, as in AG-UI 1.0
     Media,
-    /// text and `binary`, with media from this version on
+    /// text and `binary`; media since this version
     Binary(PeerVersion),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
-    /// AG-UI 1.0 with all its members and `protocolVersion`
+    /// AG-UI 1.0 with all members and `protocolVersion`
     Current,
-    /// the 0.x form with exactly seven members, which every older agent accepts
+    /// the 0.x form, with exactly seven members, which every older agent accepts
     SevenMembers,
 }
 
-/// Rows of AG-UI, for dialects that replace some of them.
+/// AG-UI's rows, for dialects that replace only some of them.
 static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
     let mut rows = [EventRow::plain(EventType::ALL[0]); EventType::ALL.len()];
     let mut at = 0;
@@ -190,14 +191,14 @@ impl Dialect {
         own.or_else(|| self.plain_row(EventType::from_wire(wire)?))
     }
 
-    /// Returns the first version with the event `wire`, if older ones have another event or none.
+    /// Returns the first version with the event `wire`, if older versions have another event instead or none.
     pub(crate) fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
         let kind = EventType::from_wire(wire)?;
         let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_native()))?;
         row.until
     }
 
-    /// Returns true if peers of this dialect differ by version.
+    /// Returns true if the dialect has several peer versions.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.option_names.contains(&"pin")
@@ -220,22 +221,22 @@ impl Dialect {
         own.or_else(|| self.plain_row(kind))
     }
 
-    /// Returns the row by the position that [`Dialect::row_for_kind`] returned.
+    /// Returns the row at a position returned by [`Dialect::row_for_kind`].
     pub(crate) fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
         self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
-    /// Finds the row with a shape that occurs once.
+    /// Finds the row with a shape that occurs only once.
     pub(crate) fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    /// Returns true if a message is one event, which a snapshot cannot continue.
+    /// Returns true if a message can be one event, which a resumed conversation cannot continue.
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
     }
 
-    /// Separates the members of an event that the row has from the others.
+    /// Separates the event's members into those that the row has and the rest.
     pub(crate) fn split_members<'a>(
         &self,
         row: &'static EventRow,
@@ -243,7 +244,7 @@ impl Dialect {
         canonical_type: Option<&'static str>,
     ) -> OutgoingEvent<'a> {
         let mut outgoing = OutgoingEvent { canonical_type, ..OutgoingEvent::default() };
-        // Most events have only members of the row: the list stays as it is.
+        // Most events have only members that the row has, so the list stays as it is.
         if event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
             return OutgoingEvent { members: event.members, ..outgoing };
         }
@@ -254,7 +255,7 @@ impl Dialect {
                     let keeps = |key: &MemberKey<'_>| match key {
                         MemberKey::Known(Field::Metadata) => self.carry_location == CarryLocation::Metadata,
                         MemberKey::Known(field) if row.has_field(*field) => true,
-                        // A carried member of this name would conflict with the alias of a row member.
+                        // A carried member with this name would conflict with an alias of the row.
                         key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
                     };
                     let splices = |key: &MemberKey<'_>| !keeps(key);
@@ -278,7 +279,8 @@ impl Dialect {
         (self.fallback == FallbackPolicy::PassThrough).then(|| (self.label_index(kind), &PLAIN_ROWS[kind as usize]))
     }
 
-    /// Returns the event types for metrics: the rows, the canonical kinds if the dialect has them, and `OTHER` last.
+    /// Returns the event types for metrics: the rows, the canonical kinds if the dialect includes them, and `OTHER`
+    /// last.
     pub(crate) fn labels(&self) -> Vec<&'static str> {
         let canonical = match self.fallback {
             FallbackPolicy::PassThrough => EventType::ALL,

@@ -1,14 +1,14 @@
-//! A tool name in a fixed-size buffer, which keeps a side of a route `Copy`.
+//! A tool name in a fixed-size buffer, so that a side of a route can be `Copy`.
 
-/// Tool with which an agent asks its user (HAI §3.3.2).
+/// The tool that an agent calls to ask the user (HAI §3.3.2).
 pub(super) const DEFAULT_INTERRUPT_TOOL: &str = "confirmAction";
 
 use std::fmt;
 
-/// Length in bytes; model providers have this limit for function names.
+/// Maximum length in bytes, the same as model providers' limit for function names.
 pub(crate) const MAX_LEN: usize = 64;
 
-/// The name of a tool: 1 to 64 bytes without control characters.
+/// A tool name: 1 to 64 bytes without control characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ToolName {
     text: [u8; MAX_LEN],
@@ -16,7 +16,7 @@ pub struct ToolName {
 }
 
 impl ToolName {
-    /// Returns `None` if `text` is empty, too long or has a control character.
+    /// Returns `None` if `text` is empty, is too long or contains a control character.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > MAX_LEN || text.chars().any(char::is_control) {

@@ -1,7 +1,7 @@
-//! Values with other names in a dialect, such as roles and error codes.
+//! Values with different names in a dialect, such as roles and error codes.
 //!
-//! Reading notes the words that writing would not choose again; writing carries the values that their words do not read
-//! back to.
+//! Reading notes any name that writing would not choose again; writing carries any value that its name would not
+//! restore.
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
@@ -11,10 +11,10 @@ use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
 
-/// Note: names other than the dialect's usual one for the value.
+/// Note: names that differ from the dialect's usual name for a value.
 const ALIASES_NOTE: &str = "$words";
 
-/// Finds aliases for events of one kind, or for messages.
+/// Finds the aliases that apply to one kind of event, or to messages.
 #[derive(Clone, Copy)]
 struct AliasLookup {
     peer: PeerDialect,
@@ -22,7 +22,7 @@ struct AliasLookup {
 }
 
 impl AliasLookup {
-    /// Includes role aliases only for events with a choice of roles.
+    /// Includes role aliases only for events that allow several roles.
     fn all_aliases(self) -> impl Iterator<Item = &'static ValueAlias> {
         let own = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.member_type)) {
@@ -32,7 +32,7 @@ impl AliasLookup {
         })
     }
 
-    /// Returns the members that have aliases, each once. Most events have none, so that is checked first.
+    /// Returns each member that has aliases, once. Checks first whether there are any, since most events have none.
     fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         if !words.any(|word| get(members, word.field).is_some()) {
@@ -44,8 +44,8 @@ impl AliasLookup {
         fields
     }
 
-    /// Returns the canonical value of a name, or the name itself. An unknown event role becomes the assistant's: the
-    /// real client accepts no other.
+    /// Returns the canonical value for a name, or the name itself if it has no alias. An unknown event role becomes the
+    /// assistant's, because the real client accepts no other.
     fn canonical_value(self, field: Field, value: &str) -> &str {
         let is_it = |word: &&ValueAlias| word.field == field && word.is_reversible && word.wire == value;
         match self.all_aliases().find(is_it) {
@@ -59,7 +59,7 @@ impl AliasLookup {
         self.all_aliases().find(|word| word.field == field && word.canonical == value)
     }
 
-    /// Replaces names by canonical values, and notes the name if writing would choose another.
+    /// Replaces names with canonical values, and notes any name that writing would not choose.
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut notes = Members::new();
         for field in fields {
@@ -78,7 +78,7 @@ impl AliasLookup {
         }
     }
 
-    /// Replaces canonical values by names, and returns the values that cannot be read back.
+    /// Replaces canonical values with names, and returns the values that cannot be read back.
     fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
         let notes = carry::take(own, ALIASES_NOTE);
         let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
@@ -132,7 +132,7 @@ pub(crate) fn write_aliases(side: PeerDialect, kind: EventType, outgoing: &mut O
     outgoing.canonical.extend(lost);
 }
 
-/// Writes the names of nested members, and leaves the notes for other members.
+/// Replaces values in nested members with their names, and keeps the notes for other members.
 pub(crate) fn write_nested_aliases(
     side: PeerDialect,
     kind: EventType,

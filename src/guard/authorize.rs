@@ -1,4 +1,4 @@
-//! Checks that a caller meets the requirements of a route.
+//! Checks that a caller meets a route's requirements.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -17,14 +17,14 @@ pub(crate) struct AuthorizationGate;
 
 impl Gate for AuthorizationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        // The leaf answers requests without a route.
+        // Requests without a route are answered by the leaf.
         let Some(route) = head.extensions.get::<Arc<RouteMatch>>() else { return Ok(()) };
         let caller = CallerContext::identity_from(head).map(|caller| &**caller);
         let method = caller.map_or(AuthMethod::None, |caller| caller.method);
         let refused = match caller {
             Some(caller) => unmet_requirement(&route.access.require, caller),
             None if route.access.methods.is_empty() && route.access.require == RequireConfig::default() => None,
-            // Authentication has refused these already; this is a second line of defence.
+            // Authentication has already refused these callers; this is a second line of defense.
             None => Some((AuthReason::Missing, RejectionKind::AuthenticationRequired.into())),
         };
         match refused {
@@ -95,7 +95,7 @@ fn has_value(claim: &Value, wanted: &str) -> bool {
 /// scope necessary to access the protected resource."
 fn scope_challenge(scopes: &str) -> HeaderValue {
     const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
-    // Section 3: an OAuth scope has no quotation mark and no backslash.
+    // Section 3: OAuth scopes contain no quotation marks or backslashes.
     if scopes.contains(['"', '\\']) {
         return PLAIN;
     }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(reason(Some("acme"), &["read", "run"], json!({"a": 1})), Some(AuthReason::Claim));
         assert_eq!(reason(Some("acme"), &["read"], claims()), Some(AuthReason::Scope));
         assert_eq!(reason(Some("acme"), &[], claims()), Some(AuthReason::Scope));
-        // An API key has no claims, so it never meets a required one.
+        // API keys have no claims, so they never meet a claim requirement.
         let key = Identity { method: AuthMethod::ApiKey, ..caller(Some("acme"), &["read", "run"], json!({})) };
         assert_eq!(unmet_requirement(&require, &key).map(|(reason, _)| reason), Some(AuthReason::Claim));
     }

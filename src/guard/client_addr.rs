@@ -4,9 +4,9 @@
 //!   Forwarded: for=<sent by the client>, for=<the client>, for=<trusted>        the peer: trusted
 //!                                          ◀── found ──────── next ◀─────────────── next ◀── begin
 //! ```
-//! Each proxy appends the address that it received the request from. Only entries written by trusted proxies are read,
-//! beginning at the end: the client can put anything before them. An unreadable entry ends the search at the last
-//! trusted hop.
+//! Each proxy appends the address from which it received the request. Only entries written by trusted proxies are read,
+//! starting at the end, because the client can put anything before them. An unreadable entry ends the search at the
+//! last trusted hop.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -23,10 +23,10 @@ use http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Limit of entries that are read, more than any real chain of proxies has.
+/// Maximum number of entries to read, more than any real chain of proxies has.
 const MAX_HOPS: usize = 32;
 
-/// The client's address: the peer's, or one from a trusted proxy. [`ClientAddrGate`] adds this extension.
+/// The client's address: the peer's, or one reported by a trusted proxy. [`ClientAddrGate`] adds this extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
@@ -43,10 +43,10 @@ impl ClientAddrResolver {
         peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
-    /// Returns the addresses from the client to the peer; empty if the peer has none.
+    /// Returns the addresses from the client to the peer, or none if the peer has no address.
     ///
-    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` passes the other one on unchanged. If they
-    /// disagree, one may be forged, and only the peer is returned.
+    /// A proxy that writes only `Forwarded` or only `X-Forwarded-For` passes the other on unchanged. If they disagree,
+    /// one may be forged, so only the peer is returned.
     pub(super) fn address_chain(&self, head: &Parts) -> Vec<IpAddr> {
         let Some(origin) = peer_addr(head) else { return Vec::new() };
         let headers = &head.headers;
@@ -73,7 +73,7 @@ impl ClientAddrResolver {
         chain
     }
 
-    /// Returns the hops that trusted proxies wrote, the nearest first.
+    /// Returns the hops written by trusted proxies, nearest first.
     fn trusted_hops(&self, hops: impl Iterator<Item = Option<IpAddr>>) -> Vec<IpAddr> {
         let mut chain = Vec::new();
         for hop in hops.take(MAX_HOPS) {
@@ -97,7 +97,7 @@ impl ClientAddrResolver {
         }
     }
 
-    /// Returns the requested host, from a trusted proxy or the request's own `Host`.
+    /// Returns the requested host, as reported by a trusted proxy or in the request's own `Host`.
     pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
         let field = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
         field(&X_FORWARDED_HOST)
@@ -106,7 +106,7 @@ impl ClientAddrResolver {
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
     }
 
-    /// Returns the client's scheme, from a trusted proxy or the connection.
+    /// Returns the client's scheme, as reported by a trusted proxy or that of the connection.
     pub(super) fn requested_scheme(&self, head: &Parts) -> &'static str {
         let secure = match head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
             Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
@@ -182,7 +182,7 @@ mod tests {
             let value = if field == "forwarded" { "for=198.51.100.7" } else { "198.51.100.7" };
             assert_eq!(chain("203.0.113.1:1", &[(field, value)]), ["203.0.113.1"]);
             assert_eq!(chain(TRUSTED, &[(field, value)]), ["198.51.100.7", "10.0.0.1"]);
-            // A socket of both families shows the same peer so.
+            // A dual-stack socket shows the same peer like this.
             assert_eq!(chain("[::ffff:10.0.0.1]:1", &[(field, value)]), ["198.51.100.7", "10.0.0.1"]);
         }
         assert_eq!(chain(TRUSTED, &[]), ["10.0.0.1"]);
@@ -211,7 +211,7 @@ mod tests {
             ("::ffff:198.51.100.7", &["198.51.100.7", "10.0.0.1"]),
             ("6.6.6.6, 2001:db8:1::5, ::ffff:10.0.0.2", &["6.6.6.6", "2001:db8:1::5", "10.0.0.2", "10.0.0.1"]),
             (",198.51.100.7,,", &["198.51.100.7", "10.0.0.1"]),
-            // An unreadable entry ends the walk at the last trusted hop.
+            // An unreadable entry ends the search at the last trusted hop.
             ("6.6.6.6, unknown, 10.0.0.2", &["10.0.0.2", "10.0.0.1"]),
             ("6.6.6.6, _hidden", &["10.0.0.1"]),
             ("6.6.6.6, 1.2.3.4.5", &["10.0.0.1"]),
@@ -227,7 +227,7 @@ mod tests {
         for (value, expected) in rows {
             assert_eq!(chain(TRUSTED, &[("x-forwarded-for", value)]), *expected, "{value}");
         }
-        // Several lines are one list.
+        // Several lines form one list.
         let lines = [("x-forwarded-for", "6.6.6.6, 198.51.100.7"), ("x-forwarded-for", "10.0.0.2")];
         assert_eq!(chain(TRUSTED, &lines), ["198.51.100.7", "10.0.0.2", "10.0.0.1"]);
     }
@@ -241,18 +241,18 @@ mod tests {
             ("for=192.0.2.60;proto=http;by=203.0.113.43", &["192.0.2.60", "10.0.0.1"]),
             ("for=192.0.2.43, for=198.51.100.17", &["198.51.100.17", "10.0.0.1"]),
             ("for=192.0.2.43,for=\"[2001:db8:cafe::17]\",for=unknown", &["10.0.0.1"]),
-            // A name is written in any case, a value may be quoted, a port may be hidden.
+            // Names are case-insensitive, values may be quoted, and ports may be obfuscated.
             ("by=a;FOR=\"192.0.2.60:_p\"", &["192.0.2.60", "10.0.0.1"]),
             ("for=\"192.0.2.\\60\"", &["192.0.2.60", "10.0.0.1"]),
             ("for=6.6.6.6 , ; for=192.0.2.60 ; host=\"a,b;for=7.7.7.7\"", &["10.0.0.1"]),
             ("for=6.6.6.6, for=192.0.2.60;host=\"a,b;for=7.7.7.7\"", &["192.0.2.60", "10.0.0.1"]),
             ("for=6.6.6.6, for=198.51.100.7, for=10.0.0.2", &["198.51.100.7", "10.0.0.2", "10.0.0.1"]),
-            // An element without `for` says nobody.
+            // An element without `for` names no client.
             ("for=6.6.6.6, proto=https", &["10.0.0.1"]),
             ("for=6.6.6.6;for=7.7.7.7", &["10.0.0.1"]),
             ("for=", &["10.0.0.1"]),
             ("6.6.6.6", &["10.0.0.1"]),
-            // A quotation mark that the client left open, and what a proxy wrote behind it.
+            // A quotation mark that the client left open, followed by what a proxy wrote.
             ("for=6.6.6.6;x=\", for=192.0.2.60", &["10.0.0.1"]),
             ("for=6.6.6.6;x=\", for=\"[2001:db8::7]\"", &["10.0.0.1"]),
         ];

@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Suggested wait, since a run may end at any moment.
+/// Suggested wait; short, because a run may end at any moment.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct ConcurrencyLimiter {
@@ -29,7 +29,7 @@ pub(crate) struct ConcurrencyLimiter {
     metrics: [LimitMetrics; 3],
 }
 
-/// The scope of a limit; the discriminant is the index of its metrics.
+/// The scope of a limit; the discriminant is its index in the metrics.
 #[derive(Clone, Copy, PartialEq)]
 enum StreamScope {
     Caller,
@@ -59,7 +59,7 @@ struct StreamCap {
     open_runs: Arc<OpenRunCounts>,
 }
 
-/// The number of open runs by caller; the key `None` counts the runs of all callers.
+/// The number of open runs by caller; the key `None` counts all callers' runs.
 #[derive(Default)]
 struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
@@ -68,12 +68,12 @@ struct CountedRun {
     key: Option<QuotaKey>,
 }
 
-/// Occupies a slot for a run until it is dropped. [`StreamGate`] adds this extension.
+/// Holds a run's slot until dropped. [`StreamGate`] adds this extension.
 #[derive(Clone, Default)]
 pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedRun]>);
 
 impl ConcurrencyLimiter {
-    /// Keeps the counts of open runs from `before`, even if limits changed.
+    /// Takes over the counts of open runs from `before`, even if limits changed.
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
         let route_caps = |route: &RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));
@@ -91,7 +91,7 @@ impl ConcurrencyLimiter {
         ConcurrencyLimiter {
             all: StreamCap::new(StreamScope::All, config.limits.max_streams, all),
             routes: config.routes.iter().map(|route| (route.name.clone(), route_caps(route))).collect(),
-            // The same seed, so that callers keep their keys.
+            // Reuses the seed so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: [StreamScope::Caller, StreamScope::Route, StreamScope::All]
                 .map(|scope| metrics.limit(scope.name())),
@@ -111,7 +111,7 @@ impl ConcurrencyLimiter {
         self.caps_of(matched).map(count).collect::<Result<_, _>>().map(StreamPermit)
     }
 
-    /// Returns the caller's limit first, so that a caller with too many runs takes no slot from others.
+    /// Returns the caller's limit first, so that a caller with too many runs takes no slots from others.
     fn caps_of(&self, matched: &RouteMatch) -> impl Iterator<Item = &StreamCap> {
         let caps = self.routes.get(&*matched.name);
         let own = caps.into_iter().flat_map(|caps| [&caps.caller, &caps.route]);
@@ -181,7 +181,7 @@ pub(crate) struct StreamGate(pub(crate) Arc<ConcurrencyLimiter>);
 impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         let permit = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
-            // A reader of a run shares the permit of that run.
+            // A reader of a run shares that run's permit.
             Some(matched) if matched.request_kind == RequestKind::Start => self.0.acquire(head, &matched)?,
             _ => StreamPermit::default(),
         };
@@ -191,7 +191,7 @@ impl Gate for StreamGate {
 
     fn dry_run(&self, head: &Parts) -> GateReport {
         let matched = head.extensions.get::<Arc<RouteMatch>>();
-        // `StartOrJoin` acquires the same permit after the body is read.
+        // `StartOrJoin` acquires the same permit after the body has been read.
         let starts = |one: &&Arc<RouteMatch>| matches!(one.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
         let caps = matched.filter(starts).into_iter().flat_map(|matched| self.0.caps_of(matched));
         let wants = caps.map(|cap| format!("{}: at most {} runs at once", cap.scope.name(), cap.max)).collect();

@@ -1,13 +1,13 @@
-//! CORS: requests from web pages of other origins (WHATWG Fetch §3.3).
+//! CORS: requests from web pages on other origins (WHATWG Fetch §3.3).
 //!
 //! ```text
 //!   request  ─▶ CorsService ─▶ ErrorResponder ─▶ gates: OriginGate, … ─▶ leaf
 //!                 │ preflight of an allowed page: 204
 //!   response ◀────┴─ with the fields that allow the page to read it
 //! ```
-//! [`CorsService`] wraps the layer that creates error responses, so that pages can read these, too. A request from an
-//! origin that is not allowed is refused: without a `Content-Type` it needs no preflight, so its agent would run before
-//! the browser checks the response.
+//! [`CorsService`] wraps the layer that creates error responses, so that pages can read those, too. Requests from
+//! origins that are not allowed are refused: without a `Content-Type` they need no preflight, so the agent would run
+//! before the browser checks the response.
 
 use super::client_addr::ClientAddrResolver;
 use super::dry_run::GateReport;
@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Request fields that pages may always send, besides credentials and `forward_headers`.
+/// Request fields that pages may always send, in addition to credentials and `forward_headers`.
 const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
@@ -39,7 +39,7 @@ const REQUEST_FIELDS: [HeaderName; 7] = [
     header_names::LAST_EVENT_ID,
 ];
 
-/// Response fields that pages may read, besides those that CORS always allows.
+/// Response fields that pages may read, in addition to those that CORS always allows.
 const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::REQUEST_ID,
     header::RETRY_AFTER,
@@ -59,7 +59,7 @@ static EXPOSED_LIST: LazyLock<HeaderValue> =
 /// The origin of the page that sent a request. [`CorsService`] adds this extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PageOrigin {
-    /// not from a page, or from the gateway's own origin; no CORS fields are added
+    /// not from a page, or from the gateway's own origin; gets no CORS fields
     SameOrigin,
     /// an allowed origin, with its `Access-Control-Allow-Origin`
     Allowed(HeaderValue),
@@ -115,7 +115,7 @@ where
         Either::Right(Box::pin(async move {
             let mut response = answer.await?;
             let headers = response.headers_mut();
-            // Also without a page: a cache has to know that the response depends on the origin.
+            // Even without a page, caches must know that the response depends on the origin.
             headers.append(header::VARY, HeaderValue::from_static("Origin"));
             if let (PageOrigin::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
                 add_allow_origin(headers, cors, origin);
@@ -164,8 +164,8 @@ pub(crate) struct CorsPolicy {
 }
 
 impl CorsPolicy {
-    /// Adds the page's origin to the extensions. Also returns the response, if the request is a preflight of an allowed
-    /// page.
+    /// Adds the page's origin to the extensions. Also returns the response if the request is a preflight from an
+    /// allowed page.
     fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();
         let page = self.page_origin(head, cors);
@@ -181,7 +181,7 @@ impl CorsPolicy {
         (page, None)
     }
 
-    /// Returns the header fields of a preflight's response, which bypasses the gates.
+    /// Returns the header fields of a preflight response, which bypasses the gates.
     pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
@@ -194,16 +194,16 @@ impl CorsPolicy {
             return PageOrigin::Foreign;
         }
         match cors {
-            // The configuration check refuses the wildcard together with credentials.
+            // The configuration check rejects the wildcard combined with credentials.
             Some(cors) if cors.allows_any_origin() => return PageOrigin::Allowed(HeaderValue::from_static("*")),
-            // Compared as bytes: a browser serializes each origin in only one way.
+            // Compared as bytes, because browsers serialize each origin in only one way.
             Some(cors) if cors.origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
                 return PageOrigin::Allowed(origin.clone());
             }
             _ => {}
         }
         let origin = origin.to_str().unwrap_or_default();
-        // Any scheme: a proxy that terminates TLS hides the client's.
+        // Any scheme, because a proxy that terminates TLS hides the client's.
         let authority = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));
         let own = authority.is_some() && authority == self.addresses.requested_host(head);
         if own { PageOrigin::SameOrigin } else { PageOrigin::Foreign }

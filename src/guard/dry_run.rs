@@ -1,14 +1,14 @@
 //! Reports what the gates would do with a request, without counting or fetching anything.
 //!
 //! Each gate reports for itself (`Gate::dry_run`), in the order of [`super::gates`]. Decisions that depend on quotas,
-//! signatures or the caller stay open.
+//! signatures or the caller are left open.
 
 use crate::error::Rejection;
 use http::request::Parts;
 use serde::Serialize;
 use tower::util::ServiceFn;
 
-/// The requirements of one gate, and its decision about a request.
+/// A gate's requirements, and its decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
     pub(crate) gate: &'static str,
@@ -22,11 +22,11 @@ pub struct GateReport {
 pub(crate) enum GateVerdict {
     Passes,
     Refuses(ReportedRejection),
-    /// the decision depends on this
+    /// depends on this
     Depends(&'static str),
 }
 
-/// A rejection as the caller would receive it.
+/// A rejection as the caller would see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportedRejection {
     pub(crate) status: u16,

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// A check of a request's head before it reaches a service.
+/// Checks the head of a request before it reaches a service.
 pub(crate) trait Gate: Clone + Send + Sync + 'static {
     /// Lets the request pass, possibly with new extensions, or rejects it.
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
@@ -54,7 +54,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let gate = self.gate.clone();
-        // tower: call the service that was polled ready, and leave the clone for the next call.
+        // tower: call the service that was polled ready, and keep the clone for the next call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {

@@ -15,7 +15,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 pub(crate) struct HeadRules {
-    /// most header fields; hyper limits them for HTTP/1 only
+    /// maximum number of header fields, which hyper limits only for HTTP/1
     max_fields: usize,
 }
 
@@ -26,7 +26,7 @@ impl HeadRules {
 
     pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
         let most = self.max_fields;
-        // The gateway adds the request id, one more field.
+        // The gateway itself adds one more field, the request id.
         if head.headers.len() > most + 1 {
             let detail = format!("The request has more than {most} fields.");
             return Err(Rejection::from(RejectionKind::HeadersTooLarge).with_detail(detail));
@@ -56,15 +56,15 @@ impl Gate for HostGate {
 }
 
 fn check_head(head: &Parts) -> Result<(), &'static str> {
-    // The authority form is CONNECT's and the asterisk form that of OPTIONS to the server itself [RFC 9112 §3.2]; nothing
-    // of either is served here.
+    // The authority form is only for CONNECT, and the asterisk form only for OPTIONS to the server itself [RFC 9112
+    // §3.2]; the gateway supports neither.
     if head.method == Method::CONNECT {
         return Err("CONNECT is not served.");
     }
     if !head.uri.path().starts_with('/') {
         return Err("The request target has to be a path or an absolute URL.");
     }
-    // A client that requests, say, an FTP URL takes the gateway for a forward proxy.
+    // A client that requests, say, an FTP URL has mistaken the gateway for a forward proxy.
     if head.uri.scheme().is_some_and(|scheme| ![Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
         return Err("The request target has to be a path or an http or https URL.");
     }
@@ -77,7 +77,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     if lines.next().is_some() {
         return Err("There is more than one Host field.");
     }
-    // [RFC 9113 §8.3.1] has the same in `:authority`, which is the authority of the target here.
+    // [RFC 9113 §8.3.1] puts the same in `:authority`, which is the authority of the target here.
     let target = head.uri.authority().map(http::uri::Authority::as_str);
     if host.is_none() && head.version >= Version::HTTP_11 && (head.version < Version::HTTP_2 || target.is_none()) {
         return Err("The Host field is missing.");
@@ -97,7 +97,8 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
 }
 
-/// Refuses codings other than `chunked`: hyper accepts lists that end in it, but decodes only the last one.
+/// Refuses transfer codings other than `chunked`: hyper accepts lists that end in it, but decodes only that last
+/// coding.
 fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = lines.next() else { return Ok(()) };
@@ -108,7 +109,7 @@ fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns whether `text` is `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters of host names only.
+/// Returns whether `text` is `uri-host [ ":" port ]` [RFC 9110 §7.2] and has only host name characters.
 pub(super) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

@@ -12,18 +12,18 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) method: AuthMethod,
-    /// the name of the issuer or API key list in the configuration
+    /// the configured name of the issuer or API key list
     pub(crate) source: Arc<str>,
     pub(crate) subject: String,
     pub(crate) tenant: Option<String>,
     /// selects the caller's quota
     pub(crate) tier: Option<String>,
     pub(crate) scopes: Vec<String>,
-    /// end of the credential's validity; for a token, `exp` plus the issuer's leeway
+    /// when the credential expires; for a token, `exp` plus the issuer's leeway
     pub(crate) expires: Option<SystemTime>,
-    /// id of the API key, for the log
+    /// API key id, for the log
     pub(crate) key_id: Option<String>,
-    /// claims of the token; empty for an API key
+    /// the token's claims; empty for an API key
     pub(crate) claims: Map<String, Value>,
 }
 
@@ -33,8 +33,8 @@ impl Identity {
     }
 }
 
-/// Returns a claim by name. A dot selects a member of an object, unless a claim has the whole name, such as the URLs in
-/// OpenID Connect.
+/// Returns a claim by name. A dot selects an object member, unless a claim has the whole name, like the URLs in OpenID
+/// Connect.
 pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
@@ -42,8 +42,8 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// The caller of a request, filled in by authentication. Clones share the content, so that layers outside of the gates
-/// can read it.
+/// The caller of a request, filled in by authentication. Clones share the content, so that layers outside the gates can
+/// read it.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 
@@ -54,7 +54,7 @@ struct CallerCells {
 }
 
 impl CallerContext {
-    /// Returns the caller of a request, if it is authenticated.
+    /// Returns the request's caller, if authenticated.
     pub(crate) fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
         head.extensions.get::<CallerContext>()?.identity()
     }
@@ -64,12 +64,12 @@ impl CallerContext {
     }
 
     pub(crate) fn set_identity(&self, identity: Identity) {
-        // One gate sets it, once for each request.
+        // Only one gate sets it, once per request.
         let _ = self.0.identity.set(Arc::new(identity));
     }
 
     pub(crate) fn set_address(&self, address: IpAddr) {
-        // Set once, by one gate.
+        // Only one gate sets it, once per request.
         let _ = self.0.address.set(address);
     }
 

@@ -1,4 +1,4 @@
-//! Policies for requests: who may call, how often and how much.
+//! Request policies: who may call, how often and how much.
 //!
 //! ```text
 //!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ leaf:
@@ -9,9 +9,8 @@
 //! [`gates`] lists them and explains their order; `proxy::stack` lists the layers before them (request id, routing,
 //! [`cors`], error responses).
 //!
-//! Three checks need the body or the agent, so they follow later: the tools that a request offers
-//! (`translate::request`), the owner of its thread ([`thread_owner`]), and the header fields for the agent
-//! ([`upstream_fields`]).
+//! Three checks need the body or the agent, so they come later: the tools that a request offers (`translate::request`),
+//! the owner of its thread ([`thread_owner`]), and the header fields for the agent ([`upstream_fields`]).
 
 mod policy_error;
 pub(crate) mod dry_run;
@@ -70,16 +69,16 @@ pub struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// Builds the policy. Reads files of keys and secrets, but fetches nothing; the background tasks do that.
+    /// Builds the policy. Reads key and secret files, but leaves fetching to the background tasks.
     ///
     /// # Errors
-    /// Returns an error that names an unusable file of the configuration.
+    /// Returns an error that names the unusable file.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, None)
     }
 
-    /// Builds the policy of another configuration. Unchanged settings keep their state: keys, counts, open runs, thread
-    /// owners, the Redis connection.
+    /// Builds the policy for a new configuration. Unchanged settings keep their state: keys, counts, open runs, thread
+    /// owners, and the Redis connection.
     pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, PolicyError> {
         RequestPolicy::build(config, metrics, Some(self))
     }
@@ -168,21 +167,21 @@ where
     let RequestPolicy { auth, host, addresses, limits, streams, .. } = &**policy;
     let limit_gate = |stage| LimitGate { limiter: Arc::clone(limits), stage };
     ServiceBuilder::new()
-        // Invalid HTTP is refused before anything else looks at the request.
+        // Refuse invalid HTTP before anything else looks at the request.
         .layer_fn(|inner| GateService::new(HostGate(Arc::clone(host)), inner))
-        // Foreign web pages are refused before any work is done for them.
+        // Refuse foreign web pages before doing any work for them.
         .layer_fn(|inner| GateService::new(cors::OriginGate, inner))
-        // The client's address; the limits below may count by it.
+        // Find the client's address, since the limits below may count by it.
         .layer_fn(|inner| GateService::new(ClientAddrGate(Arc::clone(addresses)), inner))
-        // Floods end before expensive work such as verifying a signature.
+        // Stop floods before expensive work such as verifying a signature.
         .layer_fn(|inner| GateService::new(limit_gate(LimitStage::BeforeAuth), inner))
         // Everything below needs to know the caller.
         .layer_fn(|inner| GateService::new(AuthenticationGate(Arc::clone(auth)), inner))
-        // Before the caller's quota: a forbidden request does not use it up.
+        // Before the caller's quota, so that forbidden requests do not use it up.
         .layer_fn(|inner| GateService::new(AuthorizationGate, inner))
         // Before a permit is taken, so that refused requests do not occupy one.
         .layer_fn(|inner| GateService::new(limit_gate(LimitStage::AfterAuth), inner))
-        // Last, since its permit is held for as long as the run.
+        // Last, since its permit is held for the whole run.
         .layer_fn(|inner| GateService::new(StreamGate(Arc::clone(streams)), inner))
         .service(leaf)
 }

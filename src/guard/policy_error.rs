@@ -1,4 +1,4 @@
-//! The error of building a policy.
+//! The error from building a policy.
 
 use std::error::Error;
 

@@ -1,20 +1,20 @@
-//! The route that a request matched, and the request's purpose.
+//! The route that a request matched, and what the request is for.
 
 use crate::config::access::AccessConfig;
 use crate::telemetry::RouteMetrics;
 use std::sync::Arc;
 
-/// The matched route, an extension of the request before the first gate.
+/// The matched route, added to the request as an extension before the first gate.
 pub struct RouteMatch {
     /// name in metrics and logs
     pub name: Arc<str>,
     /// path as configured
     pub path: String,
-    /// requirements for callers
+    /// what callers must satisfy
     pub access: Arc<AccessConfig>,
-    /// metrics of the route
+    /// the route's metrics
     pub metrics: Arc<RouteMetrics>,
-    /// purpose of the request
+    /// what the request is for
     pub request_kind: RequestKind,
 }
 
@@ -25,9 +25,9 @@ pub enum RequestKind {
     Start,
     /// starts a run or joins one, which only the body shows; so the permit is acquired after reading it
     StartOrJoin,
-    /// reads a run that an earlier request started and was counted for
+    /// reads a run that was counted when an earlier request started it
     Read,
-    /// reads a run again; counted each time
+    /// reads a run again; counted every time
     Join,
     /// stops a run
     Stop,

@@ -6,7 +6,7 @@
 //!      └──── a day without a run ─────────┘    └── a run: another day
 //! ```
 //! Each replica remembers the owners it has seen. With `redis`, the owner stored there takes precedence; the replica's
-//! memory is used if Redis is unavailable or has no owner, for example after it lost its data.
+//! memory is used if Redis is unavailable or has no owner, for example after losing its data.
 
 use super::identity::Identity;
 use super::route_match::RouteMatch;
@@ -28,15 +28,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Limit of remembered threads per route, about 15 MB; the least recently used is forgotten first. Only a rate limit
-/// stops a caller from making the gateway forget threads by opening this many.
+/// Maximum number of remembered threads per route, about 15 MB; the least recently used is forgotten first. Only a rate
+/// limit stops a caller from making the gateway forget threads by opening this many.
 const MAX_THREADS: usize = 100_000;
 
-/// Time after its last run until a thread loses its owner.
+/// Time that a thread keeps its owner after its last run.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if that is its owner, as stored or, failing that, as remembered
-/// by the replica (`ARGV[2]`). `SET … NX GET` cannot do the latter and needs Redis 7.
+/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if the caller owns it, according to Redis or else to the
+/// replica's memory (`ARGV[2]`). `SET … NX GET` cannot do the latter and needs Redis 7.
 static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1]) or ARGV[2]
@@ -53,7 +53,7 @@ pub(crate) struct ThreadOwnership {
 }
 
 impl ThreadOwnership {
-    /// Keeps the remembered owners of routes that `before` has, too.
+    /// Keeps the remembered owners of routes that also exist in `before`.
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -107,7 +107,7 @@ impl ThreadOwnership {
         let (Some(owners), Some(caller), Some(thread_id)) = (self.routes.get(&*route.name), identity, thread_id) else {
             return Ok(());
         };
-        // Redis is not needed: the run is in the process that started it, which remembers the owner.
+        // Redis is not needed: the process that started the run also serves it and remembers the owner.
         let remembered = owners.owner(&thread_digest(&route.name, thread_id));
         if remembered.is_none_or(|owner| owner == owner_digest(caller)) {
             Ok(())
@@ -145,9 +145,9 @@ impl ThreadOwnership {
 enum ClaimAnswer {
     Owned,
     OwnedByOther,
-    /// use the memory of this replica
+    /// use this replica's memory
     UseMemory,
-    /// owner unknown, and the configuration allows the request
+    /// unknown owner, but the configuration allows the request
     Unchecked,
 }
 
@@ -157,7 +157,7 @@ fn reject_claim(route: &RouteMatch, identity: &Identity) -> Rejection {
     Rejection::from(RejectionKind::ThreadNotOwned).with_policy(&"threads".into())
 }
 
-// Thread ids may be 64 KiB long, and caller names must not appear in Redis: both are stored as digests.
+// Thread ids may be 64 KiB long, and caller names must not appear in Redis, so both are stored as digests.
 
 fn thread_digest(route: &str, thread_id: &str) -> Sha256Digest {
     digest::sha256_parts(&[Some(route), Some(thread_id)])
@@ -168,7 +168,7 @@ fn owner_digest(identity: &Identity) -> Sha256Digest {
     digest::sha256_parts(&[Some(&identity.source), identity.tenant.as_deref(), Some(&identity.subject)])
 }
 
-/// The remembered threads of a route, in the order of last use.
+/// A route's remembered threads, in order of last use.
 struct ThreadOwners(Mutex<OwnerCache>);
 
 type OwnerCache = LruCache<Sha256Digest, OwnerEntry>;
@@ -240,7 +240,7 @@ mod tests {
             assert!(!owners.claim(numbered_digest(1), BOB));
             assert!(owners.claim(numbered_digest(1), ADA));
         }
-        // Another one's attempts keep nothing.
+        // Attempts by another caller do not extend the ownership.
         tokio::time::advance(OWNERSHIP_TTL - Duration::from_secs(1)).await;
         assert!(!owners.claim(numbered_digest(1), BOB));
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -1,7 +1,7 @@
 //! Header fields for the agent: forwarded, configured, and with the caller's identity.
 //!
-//! A request to an agent starts without fields, so cookies, credentials or forged `x-diglot-*` fields of the client
-//! never reach it unless they are added here.
+//! A request to an agent starts without fields, so a client's cookies, credentials or forged `x-diglot-*` fields never
+//! reach it unless they are added here.
 
 use super::client_addr::ClientAddrResolver;
 use super::identity::{CallerContext, Identity};
@@ -25,7 +25,7 @@ pub(crate) struct UpstreamFields {
     secret_files: Vec<SecretFile>,
 }
 
-/// A header value that is read from a file.
+/// A header value read from a file.
 struct SecretFile {
     path: PathBuf,
     prefix: String,
@@ -119,8 +119,8 @@ fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut Head
             fields.insert(name, value);
         }
     };
-    // Only what trusted proxies vouch for: many agents take the first address for the client's, so what a client
-    // wrote in front of it must not be there.
+    // Only addresses that trusted proxies vouch for. Many agents take the first address as the client's, so anything
+    // that the client wrote in front of it must be removed.
     let chain: Vec<_> = addresses.address_chain(head).iter().map(ToString::to_string).collect();
     if !chain.is_empty() {
         set(X_FORWARDED_FOR, &chain.join(", "));
@@ -129,8 +129,8 @@ fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut Head
     if let Some(host) = addresses.requested_host(head) {
         set(X_FORWARDED_HOST, host);
     }
-    // "An intermediary [...] MUST send its own Via header field" with the version that the message came in
-    // [RFC 9110 §7.6.3].
+    // "An intermediary [...] MUST send its own Via header field" with the version of the received message [RFC 9110
+    // §7.6.3].
     let version = match head.version {
         Version::HTTP_10 => "1.0 diglot",
         Version::HTTP_2 => "2.0 diglot",
@@ -182,7 +182,7 @@ fn percent_encode(text: &str) -> String {
         if byte.is_ascii_graphic() && byte != b'%' {
             plain.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(plain, "%{byte:02X}");
         }
     }

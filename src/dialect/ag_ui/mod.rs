@@ -5,7 +5,7 @@ use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
-/// AG-UI 1.0 as published on npm and PyPI in 1.0.0.
+/// AG-UI as version 1.0.0 on npm and PyPI.
 pub static AG_UI: Dialect = Dialect {
     name: "ag-ui",
     rows: &[],

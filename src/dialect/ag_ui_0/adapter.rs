@@ -36,7 +36,7 @@ impl AgUi0Adapter {
         })
     }
 
-    /// Adds a span around thinking without ids.
+    /// Wraps thinking without ids in a span.
     fn release_in_span<'a>(
         &mut self,
         event: Event<'a>,
@@ -65,7 +65,7 @@ impl AgUi0Adapter {
         }
     }
 
-    /// Wraps an event as RAW or CUSTOM, or skips it if it has no canonical counterpart.
+    /// Wraps an event as RAW or CUSTOM, or drops it if it has no canonical counterpart.
     fn release_unsupported<'a>(
         &self,
         event: Event<'a>,

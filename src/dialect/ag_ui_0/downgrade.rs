@@ -1,7 +1,7 @@
 //! Events that peers of AG-UI before 1.0 do not support, by version (`specs/ag-ui-1.0.md` §1.4, §3.6).
 //!
-//! An unsupported event is sent whole, as CUSTOM. An empty piece of text is sent as RAW: RAW is the one event that even
-//! 0.0.35 accepts while a message is open, so that nothing has to be closed for an invisible piece.
+//! An unsupported event is sent whole, as CUSTOM. An empty delta is sent as RAW, the only event that even 0.0.35
+//! accepts while a message is open, so an invisible delta never closes one.
 
 use crate::codec::json;
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
@@ -13,14 +13,14 @@ use std::borrow::Cow;
 
 pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
 
-/// Returns true if the peer's version lacks the type or forbids the event.
+/// Returns true if the peer's version lacks the event type or rejects the event.
 pub(super) fn is_unsupported(version: PeerVersion, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
         (EventShape::Unsupported, _) => true,
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
         (EventShape::Own(own), EventType::TextMessageContent) if *own == NON_EMPTY_DELTA => is_empty_content(event),
         (_, EventType::ReasoningMessageContent) if version < PeerVersion::V0_0_53 && is_empty_content(event) => true,
-        // Peers without subagents treat two steps of one name as the same step.
+        // Peers without subagents treat two steps with the same name as one.
         (_, EventType::StepStarted | EventType::StepFinished) => {
             version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
         }
@@ -59,7 +59,7 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Keeps only the subagent outcomes of 0.0.59; newer ones are fatal to it (measured).
+/// Keeps only 0.0.59's subagent outcomes; newer ones are fatal to it (measured).
 pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
     let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
     let kind = outcome.and_then(|mut outcome| {

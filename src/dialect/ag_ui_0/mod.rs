@@ -1,10 +1,10 @@
 //! `ag-ui-0`: AG-UI before 1.0, from `seeds/001_59bea8f43136049a.txt` ("the seed") and the published versions 0.0.35 to
 //! 0.1.x (`specs/ag-ui-1.0.md` §1.4, §3.6, §6).
 //!
-//! Clients of these versions fail on an unknown event type but ignore unknown members of events. So an event that a
-//! version lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The column `until` lists the
-//! events that a version lacks; without a `pin`, everything has the form of the oldest version. In requests nothing is
-//! carried, since some agents refuse unknown members of a message.
+//! Clients of these versions fail on unknown event types but ignore unknown event members. So an event that a version
+//! lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The `until` column lists the events
+//! that a version lacks; without a `pin`, everything is written for the oldest version. Nothing is carried in requests,
+//! since some agents refuse unknown message members.
 
 mod downgrade;
 mod sequencer;

@@ -1,14 +1,14 @@
-//! Sequences events for peers of AG-UI 0.0.35: while a message or a call is open there, any event but its own pieces
-//! (and RAW) rejects the run (measured; `specs/ag-ui-1.0.md` §3.6).
+//! Sequences events for peers of AG-UI 0.0.35, which reject the run if any event except RAW interrupts an open message
+//! or call (measured; `specs/ag-ui-1.0.md` §3.6).
 //!
 //! ```text
 //!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START* of `<id>:2`, piece, under that id from here on
 //!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! A piece without text is sent as RAW. Events with a star have no canonical counterpart, so reading restores the
-//! original order. A call ends at the peer only when its arguments are complete, because the peer might execute it. A
-//! closed id is not reused: some versions would show an empty message, others two messages with one id (measured).
+//! Empty deltas are sent as RAW. Events with a star have no canonical counterpart, so reading restores the original
+//! order. For the peer, a call ends only when its arguments are complete, because the peer might execute it. A closed
+//! id is not reused: some versions would show an empty message, others two messages with the same id (measured).
 
 use super::downgrade;
 use crate::dialect::memory_limits;
@@ -17,7 +17,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey};
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
-    /// ended early because another event came first
+    /// ended early because of another event
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
     buffered_bytes: usize,
@@ -40,7 +40,7 @@ struct SequencedCall {
 
 pub(super) enum SequencerOutput<'a> {
     AsIs(Event<'a>),
-    /// added for the peer alone, without a canonical counterpart
+    /// added only for the peer, without a canonical counterpart
     Synthetic(Event<'static>),
     AsCustom(Event<'static>),
 }
@@ -116,7 +116,7 @@ impl EventSequencer {
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
-        // Pending events of another call came first.
+        // The pending events of another call arrived first.
         let others =
             self.pending_calls.iter().any(|call| !call.id.is_same(&id) && call.flushed_count < call.events.len());
         if others {
@@ -170,7 +170,7 @@ impl SequencedMessage {
         self
     }
 
-    /// Replaces the id by the peer's, and carries the agent's.
+    /// Replaces the agent's id with the peer's, and carries the agent's.
     fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
         if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
@@ -182,7 +182,7 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a start event that can be repeated.
+/// Creates a repeatable start event.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

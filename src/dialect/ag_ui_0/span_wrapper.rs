@@ -11,7 +11,7 @@ use crate::event::{Event, EventType, Field, Json, Members, message_id};
 pub(super) static THINKING_WITHOUT_IDS: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
 
-/// Adds spans around messages without one, because the peers require them. Such a span has no canonical counterpart.
+/// Wraps messages that have no span, because the peers require one. The added span has no canonical counterpart.
 #[derive(Debug, Default)]
 pub(super) enum SpanWrapper {
     #[default]
@@ -21,8 +21,8 @@ pub(super) enum SpanWrapper {
 }
 
 impl SpanWrapper {
-    /// Returns false for reasoning that the peer cannot receive as thinking. Peers of any version get events whose
-    /// types the agent used.
+    /// Returns false for reasoning that the peer cannot receive as thinking. Peers of any version receive the event
+    /// types that the agent used.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::Own(&THINKING_WITHOUT_IDS);
         if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)

@@ -33,7 +33,7 @@ impl AgUiSnakeAdapter {
         })
     }
 
-    /// Sets the canonical role of thinking, and notes any unusual original.
+    /// Sets the canonical role for thinking, and notes an unusual original role.
     fn read_role(&self, event: &mut Event<'_>, extensions: &mut Members<'_>) {
         if let Some(role) = event.remove(Field::Role).map(Json::into_owned)
             && !role.is_str(self.default_role())
@@ -110,7 +110,7 @@ impl DialectAdapter for AgUiSnakeAdapter {
 
     fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
-        // Events unfolded from a chunk have no span.
+        // Events expanded from a chunk have no span.
         if canonical_type.is_some() {
             self.span_folder.flush(&mut released);
             released.push_event(event, canonical_type);

@@ -1,7 +1,8 @@
 //! `ag-ui-snake`: platforms with AG-UI's events, snake_case thread and run ids and their own value names, from
 //! `seeds/002_193c7bed05dbb088.txt` ("the seed", which has no sections: rows cite the event that prints them).
 //!
-//! Everything that the seed does not print is AG-UI's, in AG-UI's spelling, as most members of the seed are (a guess).
+//! Anything that the seed does not print is the same as in AG-UI, in its spelling, like most members in the seed (a
+//! guess).
 
 mod span_folder;
 mod adapter;
@@ -35,7 +36,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // The seed prints no messages: AG-UI's are used (a guess).
+    // The seed prints no messages: using AG-UI's is a guess.
     message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: RUN_IDS,

@@ -1,28 +1,28 @@
-//! Folds a span of thinking into its message where both have the same content. This delays one event: the start of a
-//! span waits for the message, the end of a message for the end of the span. Any other event flushes them first.
+//! Merges a thinking span into its message if both have the same content. This delays one event: the start of a span
+//! waits for the message, and the end of a message waits for the end of the span. Any other event flushes them first.
 
 use crate::codec::json;
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::event::{Event, EventType, Json, message_id};
 
-/// Note: members of the span that was merged into its message.
+/// Note: members of the span merged into this message.
 pub(super) const SPAN_NOTE: &str = "$span";
 
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
     #[default]
     Idle,
-    /// start of a span without its message
+    /// start of a span whose message has not started
     PendingSpan(Event<'static>),
     /// id of the open message that contains the span
     InMessage(Json<'static>),
-    /// end of that message, without the end of the span
+    /// end of that message, while the span is still open
     PendingEnd(Json<'static>, Event<'static>),
 }
 
 impl SpanFolder {
-    /// Releases pending events before one that cannot be merged.
+    /// Releases pending events before an event that cannot be merged.
     pub(crate) fn flush(&mut self, released: &mut ReleasedEvents<'_>) {
         match std::mem::take(self) {
             SpanFolder::PendingSpan(span) => released.push(ReleasedEvent::AsCustom(span)),
@@ -63,7 +63,7 @@ impl SpanFolder {
     }
 }
 
-/// Merges the start or end of a span into that of its message, and notes further members.
+/// Merges the start or end of a span into its message's, and notes any remaining members.
 fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
         event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));

@@ -1,6 +1,7 @@
 //! `cloudbase`: Tencent CloudBase agents, from `seeds/003_160e57ef808642c6.txt` ("the seed").
 //!
-//! The seed claims full compatibility with AG-UI ("完全兼容 AG-UI 协议"): everything that it does not print is AG-UI's.
+//! The seed claims full compatibility with AG-UI ("完全兼容 AG-UI 协议"), so anything that it does not print is the same as
+//! in AG-UI.
 
 mod nested_error;
 mod start_with_args;
@@ -31,10 +32,10 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: &[],
-    // 常见错误码: the gateway's own errors on a stream use these codes; the mapping is a guess. Codes that match none of the
-    // five stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not the dialect's:
-    // its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and which the
-    // five could not tell apart.
+    // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
+    // are unchanged, since the list has only common codes. A refusal before the stream belongs to HTTP, not to the
+    // dialect: its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and
+    // which the five codes could not distinguish.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),

@@ -1,4 +1,4 @@
-//! A run error whose code and message are nested in an `error` member.
+//! Run errors whose code and message are nested in an `error` member.
 
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
@@ -10,10 +10,10 @@ use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey, Members,
 /// Note: these members were not nested, as in AG-UI.
 const FLAT_NOTE: &str = "$flat";
 
-/// Members of a nested `error`, in the order of the seed.
+/// Members of a nested `error`, in the seed's order.
 const NESTED_FIELDS: [Field; 2] = [Field::Code, Field::Message];
 
-/// Extracts text and code from `error`, and carries the rest.
+/// Extracts the text and code from `error`, and carries the rest.
 pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Dialect) {
     let is_flat = |field: &Field| parts.event.get(*field).is_some() && !parts.restored_fields.contains(field);
     let mut flat: Vec<Field> = NESTED_FIELDS.into_iter().filter(is_flat).collect();
@@ -37,7 +37,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Diale
     stringify_value(parts, Field::Code);
 }
 
-/// Extracts text and code. Members that cannot be converted, or that also exist outside, stay in `error`.
+/// Extracts the text and code. Members that cannot be converted, or that also exist outside, stay in `error`.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {
@@ -50,7 +50,7 @@ fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat:
             }
             _ => {}
         }
-        // A carried value is the canonical one; that in `error` only represents it.
+        // A carried value is canonical; the value in `error` only represents it.
         if let Some(value) = remove(&mut inner, field).filter(|_| !parts.restored_fields.contains(&field)) {
             parts.event.set(field, value);
         }
@@ -60,7 +60,7 @@ fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat:
     }
 }
 
-/// Nests text and code in `error`, unless they came without it.
+/// Nests the text and code in `error`, unless they arrived without it.
 pub(super) fn write_nested(outgoing: &mut OutgoingEvent<'_>, dialect: &'static Dialect) {
     write_as_json(outgoing, Field::Code);
     let flat = carry::take_fields(&mut outgoing.extensions, FLAT_NOTE, |field| NESTED_FIELDS.contains(&field));
@@ -95,7 +95,7 @@ fn merge_error(own: Option<&Json<'_>>, nested: &[Member<'_>]) -> Json<'static> {
     })
 }
 
-/// Returns true if `message` came from this value, which was not a string.
+/// Returns true if `message` was made from this value, which was not a string.
 fn reads_back_as(kept: &Json<'_>, message: &Json<'_>) -> bool {
     if kept.is_null() { message.is_str(DEFAULT_ERROR_MESSAGE) } else { message.is_str(kept.as_str()) }
 }

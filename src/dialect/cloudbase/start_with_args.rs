@@ -1,5 +1,5 @@
-//! The adapter of `cloudbase`. The start of a call with all its arguments is a start and its arguments in canonical
-//! AG-UI.
+//! The adapter of `cloudbase`, where one event can start a call and hold all its arguments. Canonical AG-UI has two
+//! events.
 
 use super::nested_error;
 use crate::codec::json;
@@ -13,7 +13,7 @@ use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member
 
 pub(super) const ARGS_MEMBER: &str = "args";
 
-/// Holds back a start until the next event, which may have its arguments.
+/// Holds back a start until the next event, which may be its arguments.
 #[derive(Debug)]
 pub(super) struct CloudbaseAdapter {
     dialect: &'static Dialect,
@@ -40,7 +40,7 @@ impl DialectAdapter for CloudbaseAdapter {
             return Ok(());
         }
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
-        // A `null` is not an argument: it is carried.
+        // `null` is not an argument, so it is carried.
         let has_args = find_member(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
         let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
         let Some(args) = args else {

@@ -1,7 +1,7 @@
 //! The adapter of `hai` for one direction of one run.
 //!
-//! Writing shows what the dialect lacks by its own events: reasoning as thinking blocks, other activities as output blocks,
-//! subagents as messages between agents, and interrupts as calls of a tool.
+//! For events that the dialect lacks, writing uses its own: thinking blocks for reasoning, output blocks for other
+//! activities, messages between agents for subagents, and tool calls for interrupts.
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
@@ -78,7 +78,7 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Restores the block of an activity. Where text is written in blocks, other activities become new ones.
+    /// Restores an activity's block. If text is written in blocks, other activities become new blocks.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
         let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);
@@ -179,7 +179,7 @@ impl HaiAdapter {
         Some(released)
     }
 
-    /// Writes calls for the interrupts of a run before its end.
+    /// Writes calls for a run's interrupts before the run ends.
     fn write_finish<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
         if let Some(tool) = self.peer.interrupt_tool_name() {
@@ -269,7 +269,7 @@ impl DialectAdapter for HaiAdapter {
         now_ms: i64,
     ) -> ReleasedEvents<'a> {
         match event.kind {
-            // Thinking may have opened the message before.
+            // Thinking may have already opened the message.
             EventType::TextMessageStart
                 if canonical_type.is_none() && self.block_writer.is_open(&message_id(&event.members)) =>
             {

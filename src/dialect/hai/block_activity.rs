@@ -1,10 +1,11 @@
-//! Output blocks other than text and thinking: activities in canonical AG-UI (`translation.md` §3).
+//! Output blocks other than text and thinking, which are activities in canonical AG-UI (`translation.md` §3).
 //!
 //! ```text
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
 //! ```
-//! `n` counts the blocks of `M` without an id. A block other than a plain `{type, data: {…}}` becomes content with all
-//! its members, which a note records. A block whose type is the last part of another activity's stays a block.
+//! `n` counts the blocks of `M` that have no id. A block other than a plain `{type, data: {…}}` becomes content with
+//! all its members, as recorded in a note. A block stays a block if its type is the last part of another activity's
+//! type.
 
 use super::blocks::{DELTA, DeltaContent, carry_members, check_thinking_text, has_text_member, parse_delta};
 use super::collaboration::id_text;
@@ -14,17 +15,17 @@ use crate::dialect::carry;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
 use std::collections::HashMap;
 
-/// Note: the content is a whole block except its type.
+/// Note: the content is a whole block without its type.
 pub(super) const WHOLE_BLOCK: &str = "$block";
 
-/// Number of blocks without an id in each message.
+/// The number of blocks without an id in each message.
 #[derive(Debug, Default)]
 pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
 
 pub(super) struct OutputBlock<'a> {
     pub(crate) kind: Json<'a>,
     pub(crate) members: Members<'a>,
-    /// members next to the block in the delta
+    /// members of the delta next to the block
     pub(crate) delta_members: Members<'a>,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
 }
 
 impl BlockCounts {
-    /// Converts a block of `message`; `own` has the other members of the event.
+    /// Converts a block of `message`; `own` holds the event's other members.
     pub(crate) fn to_activity(
         &self,
         message: &Json<'_>,
@@ -120,7 +121,7 @@ impl BlockActivity {
     }
 }
 
-/// Returns an id that is a nonempty string or a number.
+/// Returns the id if it is a nonempty string or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))

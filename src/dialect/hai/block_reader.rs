@@ -1,4 +1,4 @@
-//! Reading: output blocks become text, and thinking before the text becomes reasoning. One message `M`:
+//! Reads output blocks: they become text, and thinking before the text becomes reasoning. For one message `M`:
 //! ```text
 //!   start ──▶ Deferred ── thinking ──▶ CarriedBySpan, M:reasoning:n open or closed
 //!                │                        │
@@ -7,7 +7,7 @@
 //!                │ any other event        ▼
 //!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
 //! ```
-//! The start is deferred so that initial thinking precedes the message in the client's conversation. The reasoning span
+//! The start is deferred so that thinking comes before the message in the client's conversation. The reasoning span
 //! carries the start in a note, so that writing can restore its position.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
@@ -29,9 +29,9 @@ use crate::event::{
 #[derive(Debug, Default)]
 pub(super) struct BlockReader {
     open_messages: Vec<OpenMessage>,
-    /// the first text of the run was a block
+    /// whether the run's first text was a block
     uses_blocks: Option<bool>,
-    /// number of reasoning spans per closed message: if it opens again, their ids stay unique
+    /// number of reasoning spans per closed message, to keep their ids unique if it opens again
     closed_spans: Vec<(Json<'static>, u32)>,
     blocks: BlockCounts,
 }
@@ -161,7 +161,7 @@ impl BlockReader {
         sink.emit(event);
     }
 
-    /// Drops the role at the end of a message, which writing adds again.
+    /// Drops the role from the end of a message; writing adds it again.
     pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
         let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
         let role = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
@@ -170,7 +170,7 @@ impl BlockReader {
         }
     }
 
-    /// Sends all deferred starts, except that of the message `but`.
+    /// Sends all deferred starts, except the one for the message `but`.
     pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {

@@ -1,9 +1,9 @@
-//! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins
-//! every delta of a message and parses the result). It comes back in requests and in snapshots.
+//! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins all
+//! deltas of a message and parses the result). It returns in requests and snapshots.
 //!
-//! Text blocks become the message's content, thinking becomes reasoning messages, and every other block an activity
-//! message. Their ids are those of the stream where the content determines them (block ids are not stored). Blocks with
-//! more than text are carried complete, and restored while the message is unchanged.
+//! Text blocks become the message's content, thinking becomes reasoning messages, and every other block becomes an
+//! activity message. Their ids match the stream's where the content determines them (block ids are not stored). Blocks
+//! with more than text are carried whole, and restored if the message is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
 use super::blocks::{DeltaContent, parse_delta};
@@ -20,7 +20,7 @@ pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
     text: Json<'static>,
-    /// other blocks, and true for those after the start of the text
+    /// the other blocks, with true for those after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,
     is_plain: bool,
 }
@@ -30,7 +30,7 @@ enum NonTextBlock {
     Block(OutputBlock<'static>),
 }
 
-/// Keeps the text of stored blocks, and returns the other blocks as messages.
+/// Keeps the text of stored blocks, and returns other blocks as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
     if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -43,7 +43,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         return surrounding;
     };
     set(canonical, MemberKey::Known(Field::Content), text);
-    // Content that was not a string also has to be written back as it was.
+    // Content that was not a string must also be restored.
     if !plain || own.iter().any(|(key, _)| carry::is_named(key, carry::AS_JSON_NOTE)) {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
@@ -82,7 +82,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
     surrounding
 }
 
-/// Removes reasoning and activities that an unchanged message contains as blocks.
+/// Removes reasoning and activities that an unchanged message already contains as blocks.
 pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
     let intact: Vec<_> = intact.filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned)).collect();
@@ -109,7 +109,7 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
     json::parse_members(&own).map(crate::event::into_owned_members)
 }
 
-/// Restores the stored form. `own` has the carried members.
+/// Restores the stored form; `own` holds the carried members.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
     if !get(outgoing, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -139,7 +139,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     }
 }
 
-/// Returns `None` unless all content is blocks.
+/// Returns `None` unless the content consists only of blocks.
 fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
     let mut text = String::from("\"");
@@ -180,7 +180,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
                     .non_text
                     .push((NonTextBlock::Block(OutputBlock { kind: kind.into_owned(), members, delta_members }), true));
             }
-            // On the stream, too, the text starts before such a block.
+            // In a stream, too, the text starts before such a block.
             (stored.is_plain, thinks, has_text) = (false, false, true);
         }
     }

@@ -1,4 +1,4 @@
-//! Writing: text and reasoning events become output blocks, or strings if the route requests them.
+//! Writes text and reasoning events as output blocks, or as strings if the route requests them.
 
 use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, is_activity_block};
 use super::blocks::{DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
@@ -13,12 +13,12 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
-    /// id and role
+    /// id and role of each
     open_messages: Vec<(Json<'static>, Json<'static>)>,
     nonempty_messages: Vec<Json<'static>>,
-    /// ids of reasoning that the dialect sent inside a message, and of the message
+    /// ids of reasoning that the dialect sent inside a message, with the message's id
     native_reasoning: Vec<(Json<'static>, Json<'static>)>,
-    /// start time of each rendered reasoning, ms
+    /// start time in ms of each rendered reasoning
     rendered_since: Vec<(Json<'static>, i64)>,
     blocks: BlockCounts,
 }
@@ -28,7 +28,7 @@ impl BlockWriter {
         self.open_messages.iter().any(|(id, _)| id.is_same(message))
     }
 
-    /// Records the role at the start of a message.
+    /// Records the role that a message starts with.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
@@ -38,7 +38,7 @@ impl BlockWriter {
         }
     }
 
-    /// Writes text in its original form, or in the one configured for the route.
+    /// Writes text in its original format, or in the route's configured format.
     pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
         let blocks = parts
             .extensions
@@ -68,13 +68,13 @@ impl BlockWriter {
     }
 
     /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the content as blocks at
-    /// the end, and fails without any.
+    /// the end, and fails if there are none.
     pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
         self.is_open(&id) && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
     }
 
-    /// Adds the role of the start to the end of a message.
+    /// Adds the role from the start of a message to its end.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.retain(|own| !own.is_same(&id));
@@ -87,14 +87,14 @@ impl BlockWriter {
         }
     }
 
-    /// Recognises reasoning that the dialect sent inside a message. Returns the start of the message if it was not
-    /// written yet.
+    /// Recognizes reasoning that the dialect sent inside a message. Returns the message's start if it has not been
+    /// written.
     pub(crate) fn adopt_native(
         &mut self,
         reasoning: &Json<'_>,
         own: &mut Members<'static>,
     ) -> Option<Option<Event<'static>>> {
-        // Only the reader creates such an id.
+        // Only the reader creates such ids.
         let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
         remove(own, Field::MessageId);
         let open = self.is_open(&message);
@@ -204,8 +204,8 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note; returns the id of a message to open for it. An open message is
-    /// preferred, because a client may display only the last one (seed §4.1).
+    /// Renders an activity as a block with a note; returns the id if a message must be opened for it. Prefers an open
+    /// message, since a client may display only the last one (seed §4.1).
     pub(crate) fn render_block<'a>(
         &self,
         event: Event<'a>,
@@ -228,13 +228,13 @@ impl BlockWriter {
     }
 }
 
-/// Returns the type of the original block.
+/// Returns the type of an activity's original block.
 fn block_type(activity_type: &Json<'_>, dialect: &str) -> Option<Json<'static>> {
     let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect)?.strip_prefix('.')?;
     Some(Json::from_trusted(format!("\"{inner}")))
 }
 
-/// Returns true if the reader found this span in the message.
+/// Returns true if the span's id is derived from the message's.
 fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
     let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
         return false;

@@ -1,6 +1,6 @@
-//! Messages streamed as output blocks: parsing and building blocks, and carrying the members that AG-UI does not have.
+//! Messages streamed as output blocks: parses and builds blocks, and carries members that AG-UI lacks.
 //!
-//! `block_reader` turns blocks into text and reasoning events, `block_writer` turns these back.
+//! `block_reader` converts blocks to text and reasoning events; `block_writer` converts them back.
 
 use super::members::block;
 use crate::codec::json;
@@ -14,7 +14,7 @@ pub(super) const START: &str = "$start";
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
-/// Note on text that came as a string, though the first text of its run was a block.
+/// Note: this text was a string, although the run's first text was a block.
 pub(super) const TEXT: &str = "$text";
 
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
@@ -22,7 +22,7 @@ pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING,
 pub(super) enum DeltaContent<'a> {
     /// a string, or an unknown form
     Plain,
-    /// `rest` has the other members of the delta
+    /// `rest` holds the other members of the delta
     Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
 }
 
@@ -56,7 +56,7 @@ pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries the members next to a text: `layout` by its name, or all under a note if there are more.
+/// Carries the members next to a text: `layout` by its name if it is the only one, otherwise all under a note.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
@@ -64,8 +64,8 @@ pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Memb
     }
 }
 
-/// Carries `members` by name if `names` has them all and the event has none of them. Otherwise they are carried under
-/// `note`, to be told apart.
+/// Carries `members` by name if all of them are in `names` and none are in the event. Otherwise carries them under
+/// `note`, to keep them apart.
 pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
     let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());
@@ -78,7 +78,7 @@ pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], membe
     }
 }
 
-/// Builds the delta for a block, with its carried members.
+/// Builds the delta for a block with its carried members.
 pub(super) fn build_delta(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
     let rest = carry::take(own, DELTA).map(Json::into_owned);
     let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };

@@ -5,8 +5,8 @@
 //! content {delta: {task}}   ⇄ delta    add /tasks/- task            one without a start: a snapshot that has the task alone
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
-//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict the result of
-//! reading. An event that would read back differently is written with the canonical event in a note.
+//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict how an event reads
+//! back. If the result would differ, the event is written with the canonical event in a note.
 
 use super::members::collaboration as words;
 use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};
@@ -19,7 +19,7 @@ use crate::dialect::row::EventShape;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
-/// Note: other members of the delta than its task.
+/// Note: members of the delta other than its task.
 const DELTA_NOTE: &str = "$delta";
 
 /// Patch paths in an activity: the end of the task list, and the status.
@@ -54,7 +54,7 @@ impl CollaborationStep {
 pub(super) struct CollaborationState {
     /// number of activities for each `M`
     id_counts: HashMap<Box<str>, u32>,
-    /// `M` and the id of each open activity, newest last
+    /// `M` and id of each open activity, newest last
     open: Vec<(Json<'static>, Json<'static>)>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct CollaborationState {
 pub(super) struct CollaborationActivity {
     kind: EventType,
     id: Json<'static>,
-    /// content of a snapshot, or patch
+    /// snapshot content, or a patch
     value: Json<'static>,
     rest: Option<Json<'static>>,
 }
@@ -87,7 +87,7 @@ impl CollaborationState {
                 let mut delta = json::parse_members(get(members, Field::Delta)?)?;
                 let task = carry::take(&mut delta, words::TASK)?.into_owned();
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
-                // The document's own agent uses another message id here than in the start (§4.2).
+                // The document's own agent uses a different message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last()) {
                     Some((_, id)) => {
                         let value = json::to_array(&[patch_operation("add", NEXT_TASK, &task)]);
@@ -128,7 +128,7 @@ impl CollaborationState {
     ///
     /// # Errors
     ///
-    /// Fails if it does not have the expected form.
+    /// Fails if the event does not have the expected form.
     pub(crate) fn read(
         &mut self,
         step: CollaborationStep,
@@ -159,7 +159,7 @@ impl CollaborationState {
         Ok(())
     }
 
-    /// Returns the events for an activity, or none if the dialect cannot express it. The first one has the note.
+    /// Returns the events for an activity, or none if the dialect cannot express it. The first event has the note.
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
@@ -218,7 +218,7 @@ enum CollaborationChange {
 impl CollaborationChange {
     fn first_event(&self) -> (CollaborationStep, Members<'static>) {
         match self {
-            // A task without a start has no sender and no receiver.
+            // A task without a start has no sender or receiver.
             CollaborationChange::Snapshot { from: None, to: None, tasks, done: false } if tasks.len() == 1 => {
                 (CollaborationStep::Content, task_delta(&tasks[0]))
             }
@@ -237,7 +237,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns the events after the first: a snapshot may need three.
+    /// Returns all events but the first: a snapshot may need three.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -282,8 +282,8 @@ fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     }
 }
 
-/// Separates the dialect's members of an activity from those of canonical AG-UI. Members in `excluded` stay in the
-/// metadata, because the event uses those names.
+/// Separates an activity's dialect members from its canonical ones. Members in `excluded` stay in the metadata, because
+/// the event uses those names.
 pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&str]) -> OutgoingEvent<'a> {
     let mut outgoing = OutgoingEvent::default();
     let timed = event.get(Field::Timestamp).is_some();
@@ -329,7 +329,7 @@ fn message_id_of(event: &Event<'_>) -> Json<'static> {
     }
 }
 
-/// Keeps a timestamp that is not in milliseconds as it is: the document's agent sends a message id there (§4.2).
+/// Preserves a timestamp that is not in milliseconds: the document's agent sends a message id there (§4.2).
 fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
     if !parts.restored_fields.contains(&Field::Timestamp)
         && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))
@@ -350,7 +350,7 @@ const fn value_field(kind: EventType) -> Field {
     }
 }
 
-/// Normalises escapes, so that equal ids compare equal.
+/// Normalizes escapes so that equal ids compare equal.
 pub(super) fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }

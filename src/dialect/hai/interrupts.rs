@@ -1,19 +1,19 @@
-//! Interrupts: in HAI, an agent asks its user by calling a tool of the client (`seeds/000` §3.3.2).
+//! Interrupts: a HAI agent asks the user by calling one of the client's tools (`seeds/000` §3.3.2).
 //!
 //! ```text
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
-//! No state is kept, because the answer has the id of the call. An interrupt of one of the agent's own tool calls gets
-//! a call as well: the client could not know which interrupt the answer to the original call means, and `resume` "must
-//! cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! No state is needed, because the answer has the id of the call. An interrupt for one of the agent's own tool calls
+//! gets a separate call: the client could not know which interrupt an answer to the original call belongs to, and
+//! `resume` "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
-/// Prefix of the ids of calls for an interrupt.
+/// Id prefix of calls for interrupts.
 const PREFIX: &str = "interrupt:";
 
 const INTERRUPTS: &str = "interrupts";
@@ -21,7 +21,7 @@ const ID: &str = "id";
 
 const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
 
-/// The argument of `confirmAction` that describes the action.
+/// The `confirmAction` argument that describes the action.
 const ACTION: &str = "action";
 
 /// Members of a `resume` entry, and the statuses of a finished interrupt.
@@ -33,7 +33,7 @@ const CANCELLED: &str = "cancelled";
 
 const TOOL: &str = "tool";
 
-/// Returns start, arguments and end of a call for each interrupt.
+/// Returns the start, arguments and end of a call for each interrupt.
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
         .get(Field::Outcome)
@@ -61,7 +61,7 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     events
 }
 
-/// Turns answers into `resume`, and removes the calls and messages for interrupts.
+/// Moves answers to `resume`, and removes the calls and messages for interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
     let entries = collect_answers(messages);
     if !entries.is_empty() {
@@ -82,10 +82,10 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     });
 }
 
-/// Returns the `resume` entries for the last run. After any answer or message, unanswered interrupts are included,
+/// Returns the `resume` entries for the last run. After any answer or message, also includes unanswered interrupts,
 /// because the agent waits for all of them.
 ///
-/// Answers to earlier interrupts precede a reply of the assistant or its next calls.
+/// Answers to earlier interrupts come before the assistant's next reply or calls.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
     let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let visible: Vec<_> = messages.iter().filter(is_visible).collect();
@@ -96,7 +96,7 @@ fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<
         let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
-            // The last of several answers counts.
+            // If there are several answers, the last one counts.
             entries.retain(|(own, _)| !own.is_same(&id));
             entries.push((id, resolved));
         }
@@ -121,8 +121,8 @@ fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata
     })
 }
 
-/// Parses an answer, which is a string in this dialect and may contain JSON. The document's `"true"` becomes `true`; a
-/// user who declines (`"false"`) has also answered. Null is no payload.
+/// Parses an answer, which is a string in this dialect but may contain JSON. The document's `"true"` becomes `true`; a
+/// user who declines (`"false"`) has also answered. Null means no payload.
 fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
     let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));
@@ -142,7 +142,7 @@ fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
 fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     let text = call.text()?;
     let id = text.strip_prefix(PREFIX)?;
-    // Keeps escapes as they were, where possible.
+    // Preserves escapes where possible.
     Some(match call.as_str().strip_prefix('"').and_then(|inner| inner.strip_prefix(PREFIX)) {
         Some(rest) => Json::from_trusted(format!("\"{rest}")),
         None => Json::string(id),

@@ -1,29 +1,29 @@
-//! Members of HAI that AG-UI does not have.
+//! HAI members that AG-UI does not have.
 
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
 /// business data content).
 pub(super) mod block {
     pub(crate) const OUTPUT: &str = "output";
     pub(crate) const LAYOUT: &str = "layout";
-    /// text of a text block; for thinking, it is in `data`
+    /// text of a text block; a thinking block has it in `data`
     pub(crate) const CONTENT: &str = "content";
     pub(crate) const DATA: &str = "data";
-    /// seconds, in `data` of thinking
+    /// seconds, in a thinking block's `data`
     pub(crate) const ELAPSED: &str = "elapsed";
-    /// true while the agent thinks, in `data` of a thinking block; also its type
+    /// whether the agent is still thinking, in a thinking block's `data`; also the block's type
     pub(crate) const THINKING: &str = "thinking";
     pub(crate) const COLLAPSE: &str = "collapse";
     pub(crate) const TEXT: &str = "text";
-    /// unique in its message, next to `delta`
+    /// unique within its message, next to `delta`
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
-/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of the resulting
-/// activity.
+/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of the activity they
+/// become.
 pub(super) mod collaboration {
     pub(crate) const FROM: &str = "from";
     pub(crate) const TO: &str = "to";
-    /// in `delta`; the builder requires an object with id and name, the sample backend uses a text
+    /// in `delta`; the builder requires an object with id and name, but the sample backend uses a string
     pub(crate) const TASK: &str = "task";
     /// last part of the activity type; also the only block type that is not an activity
     pub(crate) const NAME: &str = "collaboration";

@@ -1,4 +1,4 @@
-//! Messages of `hai` in requests and snapshots.
+//! `hai` messages in requests and snapshots.
 
 use super::block_storage::BLOCKS_NOTE;
 use super::blocks::{DeltaContent, block_text, parse_delta};
@@ -59,7 +59,7 @@ impl MessageAdapter for HaiMessages {
     }
 }
 
-/// Returns true for a block and false for a string. Thinking counts only if the gateway made the block.
+/// Returns true for a block and false for a string. Thinking blocks count only if the gateway made them.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
     let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));

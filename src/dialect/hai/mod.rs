@@ -38,7 +38,7 @@ const fn row(
     EventRow { wire, kind, shape, fields: FieldSet::Only(fields), field_aliases: &[], until: None, seed }
 }
 
-/// HAI as in its document.
+/// HAI as its document describes it.
 pub static HAI: Dialect = Dialect {
     name: "hai",
     rows: ROWS,
@@ -64,7 +64,7 @@ pub static HAI: Dialect = Dialect {
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,
-    // The framework of §4.2 adds the charset to every type of text.
+    // The framework of §4.2 adds the charset to every text type.
     demo_agent: DemoAgent {
         media_type: "text/event-stream; charset=utf-8",
         ..DemoAgent::new("a HAI agent", include_str!("demo_agent.txt"))
@@ -99,7 +99,7 @@ static ROWS: &[EventRow] = &[
         &[Field::ThreadId, Field::RunId],
         "§4.2 build_run_finished",
     ),
-    // The document names RUN_ERROR and prints no members: AG-UI's own are a guess.
+    // The document names RUN_ERROR without its members: using AG-UI's is a guess.
     row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[Field::Message, Field::Code], "§3.2.1"),
     row("STEP_STARTED", EventType::StepStarted, EventShape::Plain, &[Field::StepName], "§4.2 build_step_started"),
     row("STEP_FINISHED", EventType::StepFinished, EventShape::Plain, &[Field::StepName], "§4.2 build_step_finished"),
@@ -124,7 +124,7 @@ static ROWS: &[EventRow] = &[
         &[Field::MessageId],
         "§3.3.1, §4.2 build_business_data_end",
     ),
-    // These events have no member of the canonical activity: the adapter builds it from `from`, `to` and `delta.task`.
+    // These events have no members of the canonical activity: the adapter builds it from `from`, `to` and `delta.task`.
     row(
         "AGENT_COLLABORATIVE_MESSAGE_START",
         EventType::ActivitySnapshot,
@@ -153,7 +153,7 @@ static ROWS: &[EventRow] = &[
         &[Field::ToolCallId, Field::ToolCallName, Field::ParentMessageId],
         "§3.3.2, §4.2 build_tool_call_start",
     ),
-    // §3.3.2 streams a string, the builder of §4.2 takes a dict.
+    // §3.3.2 streams a string, but the builder of §4.2 takes a dict.
     row(
         "TOOL_CALL_ARGS",
         EventType::ToolCallArgs,
@@ -168,7 +168,7 @@ static ROWS: &[EventRow] = &[
         &[Field::ToolCallId],
         "§3.3.2, §4.2 build_tool_call_end",
     ),
-    // Named in §3.2.1 without members: AG-UI's own are a guess.
+    // Named in §3.2.1 without members: using AG-UI's is a guess.
     row(
         "TOOL_CALL_RESULT",
         EventType::ToolCallResult,

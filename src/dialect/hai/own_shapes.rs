@@ -1,4 +1,4 @@
-//! The shapes of events that only HAI has.
+//! Event shapes that only HAI has.
 
 use super::blocks;
 use crate::dialect::row::OwnShape;

@@ -1,5 +1,5 @@
-//! Events that a dialect only displays: one of its own represents a canonical one, which `extra["ag-ui"]` contains in
-//! full.
+//! Events that a dialect only displays: one of its own events stands in for a canonical event, which `extra["ag-ui"]`
+//! contains in full.
 //!
 //! ```text
 //! canonical ──▶ shown members, extra["ag-ui"] = {"type": kind, every member of the canonical event but its timestamp}
@@ -11,7 +11,7 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::{Event, EventType, Field, MemberKey, Members, remove};
 
-/// Members that are only displayed, since the note has the same content.
+/// Members that are only for display, because the note repeats them.
 const DISPLAY_MEMBERS: [&str; 6] = [
     Field::MessageId.camel(),
     Field::Role.camel(),
@@ -21,7 +21,7 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Returns true if the note has the whole event. For other kinds, the event expresses a part.
+/// Returns true if the note has the whole event. For other kinds, it has only what the visible event cannot express.
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
         kind,
@@ -46,7 +46,7 @@ pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, di
     event
 }
 
-/// Returns a visible substitute for `event`, with the event in a note.
+/// Returns a visible substitute for `event`, with the original in a note.
 pub(super) fn write_placeholder<'a>(
     mut event: Event<'a>,
     mut members: Members<'a>,
@@ -58,7 +58,7 @@ pub(super) fn write_placeholder<'a>(
     OutgoingEvent { members, extensions: display, canonical: event.members, canonical_type }
 }
 
-/// Returns an event that is only displayed, and dropped when read back.
+/// Returns an event that is only for display and is dropped when read back.
 pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
     OutgoingEvent { members, extensions: display, canonical_type: Some(""), ..OutgoingEvent::default() }
 }

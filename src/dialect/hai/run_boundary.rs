@@ -1,11 +1,12 @@
-//! Boundaries of a run, which have a message id and a role.
+//! Run boundaries, which have a message id and a role.
 
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::supply_run_ids;
 use crate::event::input::ASSISTANT;
 use crate::event::{Field, Json, MemberKey, get, remove};
 
-/// Removes the run's id and "assistant", which the gateway writes for a required message id and role.
+/// Removes a message id equal to the run's id and the role "assistant", which the gateway adds because they are
+/// required.
 pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     let run_id = parts.event.get(Field::RunId);
     if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {

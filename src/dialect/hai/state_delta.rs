@@ -1,4 +1,4 @@
-//! JSON Patches whose operations all have a `from`.
+//! JSON Patches in which every operation has a `from`.
 
 use crate::codec::json;
 use crate::dialect::adapter::CanonicalSink;
@@ -7,14 +7,14 @@ use crate::dialect::{carry, json_patch};
 use crate::event::{EventRepair, Field, MemberKey};
 use std::borrow::Cow;
 
-/// Notes: members of operations that were changed, by position.
+/// Note: the changed members of operations, by position.
 const FROM_NOTE: &str = "$from";
 const PATH_NOTE: &str = "$path";
 
-/// Corrects a patch, and notes the changes for writing.
+/// Corrects a patch, and notes the changes so that writing can restore them.
 pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
     if let Some(notes) = json_patch::repair_patch(&mut parts.event, Field::Delta) {
-        // A form that the dialect's row allows is not a fault of the agent.
+        // The agent is not at fault if the dialect's row allows the form.
         sink.count_allowed_repair(EventRepair::PatchMended);
         for (name, list) in [(FROM_NOTE, notes.from), (PATH_NOTE, notes.path)] {
             if !list.is_empty() {

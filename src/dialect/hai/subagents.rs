@@ -1,5 +1,5 @@
-//! Subagents as messages between agents: a subagent's start is shown as the start of a message
-//! to it with its one task, its end as the end of that message. The canonical events are noted on the events shown.
+//! Subagents as messages between agents: a subagent's start is shown as the start of a message to it, with its one
+//! task, and its end as the end of that message. Notes hold the canonical events.
 
 use super::collaboration::CollaborationStep;
 use super::members::collaboration as words;
@@ -9,15 +9,15 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 
-/// The sender when no subagent is active.
+/// The sender if no subagent is active.
 const ROOT_AGENT: &str = "agent";
 
-/// Names of the subagents in a run, by id.
+/// The names of a run's subagents, by id.
 #[derive(Debug, Default)]
 pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
 
 impl SubagentNames {
-    /// Returns the events for a subagent; the first notes the canonical event.
+    /// Returns the events for a subagent; the first has the canonical event in a note.
     pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
         let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let id = text(Field::SubagentRunId);

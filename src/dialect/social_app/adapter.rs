@@ -31,7 +31,7 @@ impl SocialAppAdapter {
         })
     }
 
-    /// Reads the arguments of a call, or the pieces that were merged.
+    /// Reads a call's arguments, or the pieces that were merged.
     fn read_args(&mut self, mut parts: IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
         let pieces = calls::take_buffered_events(&mut parts.event, |kind| {
             matches!(kind, EventType::ToolCallArgs | EventType::ToolCallChunk)
@@ -96,7 +96,7 @@ impl DialectAdapter for SocialAppAdapter {
                 self.args_buffer.push(call_id(&event), restore_chunk(event, canonical_type));
                 ReleasedEvents::default()
             }
-            // A result may precede the end, but not the arguments.
+            // A result may come before the end, but not before the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {
                 let args = self.args_buffer.finish(&call_id(&event));
                 args.map_or_else(ReleasedEvents::default, |args| ReleasedEvents::pass(args, None))

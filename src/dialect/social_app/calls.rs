@@ -1,4 +1,4 @@
-//! Tool calls: all events repeat the start's members, and one event has all arguments as an object.
+//! Tool calls: every event repeats the start's members, and one event has all arguments as an object.
 
 use super::members::tool_call;
 use crate::codec::json;
@@ -8,11 +8,11 @@ use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
-/// Note: the events that were merged into this one, and the members added to it.
+/// Note: the events merged into this one, and the members added to it.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
-/// Members of a call's start that its other events repeat.
+/// Members from the start of a call that its other events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
     id: OptionalJson,
@@ -61,7 +61,7 @@ impl OpenToolCalls {
 
     pub(crate) fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
         self.register(&parts.event.members, &parts.extensions);
-        // The call's other events repeat the added members, too.
+        // The call's other events also repeat the added members.
         remove_fillers(parts, tool_call::START_FILLERS);
     }
 
@@ -111,13 +111,13 @@ impl OpenToolCalls {
         });
         repeated.map(|at| parts.extensions.remove(at));
         let repeated = parts.extensions.iter().position(|(key, value)| {
-            // Only an object is written again on the way back.
+            // Only an object will be written again on the way back.
             carry::is_named(key, tool_call::TOOL_CALL_ARGS)
                 && value.json_type() == JsonType::Object
                 && call.args.as_ref().and_then(Json::text).is_some_and(|args| args == value.as_str())
         });
         repeated.map(|at| parts.extensions.remove(at));
-        // In the dialect this is the id of the call's message; the canonical result makes its own message.
+        // In the dialect this is the id of the call's message; the canonical result has its own.
         if parts
             .event
             .get(Field::MessageId)
@@ -133,7 +133,7 @@ impl OpenToolCalls {
         self.register(&outgoing.members, &outgoing.extensions);
     }
 
-    /// Repeats the members of the start on the arguments and end.
+    /// Repeats the start's members on the arguments and end.
     pub(crate) fn write_repeats(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId);
         if let Some(args) = get(&outgoing.members, Field::Delta) {
@@ -144,7 +144,7 @@ impl OpenToolCalls {
         }
     }
 
-    /// Repeats the call on its result, and adds members that a canonical result lacks.
+    /// Repeats the call's members on its result, and adds members that a canonical result lacks.
     pub(crate) fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId).cloned().map(Json::into_owned);
         if let Some(call) = self.find(id.as_ref()) {
@@ -204,10 +204,10 @@ fn add_missing(own: &mut Members<'static>, key: MemberKey<'static>, value: &Json
     }
 }
 
-/// Note: the arguments were text, but an object is usual.
+/// Note: the arguments were text instead of the usual object.
 const ARGS_AS_TEXT: &str = "$text";
 
-/// Reads the arguments of a call. An object is usual and needs no note.
+/// Reads a call's arguments. An object is usual and needs no note.
 pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     match parts.event.get(Field::Delta).map(|args| (args.json_type(), args.as_str().to_owned())) {
         Some((JsonType::Object, object)) => parts.event.set(Field::Delta, Json::string(&object)),
@@ -218,7 +218,7 @@ pub(super) fn read_args(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Writes the arguments of a call as an object, or as their original value.
+/// Writes a call's arguments as an object, or as their original value.
 pub(super) fn write_args(outgoing: &mut OutgoingEvent<'_>) {
     let is_text = carry::take(&mut outgoing.extensions, ARGS_AS_TEXT).is_some();
     let is_value = carry::take_json_note(&mut outgoing.extensions, Field::Delta);
@@ -285,7 +285,7 @@ impl ArgsBuffer {
         }
     }
 
-    /// Returns all arguments of a call as one event, with a note if they came in pieces.
+    /// Returns all arguments of a call as one event, with a note if they arrived in pieces.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
         let (id, events) = self.open.remove(at);
@@ -297,7 +297,7 @@ impl ArgsBuffer {
         self.buffered_bytes
     }
 
-    /// Returns arguments without an end, because the run failed.
+    /// Returns arguments that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()

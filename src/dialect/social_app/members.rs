@@ -1,6 +1,6 @@
-//! Names and fixed values of the members that only `social-app` has.
+//! Names and fixed values of members that only `social-app` has.
 
-/// The only stage that §3.3 and §3.4 print on calls and texts; a guess for agents without stages.
+/// The only stage that §3.3 and §3.4 print for calls and text; using it for agents without stages is a guess.
 const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 
 /// Members of TEXT_MESSAGE_END (§3.4).
@@ -27,7 +27,7 @@ pub(super) mod text_end {
 /// Members of TOOL_CALL_RESULT (§3.3) that repeat the call, or that a canonical result lacks.
 pub(super) mod tool_call {
     pub(crate) const TOOL_NAME: &str = "tool_name";
-    /// the part of the agent that calls
+    /// the part of the agent that makes the call
     pub(crate) const STAGE: &str = crate::dialect::social_app::members::STAGE_FILLER.0;
     pub(crate) const TOOL_CALL_ARGS: &str = "tool_call_args";
     /// required members besides the content, with neutral values

@@ -1,11 +1,11 @@
-//! Text messages of `social-app`: one event each, the end of the message.
+//! Text messages of `social-app`: each is a single event, the end of the message.
 //!
-//! Reading expands the event to start, text, activity and end. Writing buffers until the message ends:
+//! Reading expands the event into start, text, activity and end. Writing buffers until the message ends:
 //! ```text
 //!   START ─▶ BufferedMessage ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
 //!                                         └── the run fails ──▶ one event, without an end
 //! ```
-//! The lengths of the pieces are noted so that the way back restores them. Events between the pieces are not noted.
+//! The lengths of the pieces are noted so that they can be restored. Events between the pieces are not noted.
 
 use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
@@ -20,24 +20,24 @@ use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
 
-/// Note: bytes of text in each piece, in JSON spelling.
+/// Note: the length of each piece of text, in bytes of JSON.
 const PIECE_LENGTHS: &str = "$pieces";
 
 /// Suffix of the activity id for `ui_schema`.
 const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
-/// Note: the answer in an end event whose text was already streamed.
+/// Note: the answer in an end event whose text had already been streamed.
 const SECOND_ANSWER: &str = "$answer";
 
-/// Number of messages to remember; the oldest is dropped first.
+/// Number of messages to remember; the oldest are dropped first.
 const STREAMED_LIMIT: usize = 1024;
 
-/// Messages that the agent streamed although the dialect does not; true once text has arrived.
+/// Messages that the agent streamed although the dialect does not, with true once text has arrived.
 #[derive(Debug, Default)]
 pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
 
 impl StreamedMessages {
-    /// Records an event. A content event opens its message like a start.
+    /// Records an event. A content event opens its message, like a start.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if !matches!(
             event.kind,
@@ -48,7 +48,7 @@ impl StreamedMessages {
         let id = event.get(Field::MessageId).map(|_| message_id(&event.members));
         let at = match &id {
             Some(id) => self.0.iter().rposition(|(open, _)| open.is_same(id)),
-            // A chunk without an id continues the message before it.
+            // A chunk without an id continues the previous message.
             None => self.0.len().checked_sub(1),
         };
         let at = match (at, id) {
@@ -66,7 +66,7 @@ impl StreamedMessages {
         self.0[at].1 |= has_text;
     }
 
-    /// Reads the end of a message. Its text is left out if it was streamed.
+    /// Reads the end of a message, without its text if that was already streamed.
     pub(crate) fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut dyn CanonicalSink) {
         calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
@@ -78,7 +78,7 @@ impl StreamedMessages {
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         let id = message_id(&event.members);
         let open = self.0.iter().position(|(open, _)| open.is_same(&id)).and_then(|at| self.0.remove(at));
-        // Without an id there is no message: the guard reports the fault of such an event.
+        // Without an id there is no message; the guard reports this as a fault of the event.
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {
             let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
@@ -105,7 +105,7 @@ impl StreamedMessages {
     }
 }
 
-/// Returns the role of a new message. A role without an AG-UI text message stays in `own`.
+/// Returns the role of a new message. A role that AG-UI text messages cannot have stays in `own`.
 fn take_role(own: &mut Members<'_>) -> Json<'static> {
     let is_role = |role: &Json<'_>| role.text().is_some_and(|role| TEXT_ROLES.contains(&&*role));
     match get(own, Field::Role).is_some_and(is_role).then(|| remove(own, Field::Role)).flatten() {
@@ -139,7 +139,7 @@ const fn is_text(kind: EventType) -> bool {
     )
 }
 
-/// Splits a text into its pieces, if the lengths match: they are external input.
+/// Splits text into its original pieces if the lengths match; they are external input.
 fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
     let unsplit = || vec![text.clone().into_owned()];
     let Some(lengths) = lengths.and_then(json::parse_elements) else {
@@ -177,8 +177,7 @@ pub(super) enum BufferResult<'a> {
 }
 
 impl MessageBuffer {
-    /// Buffers an event of a message. `canonical_type` is the chunk that it was expanded from, empty for an added
-    /// event.
+    /// Buffers an event of a message. `canonical_type` is the type of the original chunk, or empty for an added event.
     pub(crate) fn buffer_event<'a>(
         &mut self,
         event: Event<'a>,
@@ -224,7 +223,7 @@ impl MessageBuffer {
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
     }
 
-    /// Returns messages without an end, because the run failed.
+    /// Returns messages that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|gather| gather.into_end_event(false)).collect()
@@ -240,7 +239,7 @@ impl BufferedMessage {
         memory_limits::text_cost(self.id.as_str()) + self.events.iter().map(memory_limits::event_cost).sum::<usize>()
     }
 
-    /// Returns the message as one event; `ended` is false for an aborted one.
+    /// Returns the message as one event; `ended` is false if it was aborted.
     fn into_end_event(self, ended: bool) -> Event<'static> {
         let BufferedMessage { id, events } = self;
         let mut text = String::from("\"");
@@ -267,7 +266,7 @@ impl BufferedMessage {
         }
         own.extend(second_answer.map(|content| (carry::extension_key(text_end::UI_SCHEMA), content.clone())));
         if !ended {
-            // The run failed before the end of the message; the way back reads the events, not the status.
+            // The run failed before the message ended; on the way back, the events are read and not the status.
             own.push((carry::extension_key(text_end::STATUS), Json::string(text_end::FAILED)));
         }
         let mut end = match events.last() {
@@ -285,10 +284,10 @@ impl BufferedMessage {
     }
 }
 
-/// Temporary: the dialect's own members of a buffered message.
+/// Temporary: a buffered message's dialect members.
 const EXTENSIONS: &str = "$own";
 
-/// Returns true for an event that reading can restore from the merged message.
+/// Returns true if reading can restore the event from the merged message.
 fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     let only = |fields: &[Field]| {
         event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if fields.contains(field)))
@@ -304,7 +303,7 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     }
 }
 
-/// Adds the required members to a merged message, and moves out the dialect's own.
+/// Adds the required members to a merged message, and moves the dialect's own members out of it.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
         for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {

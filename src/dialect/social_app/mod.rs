@@ -1,7 +1,7 @@
 //! `social-app`: agents that answer a GET event stream, from `seeds/004_1daf3589c4ecab0b.txt` ("the seed").
 //!
-//! Every event has its thread and run ids; a text arrives whole at its end; the events of a call repeat its start, and
-//! arguments are an object. For a client of this dialect text and arguments are buffered until they are complete.
+//! Every event has thread and run ids; text arrives whole at its end; a call's events repeat its start, and its
+//! arguments are an object. For clients of this dialect, text and arguments are buffered until complete.
 
 mod members;
 
@@ -30,13 +30,13 @@ const fn row(
     EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: names, until: None, seed }
 }
 
-/// AG-UI as the backend of social-app streams it.
+/// AG-UI as social-app's backend streams it.
 pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // §3.5 names MESSAGES_SNAPSHOT and prints no message: AG-UI's are used (a guess).
+    // §3.5 names MESSAGES_SNAPSHOT without printing a message: using AG-UI's is a guess.
     message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: &[],

@@ -1,4 +1,4 @@
-//! API keys, stored as digests only.
+//! API keys, of which only digests are stored.
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest accepted key, in bytes; `diglot token` creates keys of 47.
+/// The longest accepted key in bytes; `diglot token` creates keys of 47 bytes.
 const MAX_KEY_BYTES: usize = 512;
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl ApiKeys {
     }
 
     pub(crate) fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
-        // Bounds the work for unauthenticated clients.
+        // Limits the work done for unauthenticated clients.
         if presented.len() > MAX_KEY_BYTES {
             return Err(AuthReason::TooLarge);
         }
@@ -105,7 +105,7 @@ enum ApiKeyClash {
     Key(String),
 }
 
-/// Keys sorted by their digests, for binary search.
+/// Keys sorted by digest, for binary search.
 #[derive(Debug)]
 struct ApiKeyIndex(Vec<IndexedKey>);
 
@@ -115,7 +115,7 @@ struct IndexedKey {
     identity: Identity,
 }
 
-/// SHA-256 of a key. It must not be logged, since it allows offline guessing.
+/// A key's SHA-256. It must not be logged, since it allows offline guessing.
 struct KeyDigest(digest::Sha256Digest);
 
 /// Length of the indexed part of a digest: too short to reveal a key, but almost unique.
@@ -137,7 +137,7 @@ impl ApiKeyIndex {
             |key: &ApiKeyConfig| IndexedKey { digest: KeyDigest(key.sha256), identity: to_identity(source, key) };
         let mut known: Vec<IndexedKey> = keys.iter().map(known).collect();
         known.sort_unstable_by_key(|known| known.digest.0);
-        // A key must have one identity.
+        // A key must not have two identities.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
             return Err(ApiKeyClash::Key(ids.join("`, `")));
@@ -148,8 +148,8 @@ impl ApiKeyIndex {
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
         let digest = digest::sha256(presented);
         let prefix = &digest[..PREFIX_BYTES];
-        // The timing reveals at most the prefix of a digest, and a client cannot choose the digest of its guess. The rest is
-        // compared in constant time.
+        // The timing reveals at most the prefix of a digest, and clients cannot choose the digest of their guess. The
+        // rest is compared in constant time.
         let first = self.0.partition_point(|known| known.digest.0[..PREFIX_BYTES] < *prefix);
         let alike = self.0[first..].iter().take_while(|known| known.digest.0.starts_with(prefix));
         let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digest).is_ok();
@@ -171,7 +171,7 @@ fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     }
 }
 
-/// Parses a file of keys. Errors name positions and quote nothing, since lines contain keys and digests.
+/// Parses a key file. Errors give positions and quote nothing, since lines contain keys and digests.
 fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ContentError> {
     load::load_key_file(path, content).map_err(|problems| {
         let place = |problem: &ConfigProblem| {
@@ -222,7 +222,7 @@ mod tests {
             (found.scopes, found.expires, found.key_id.as_deref()),
             (vec!["run".to_owned()], Some(at(100)), Some("one"))
         );
-        // From `expires` on it is refused.
+        // The key is refused from `expires` on.
         assert_eq!(keys.check("web", b"first key", at(100)).expect_err("expired"), AuthReason::Expired);
         for (source, key) in
             [("ops", "first key"), ("web", ""), ("web", "first ke"), ("web", "first key "), ("none", "first key")]
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Uses made-up digests with a common prefix, since finding keys for them takes long.
+    /// Uses made-up digests with a common prefix, since finding keys for them would take long.
     #[test]
     fn distinguishes_digests_with_a_common_prefix() {
         let real = entry("real", b"key");

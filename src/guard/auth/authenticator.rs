@@ -1,4 +1,4 @@
-//! Authenticates a request with the issuers and API keys that its route accepts.
+//! Authenticates requests with the issuers and API keys that their routes accept.
 
 use super::api_key::ApiKeys;
 use super::credential::Credential;
@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
-    /// index in `issuers`, by the `iss` of tokens
+    /// index in `issuers`, by the tokens' `iss`
     by_issuer: HashMap<String, usize>,
     pub(super) api_keys: Arc<ApiKeys>,
     pub(super) resource: Option<ProtectedResource>,
@@ -34,7 +34,7 @@ pub(crate) struct ReadinessCheck {
     pub(crate) text: String,
 }
 
-/// The method that the caller tried, and the reason for the refusal.
+/// The method that the caller tried, and why it was refused.
 type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
@@ -78,7 +78,7 @@ impl Authenticator {
         self.resource.as_ref()?.document(path)
     }
 
-    /// Returns one check per issuer. An issuer with outdated keys is ready.
+    /// Returns a check for each issuer. An issuer with outdated keys still counts as ready.
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
@@ -92,7 +92,7 @@ impl Authenticator {
         self.issuers.iter().map(issuer).collect()
     }
 
-    /// Returns the routes without a usable key, which refuse all callers.
+    /// Returns the routes that have no usable key and so refuse all callers.
     pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
@@ -140,7 +140,7 @@ impl Authenticator {
         issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
-    /// Searches the API key in the route's lists for this header field.
+    /// Looks for the API key in the route's lists for this header field.
     fn authenticate_key(
         &self,
         matched: &RouteMatch,
@@ -152,7 +152,7 @@ impl Authenticator {
         for name in matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field)) {
             match self.api_keys.check(name, key, now) {
                 Ok(identity) => return Ok(identity),
-                // A list that has the key gives the better reason.
+                // A list that contains the key gives a better reason.
                 Err(AuthReason::UnknownApiKey) => {}
                 Err(specific) => reason = specific,
             }

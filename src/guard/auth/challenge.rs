@@ -7,7 +7,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 
 impl Authenticator {
-    /// Returns the rejection of a credential, without any text from the request.
+    /// Returns the rejection of a credential, without quoting the request.
     pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
@@ -28,7 +28,7 @@ impl Authenticator {
             reason => error_description(method, reason).map(Into::into),
         };
         rejection.hint = self.hint_for(matched, reason);
-        // Their characters are all legal in a field value.
+        // All their characters are legal in a field value.
         let challenges = self.challenges(matched, method, reason).filter_map(|value| HeaderValue::try_from(value).ok());
         challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
@@ -48,7 +48,7 @@ impl Authenticator {
                 challenge.push_str(&format!(r#", error="{error}", error_description="{more}""#));
             }
             let metadata = self.resource.as_ref().and_then(|resource| resource.metadata_url(&matched.path));
-            // A path that cannot be quoted is left out; the challenge matters more.
+            // A path that cannot be quoted is omitted, because the challenge matters more.
             let plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
             if let Some(metadata) = metadata.filter(plain) {
                 challenge.push_str(&format!(r#", resource_metadata="{metadata}""#));
@@ -69,7 +69,7 @@ impl Authenticator {
         tokens.into_iter().chain(bearer_keys).chain(keys).collect::<Vec<_>>().join(" or ")
     }
 
-    /// Returns a more specific hint than the default one, if there is one.
+    /// Returns a more specific hint than the default, if there is one.
     fn hint_for(&self, matched: &RouteMatch, reason: AuthReason) -> Option<String> {
         let has_keys = !self.key_fields(matched).is_empty();
         match (reason, self.accepts_tokens(matched)) {
@@ -108,8 +108,8 @@ impl Authenticator {
     }
 }
 
-/// Returns the error code of RFC 6750, section 3.1. The section requires status 400 for `invalid_request`; 401 is used
-/// here, since its challenge shows how to authenticate.
+/// Returns the error code of RFC 6750, section 3.1. That section requires status 400 for `invalid_request`; 401 is used
+/// here, because its challenge shows how to authenticate.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
@@ -120,7 +120,7 @@ fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     }
 }
 
-/// Describes the error for `detail` and `error_description` (RFC 6750, section 3: no quotation marks, no backslash).
+/// Describes the error for `detail` and `error_description` (RFC 6750, section 3: no quotation marks or backslashes).
 /// Never quotes the credential.
 fn error_description(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     Some(match reason {

@@ -1,4 +1,4 @@
-//! Finds the only credential of a request; more than one is an error.
+//! Finds a request's only credential; more than one is an error.
 
 use crate::telemetry::label::AuthReason;
 use http::request::Parts;
@@ -14,12 +14,12 @@ pub(super) enum Credential<'r> {
 }
 
 impl<'r> Credential<'r> {
-    /// Returns the credential of a request. `fields` may contain API keys.
+    /// Returns the request's credential. `fields` are those that may contain API keys.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let mut found = Credential::None;
         let mut seen = 0;
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
-            // Two lists of keys may share a field.
+            // Two key lists may share a field.
             if !fields[..index].contains(field) {
                 for value in head.headers.get_all(*field) {
                     found = Credential::Key(field, value.as_bytes());
@@ -30,8 +30,8 @@ impl<'r> Credential<'r> {
         let mut authorization = head.headers.get_all(header::AUTHORIZATION).iter();
         let first = authorization.next();
         seen += usize::from(first.is_some()) + authorization.count();
-        // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request." Section
-        // 2.3 allows it in the query as well, and says why it should not be: URLs are logged.
+        // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request."
+        // Section 2.3 also allows it in the query, but explains why it should not be there: URLs are logged.
         let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token_parameter));
         match (seen + usize::from(in_query), first) {
             (2.., _) => Err(AuthReason::Ambiguous),
@@ -49,7 +49,7 @@ fn is_token_parameter(parameter: &str) -> bool {
     parameter.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case("access_token"))
 }
 
-/// RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, and the scheme in any case (RFC 9110, section 11.1).
+/// RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, with the scheme in any case (RFC 9110, section 11.1).
 fn parse_bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer".len())?;
     if !scheme.eq_ignore_ascii_case(b"Bearer") || token.first() != Some(&b' ') {

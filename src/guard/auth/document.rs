@@ -1,4 +1,4 @@
-//! Fetches discovery documents and key sets of issuers.
+//! Fetches issuers' discovery documents and key sets.
 
 use crate::net::http_client::{HttpClient, HttpClientError, HttpLimits};
 use crate::net::url::{HttpUrl, HttpUrlError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const LIMITS: HttpLimits =
     HttpLimits { timeout: Duration::from_secs(5), max_body: 1 << 20, max_read: 4 << 20, plain_only_to_loopback: true };
 
-/// The URL of a document: `https`, or `http` on this machine, where nobody can intercept it.
+/// A document's URL: `https`, or `http` on this machine, where it cannot be intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentUrl {
     text: String,
@@ -86,7 +86,7 @@ impl DocumentFetcher {
     }
 }
 
-/// Reads `max-age` [RFC 9111 §5.2.2.1]; `no-store` and `no-cache` (5.2.2.5, 5.2.2.4) count as zero.
+/// Parses `max-age` [RFC 9111 §5.2.2.1]; `no-store` and `no-cache` (5.2.2.5, 5.2.2.4) count as zero.
 fn parse_max_age(headers: &HeaderMap) -> Option<Duration> {
     let fields = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|field| field.to_str().ok());
     let mut directives = fields.flat_map(|field| field.split(',')).map(|one| one.trim().to_ascii_lowercase());

@@ -1,13 +1,13 @@
-//! Loads the keys of issuers and keeps them up to date.
+//! Loads issuers' keys and keeps them up to date.
 //!
 //! ```text
 //!              ┌────────── wait: max-age, 5 min … 24 h; after a failure 1, 2, 4 … 60 s ◀───────┐
 //!              ▼                                                                              │
 //!   asleep ────┴── a request names an unknown key (once per 30 s) ──▶ fetching ──▶ keys, or those from before
 //! ```
-//! A token without a key id whose signature fits no key counts as an unknown key, since keys may have been replaced.
+//! A token without a key id whose signature matches no key counts as an unknown key, since keys may have been replaced.
 //!
-//! Each issuer has one fetching task, shared by all waiting requests.
+//! Each issuer has one fetching task, which all waiting requests share.
 
 use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
 use super::jwt::UnverifiedToken;
@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Limits of the time between fetches. Without `max-age` the lower one applies, so that revoked keys are dropped soon.
+/// Limits on the time between fetches. Without `max-age`, the lower one applies, so that revoked keys are dropped soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
 /// Shortest time between fetches caused by unknown keys.
@@ -111,7 +111,7 @@ fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
 
-/// Returns the delay after `failures` consecutive failures, at least one.
+/// Returns the delay after `failures` consecutive failures, which must be at least one.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
@@ -190,7 +190,7 @@ impl TokenIssuer {
         IssuerHealth { keys: self.keys().map_or(0, |keys| keys.len()), failure }
     }
 
-    /// Returns the `Retry-After` while keys are missing, in seconds.
+    /// Returns the `Retry-After` value in seconds while keys are missing.
     pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
         let wait = remote.state.borrow().next_fetch.saturating_duration_since(Instant::now());
@@ -223,7 +223,7 @@ impl<'c> KeyFile<'c> {
             IssuerKeysConfig::PemFile(path) => {
                 KeyFile { setting: "public_key_file", path, read: KeySet::from_pem, hint: PEM_HINT }
             }
-            // Trailing white space is ignored: editors and `echo` write a line end.
+            // Trailing white space is ignored, because editors and `echo` write a line ending.
             IssuerKeysConfig::SecretFile(path) => KeyFile {
                 setting: "secret_file",
                 path,
@@ -235,7 +235,7 @@ impl<'c> KeyFile<'c> {
     }
 }
 
-/// Checks a file of public keys for `diglot check`.
+/// Checks a public key file for `diglot check`.
 pub(crate) fn check_key_file(
     keys: &IssuerKeysConfig,
     content: &[u8],
@@ -290,7 +290,7 @@ impl RemoteJwks {
         };
         DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{name}` {why}"))?;
         let now = Instant::now();
-        // The first fetch counts as started: requests that come before it wait for it.
+        // The first fetch counts as started, so that requests wait for it.
         let state = FetchState { fetching: true, completed: 0, refetch_after: now, next_fetch: now, failure: None };
         Ok(RemoteJwks {
             name: Arc::clone(name),
@@ -342,12 +342,12 @@ impl RemoteJwks {
         }
     }
 
-    /// Replaces all keys: tokens signed with a removed key are refused from now on.
+    /// Replaces all keys; tokens signed with a removed key are refused from now on.
     fn store_keys(&self, keys: KeySet, failures: u32, ignored: &mut Option<String>) {
         if failures > 0 || self.keys.load().is_none() {
             internal_event::IssuerKeysFetched { issuer: &self.name, keys: keys.len() }.emit();
         }
-        // Logged once, not every five minutes.
+        // Logged only once, not every five minutes.
         if let Some(now) = keys.ignored.as_deref().filter(|_| *ignored != keys.ignored) {
             internal_event::IssuerKeysIgnored { issuer: &self.name, ignored: now }.emit();
         }
@@ -379,14 +379,14 @@ impl RemoteJwks {
         }
         let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or(JwksFetchError::NoJwksUri)?;
         let keys = DocumentUrl::parse(keys).map_err(JwksFetchError::JwksUri)?;
-        // A remote issuer must not make the gateway request services of this machine.
+        // A remote issuer must not make the gateway send requests to services on this machine.
         if keys.is_loopback() && !url.is_loopback() {
             return Err(JwksFetchError::LocalJwksUri);
         }
         Ok(keys)
     }
 
-    /// Waits for the current fetch, or starts one if the last was not too recent.
+    /// Waits for the current fetch, or starts one unless the last was too recent.
     async fn await_refresh(&self) {
         let mut state = self.state.subscribe();
         let ended = state.borrow().completed;
@@ -395,7 +395,7 @@ impl RemoteJwks {
             self.wake.notify_one();
         }
         if state.borrow_and_update().fetching {
-            // After a timeout the caller simply does not find the key.
+            // After a timeout, the caller simply does not find the key.
             let _ = timeout(FETCH_WAIT, state.wait_for(|state| state.completed > ended)).await;
         }
     }
@@ -413,7 +413,7 @@ mod tests {
             FetchState { fetching: true, completed: 0, refetch_after: began, next_fetch: began, failure: None };
         assert!(!state.request_fetch(at(0)), "one fetch at once");
         state.fetching = false;
-        // The fetch at the start is nobody's fault: the first unknown key may be a new one.
+        // No unknown key caused the first fetch, so the first unknown key may be a new one.
         assert!(state.request_fetch(at(1)) && state.fetching);
         state.fetching = false;
         assert!(!state.request_fetch(at(2)) && !state.request_fetch(at(30)) && !state.fetching);

@@ -6,8 +6,8 @@
 //! ```
 //! Signatures are verified by `jsonwebtoken` (see `key_set`). Its claim validation is not used: it needs the key before
 //! the issuer is known; it ignores `crit`, `b64`, `zip`, `typ`, `iat` and the length of a token; it accepts most
-//! repeated claims, a list for `iss` and a token at the moment of `exp`; it treats an `aud` of a wrong type as missing;
-//! and its clock cannot be set in tests. The rules are therefore implemented here, each with the sentence of the RFC
+//! repeated claims, a list for `iss`, and a token at the exact time of `exp`; it treats an `aud` of the wrong type as
+//! missing; and its clock cannot be set in tests. So the rules are implemented here, each with the sentence of the RFC
 //! that requires it.
 
 use crate::config::access::{Algorithm, IssuerConfig};
@@ -24,13 +24,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The longest accepted token, in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
 
-/// Length limit for the name of a caller, tenant or tier, in characters.
+/// Longest name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
 /// The end of the year 9999, in seconds since the epoch. Larger numbers are refused.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
-/// A parsed token. Do not trust its content before the signature is verified.
+/// A parsed token. Do not trust its content until the signature is verified.
 pub(super) struct UnverifiedToken<'t> {
     /// the bytes that the signature covers
     pub(crate) signing_input: &'t [u8],
@@ -43,14 +43,14 @@ pub(super) struct UnverifiedToken<'t> {
     claims: Map<String, Value>,
 }
 
-/// Returns whether a bearer credential looks like a token. API keys do not have two dots.
+/// Returns whether a bearer credential looks like a token, whose two dots distinguish it from API keys.
 pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
     credential.iter().filter(|byte| **byte == b'.').count() >= 2
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Parses a token. A header with a key or a key URL (`jwk`, `jku`, `x5c`, `x5u`) is refused even if the signature
-    /// is valid: access tokens never need one, but attackers use it.
+    /// Parses a token. Refuses a header with a key or a key URL (`jwk`, `jku`, `x5c`, `x5u`) even if the signature is
+    /// valid: access tokens never need one, but attackers use it.
     pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
@@ -65,8 +65,8 @@ impl<'t> UnverifiedToken<'t> {
         let signed = &text[..header.len() + 1 + claims.len()];
         let header = parse_object(header).map_err(|_| AuthReason::Malformed)?;
         // Section 4.1.11: "If any of the listed extension Header Parameters are not understood and supported by the
-        // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed; the
-        // others are keys that the sender chooses (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
+        // recipient, then the JWS is invalid." The gateway supports none. `b64` (RFC 7797) and `zip` (RFC 7516) change
+        // what is signed; the others are keys chosen by the sender (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
         if ["crit", "b64", "zip", "jku", "jwk", "x5u", "x5c"].iter().any(|name| header.contains_key(*name)) {
             return Err(AuthReason::Critical);
         }
@@ -75,7 +75,7 @@ impl<'t> UnverifiedToken<'t> {
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(AuthReason::Malformed),
         };
-        // Compared exactly; `none` is in no list.
+        // Compared exactly; `none` is never in the list.
         let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
         Ok(UnverifiedToken {
@@ -97,7 +97,7 @@ impl<'t> UnverifiedToken<'t> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
         }
-        // RFC 7515, section 4.1.9: letters of any case, and `application/` may be left out.
+        // RFC 7515, section 4.1.9: case-insensitive, and `application/` may be omitted.
         let bare = |kind: &String| {
             let kind = kind.to_ascii_lowercase();
             kind.strip_prefix("application/").map(str::to_owned).unwrap_or(kind)
@@ -108,7 +108,7 @@ impl<'t> UnverifiedToken<'t> {
         }
     }
 
-    /// Validates the claims and returns the caller. Call it only after the signature was verified with a key of
+    /// Validates the claims and returns the caller. Call this only after verifying the signature with a key of
     /// `issuer`.
     pub(crate) fn into_identity(
         self,
@@ -142,7 +142,7 @@ impl<'t> UnverifiedToken<'t> {
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
-    /// Checks that the token is valid now; returns the time at which its runs must end.
+    /// Checks that the token is valid now; returns the time by which its runs must end.
     fn check_times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
@@ -152,8 +152,8 @@ impl TokenClaims<'_> {
         if now >= expires + leeway {
             return Err(AuthReason::Expired);
         }
-        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from
-        // the future comes from a wrong clock or a forger.
+        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from the
+        // future means a wrong clock or a forgery.
         if begins.into_iter().flatten().any(|begin| begin > now + leeway) {
             return Err(AuthReason::NotYetValid);
         }
@@ -174,7 +174,7 @@ impl TokenClaims<'_> {
         if audiences.iter().any(wanted) { Ok(()) } else { Err(AuthReason::Audience) }
     }
 
-    /// Returns a claim that is safe in header fields and logs: not empty, not too long, without control characters.
+    /// Returns a claim that is safe in header fields and logs: not empty, not too long, and without control characters.
     fn name_claim(&self, path: &str) -> Result<Option<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(None),
@@ -208,13 +208,13 @@ fn as_strings(value: &Value) -> Option<Vec<&str>> {
 }
 
 /// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks,
-/// whitespace, or other additional characters". Unused bits must be zero, so that each token has one spelling only.
+/// whitespace, or other additional characters". Unused bits must be zero, so that each token has only one spelling.
 fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }
 
 /// RFC 7519, section 7.2: "a completely valid JSON object"; section 4: "The Claim Names within a JWT Claims Set MUST be
-/// unique", and RFC 7515 section 4 says the same of the header.
+/// unique", and RFC 7515, section 4, says the same about the header.
 fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
     match serde_json::from_slice(&decode_base64(part)?) {
         Ok(UniqueMembers(members)) => Ok(members),
@@ -223,7 +223,7 @@ fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
     }
 }
 
-/// A JSON object without repeated members; parsers disagree about which of them counts.
+/// A JSON object without repeated members, since parsers disagree about which one counts.
 struct UniqueMembers(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueMembers {

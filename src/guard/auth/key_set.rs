@@ -1,8 +1,7 @@
 //! Keys for verifying signatures, read from a JWKS (RFC 7517), PEM or a shared secret.
 //!
-//! `jsonwebtoken` checks a key only when it verifies a signature, and trusts the declared type. The type and the
-//! permitted algorithms of each key are therefore determined here when it is loaded. The algorithm in a token only
-//! selects among these.
+//! `jsonwebtoken` checks a key only when it verifies a signature, and trusts the declared type. So each key's type and
+//! permitted algorithms are determined here, when it is loaded. The algorithm in a token only selects among these.
 
 use super::jwt::UnverifiedToken;
 use crate::config::access::Algorithm;
@@ -23,10 +22,10 @@ use std::fmt;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
-/// Limit of keys in a set; the largest providers publish about ten.
+/// Maximum number of keys in a set; the largest providers publish about ten.
 const MAX_KEYS: usize = 100;
 
-/// Limit of keys tried for a token without a key id.
+/// Maximum number of keys to try for a token without a key id.
 const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
@@ -65,7 +64,7 @@ pub(super) enum KeySetError {
 
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    /// the unusable keys and the causes, for the log
+    /// the unusable keys and why, for the log
     pub(crate) ignored: Option<String>,
 }
 
@@ -83,7 +82,7 @@ impl fmt::Debug for KeySet {
 }
 
 impl KeySet {
-    /// Reads the keys of a JWKS that fit `allowed`, and ignores the others.
+    /// Reads the keys from a JWKS that `allowed` permits, and ignores the others.
     pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
         let document: Value = serde_json::from_slice(text).map_err(|_| KeySetError::NotJson)?;
@@ -110,7 +109,7 @@ impl KeySet {
     /// it.
     pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         let blocks = pem::parse_many(text).map_err(|_| KeySetError::BrokenPem)?;
-        // The parser ignores a block without an end.
+        // The parser ignores unterminated blocks.
         if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
             return Err(KeySetError::UnfinishedPem);
         }
@@ -146,14 +145,14 @@ impl KeySet {
 
     /// Verifies a token's signature with the key that it names, or with each suitable key if it names none.
     pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
-        // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
+        // RFC 7517, section 4.5: a key without an id may be the one that a token names.
         let may_be = |key: &&VerifyingKey| {
             token.key_id.is_none() || key.id.is_none() || key.id.as_deref() == token.key_id.as_deref()
         };
         let fits = |key: &&VerifyingKey| key.algorithms.contains(&token.algorithm);
         let mut fitting = self.keys.iter().filter(may_be).filter(fits).take(MAX_TRIES).peekable();
         if fitting.peek().is_none() {
-            // For a present key the algorithm is wrong; a missing key may be a new one.
+            // If the key is present, the algorithm is wrong; a missing key may be a new one.
             return Err(if self.has_named_key(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
         match fitting.any(|key| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature)) {
@@ -174,13 +173,13 @@ impl VerifyingKey {
         if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
-    /// Reads one of the `keys` of a JWKS. Errors quote nothing from it.
+    /// Parses one of the `keys` of a JWKS. Errors quote nothing from it.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is no object")?;
         if members.contains_key("d") {
             return Err("is a private key, which nobody may publish");
         }
-        // The library treats `null` like a missing member, which would make a restricted key unrestricted.
+        // The library treats `null` as a missing member, which would make a restricted key unrestricted.
         let bounds = ["use", "key_ops", "alg", "kid"];
         if bounds.iter().any(|name| members.get(*name).is_some_and(Value::is_null)) {
             return Err("has a member of a wrong type");
@@ -200,7 +199,7 @@ impl VerifyingKey {
     fn from_block(block: &Pem, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let public = match block.tag() {
             "PUBLIC KEY" | "RSA PUBLIC KEY" => pem::encode(block),
-            // The library accepts anything that looks like a key; only this field of a certificate is one.
+            // The library accepts anything that looks like a key; in a certificate, only this field is one.
             "CERTIFICATE" => {
                 let certificate = CertificateDer::from(block.contents());
                 let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| "is no certificate")?;
@@ -265,7 +264,7 @@ fn unknown_reason(kind: Option<&Value>) -> &'static str {
 }
 
 /// Checks the size and exponent of an RSA key (RFC 7518, section 6.3.1), so that an unusable key is reported when it is
-/// loaded rather than at each signature.
+/// loaded and not at each signature.
 fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
     let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else { return Err("is a broken RSA key") };
     // Section 6.3.1.1: "implementers have found that some cryptographic libraries prefix an extra zero-valued octet".
@@ -281,7 +280,7 @@ fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
 
 /// RFC 7518, section 6.2.1.2: "The length of this octet string MUST be the full size of a coordinate for the curve".
 fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
-    // Base64 has six bits in each character.
+    // Each base64 character holds six bits.
     let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
     if whole { Ok(()) } else { Err("has a coordinate of a wrong length") }
 }

@@ -1,4 +1,4 @@
-//! OAuth 2.0 protected resource metadata of the gateway (RFC 9728).
+//! The gateway's OAuth 2.0 protected resource metadata (RFC 9728).
 
 use crate::config::RouteConfig;
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(super) struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// Builds the documents. `issuer` maps the name of an issuer to its identifier.
+    /// Builds the documents. `issuer` maps an issuer's name to its identifier.
     pub(crate) fn new<'c>(
         url: &str,
         routes: &[RouteConfig],
@@ -46,7 +46,7 @@ impl ProtectedResource {
         resource
     }
 
-    /// Adds the document of the route at `path` (section 2).
+    /// Adds the document for the route at `path` (section 2).
     fn add_document(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
         let distinct = |all: &[&str]| {
             let mut all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
@@ -66,7 +66,8 @@ impl ProtectedResource {
         self.documents.insert(format!("{WELL_KNOWN}{}{path}", self.base), document.to_string());
     }
 
-    /// Returns the URL of a route's document: the well-known path is "between the host component and the path" (section 3.1).
+    /// Returns the URL of a route's document, whose well-known path is "between the host component and the path"
+    /// (section 3.1).
     pub(super) fn metadata_url(&self, path: &str) -> Option<String> {
         let at = format!("{WELL_KNOWN}{}{path}", self.base);
         self.documents.contains_key(&at).then(|| format!("{}{at}", self.origin))

@@ -37,7 +37,7 @@ impl LimitDescriptor {
     }
 }
 
-/// RFC 8941 §3.3.3: a String is printable ASCII in quotes, with `\` before quotes and itself.
+/// RFC 8941 §3.3.3: a String is printable ASCII in quotes, with `\` before quotes and backslashes.
 fn quote_string(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),
@@ -52,20 +52,20 @@ pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
     /// requests left; `None` if the limit could not be checked
     pub(crate) remaining: Option<u32>,
-    /// time until another request is available, or, if some are left, until all are
+    /// time until another request is available or, if some are left, until all are
     pub(crate) reset: Duration,
 }
 
-/// The states of all limits checked so far, as an extension of the request.
+/// The states of all limits checked so far, stored as a request extension.
 #[derive(Clone, Default)]
 pub(crate) struct RateLimitHeaders {
     pub(crate) statuses: Vec<LimitStatus>,
-    /// whether to send `X-RateLimit-*`, too
+    /// whether to also send `X-RateLimit-*`
     pub(crate) x_ratelimit: bool,
 }
 
 impl RateLimitHeaders {
-    /// Returns the header fields; none if no limit was checked.
+    /// Returns the header fields, or none if no limit was checked.
     pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl RateLimitHeaders {
             format!("{};r={remaining};t={}", one.descriptor.item, ceil_seconds(one.reset))
         };
         field(RATE_LIMIT, known().map(item).collect::<Vec<_>>().join(", "));
-        // These fields have room for one limit: the one with the fewest requests remaining.
+        // These fields can describe only one limit: the one with the fewest requests remaining.
         let nearest = known().min_by_key(|(one, remaining)| (*remaining, std::cmp::Reverse(one.reset)));
         if let Some((one, remaining)) = nearest.filter(|_| self.x_ratelimit) {
             field(LEGACY_LIMIT, one.descriptor.quota.to_string());

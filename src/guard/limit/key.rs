@@ -1,4 +1,4 @@
-//! Keys that identify which requests share a quota.
+//! Keys that determine which requests share a quota.
 
 use super::local::QuotaKey;
 use crate::config::access::RateLimitKey;
@@ -15,8 +15,7 @@ use std::net::IpAddr;
 
 const REDIS_KEY_BYTES: usize = 16;
 
-/// The key of a request under one limit. Each part is preceded by its length, so that different lists have different
-/// keys.
+/// A request's key under one limit. Each part is preceded by its length, so that different lists have different keys.
 pub(crate) struct RequestQuotaKey {
     bytes: Vec<u8>,
     /// from an authenticated identity, so clients cannot create many keys
@@ -30,7 +29,7 @@ impl RequestQuotaKey {
             (RateLimitKey::Header(field), _) => RequestQuotaKey::from_header(field, head),
             (RateLimitKey::Address, _) | (_, None) => RequestQuotaKey::from_address(head),
             (RateLimitKey::Caller, Some(caller)) => RequestQuotaKey::from_caller(caller),
-            // Callers without the tenant or claim are counted one by one.
+            // Callers without the tenant or claim are counted individually.
             (RateLimitKey::Tenant, Some(caller)) => match &caller.tenant {
                 Some(tenant) => {
                     RequestQuotaKey::from_parts(true, &[b"tenant", caller.source.as_bytes(), tenant.as_bytes()])
@@ -59,7 +58,8 @@ impl RequestQuotaKey {
 
     fn from_header(field: &HeaderName, head: &Parts) -> RequestQuotaKey {
         let lines: Vec<&[u8]> = head.headers.get_all(field).iter().map(|line| line.as_bytes()).collect();
-        // RFC 9110 §5.3: lines of one name can be combined into one, "separated by a comma and optional whitespace".
+        // RFC 9110 §5.3: lines with the same name can be combined into one, "separated by a comma and optional
+        // whitespace".
         match lines.as_slice() {
             [] => RequestQuotaKey::from_parts(false, &[b"header"]),
             lines => RequestQuotaKey::from_parts(false, &[b"header", &lines.join(&b", "[..])]),
@@ -74,19 +74,19 @@ impl RequestQuotaKey {
         }
     }
 
-    /// Includes source and tenant, since subjects are unique only within these. An empty tenant differs from none.
+    /// Includes source and tenant, since subjects are unique only within them. An empty tenant differs from none.
     fn from_caller(caller: &Identity) -> RequestQuotaKey {
         let tenant = caller.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
         RequestQuotaKey::from_parts(true, &[b"caller", caller.source.as_bytes(), tenant, caller.subject.as_bytes()])
     }
 
-    /// Returns the key in memory. The hash is seeded, so that clients cannot search for collisions.
+    /// Returns the in-memory key. The hash is seeded, so that clients cannot search for collisions.
     pub(crate) fn to_quota_key(&self, seed: &RandomState) -> QuotaKey {
         let hash = seed.hash_one(&self.bytes);
         if self.vouched { QuotaKey::Vouched(hash) } else { QuotaKey::Unvouched(hash) }
     }
 
-    /// Returns the key in Redis, which is the same on all replicas and hides the caller's name.
+    /// Returns the Redis key, which is the same on all replicas and hides the caller's name.
     pub(crate) fn to_redis_key(&self) -> String {
         hex::encode(&digest::sha256(&self.bytes)[..REDIS_KEY_BYTES])
     }

@@ -11,16 +11,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most callers counted individually per limiter, about 10 MiB. Others share buckets.
+/// Maximum number of callers that a limiter counts individually, about 10 MiB. Others share buckets.
 const MAX_VOUCHED_KEYS: usize = 100_000;
 
-/// Most unauthenticated keys (addresses, header values) counted individually.
+/// Maximum number of unauthenticated keys (addresses, header values) counted individually.
 const MAX_UNVOUCHED_KEYS: usize = 1 << 16;
 
-/// Number of shared buckets for all other keys, which bounds the memory during a flood.
+/// Number of buckets that all other keys share, which limits memory during a flood.
 const SHARED_BUCKETS: u64 = 1 << 16;
 
-/// A hashed key, so that all keys have the same size.
+/// A hashed key; all have the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum QuotaKey {
     /// from an authenticated identity
@@ -29,13 +29,13 @@ pub(crate) enum QuotaKey {
     Unvouched(u64),
 }
 
-/// Counts one quota for each key, by the generic cell rate algorithm (GCRA).
+/// Counts a quota for each key with the generic cell rate algorithm (GCRA).
 pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     limiter: RateLimiter<QuotaKey, QuotaStore, C, StateInformationMiddleware>,
     store: QuotaStore,
     interval: Duration,
     burst: NonZeroU32,
-    /// origin of the stored arrival times
+    /// base of the stored arrival times
     start: C::Instant,
 }
 
@@ -62,7 +62,7 @@ impl<C: Clock> LocalLimiter<C> {
     pub(crate) fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
         let interval = interval(quota);
         let burst = quota.burst;
-        // `with_period` only fails for zero, which `interval` never returns.
+        // `with_period` fails only for zero, which `interval` never returns.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
         let store = QuotaStore::default();
         let start = clock.now();
@@ -86,7 +86,7 @@ impl<C: Clock> LocalLimiter<C> {
                 Some(arrival) => Ok(((), arrival.saturating_sub(self.interval.into()))),
                 None => Err(()),
             };
-            // An evicted key has a full quota.
+            // An evicted key has its full quota.
             let _ = self.store.measure_and_replace(&key, less);
         }
     }
@@ -96,7 +96,7 @@ impl<C: Clock> LocalLimiter<C> {
         let used = self.burst.get().saturating_sub(remaining);
         let now = self.limiter.clock().now().duration_since(self.start);
         let due = now + Nanos::from(self.interval.saturating_mul(used));
-        // A new key has no arrival to compare with.
+        // A new key has no arrival time to compare with.
         let later = |arrival: Option<Nanos>| match arrival {
             Some(arrival) if arrival >= due => Err(()),
             _ => Ok(((), due)),
@@ -143,7 +143,7 @@ impl StateStore for QuotaStore {
             QuotaKey::Vouched(hash) => (vouched, MAX_VOUCHED_KEYS, hash),
             QuotaKey::Unvouched(hash) => (unvouched, MAX_UNVOUCHED_KEYS, hash),
         };
-        // `len` last: it visits every shard of the map.
+        // `len` last, because it visits every shard of the map.
         if own.contains_key(&hash) || own.len() < most {
             own.measure_and_replace(&hash, f)
         } else {

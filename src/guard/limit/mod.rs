@@ -1,9 +1,9 @@
-//! Rate limits, counted by this process or shared by replicas.
+//! Rate limits, counted in this process or shared by replicas.
 //!
 //! A request must pass all limits of its route, and a refused request does not use up the others. Local limits are
-//! checked first, since they are fast and can be refunded; then one Redis call counts against all shared ones or none.
-//! A request that a local limit refuses never reaches Redis, which protects it from floods. Limits before
-//! authentication are not refunded, since they are meant for requests that are refused later.
+//! checked first, since they are fast and can be refunded; then one Redis call counts against all shared limits or
+//! none. A request refused by a local limit never reaches Redis, which protects Redis from floods. Limits before
+//! authentication are not refunded, since they exist for requests that are refused later.
 
 mod headers;
 mod local;
@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The stage at which a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
+/// When a limit is checked. Limits by address, header or route without tiers do not need the caller's identity.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LimitStage {
     BeforeAuth,
@@ -66,19 +66,19 @@ struct LimitPolicy {
 }
 
 struct PolicyTier {
-    /// empty for the default
+    /// empty for the default tier
     name: String,
     quota: RateLimitQuota,
     descriptor: Arc<LimitDescriptor>,
     local: LocalLimiter,
 }
 
-/// A limit that applies to a request, and the key to count it under.
+/// A limit that applies to a request, and the key that it counts.
 struct QuotaCheck<'l> {
     policy: &'l LimitPolicy,
     tier: &'l PolicyTier,
     key: QuotaKey,
-    /// Redis key without prefix; empty if the limit is not shared
+    /// Redis key without its prefix; empty if the limit is not shared
     redis_name: String,
 }
 
@@ -106,7 +106,7 @@ impl RequestLimiter {
             remote: redis.map(RemoteLimiter::new),
             on_error: limits.redis.as_ref().map_or(OnError::default(), |redis| redis.on_error),
             x_ratelimit: limits.legacy_headers,
-            // The same seed, so that callers keep their keys.
+            // Reuses the seed so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: Arc::clone(metrics),
         }
@@ -118,14 +118,14 @@ impl RequestLimiter {
             tokio::time::sleep(EVICT_INTERVAL).await;
             for tier in self.tiers() {
                 tier.local.evict_idle();
-                // A full one takes some milliseconds, and this thread also serves the connection to Redis.
+                // A full eviction takes several milliseconds, and this thread also serves the Redis connection.
                 tokio::task::yield_now().await;
             }
         }
     }
 
     fn policies_for<'l>(&'l self, route: &'l RouteMatch, stage: LimitStage) -> impl Iterator<Item = &'l LimitPolicy> {
-        // Reading a run is free: its start was counted.
+        // Reading a run is free, because its start was counted.
         let counts = route.request_kind != RequestKind::Read;
         let named = route.access.rate_limits.iter().filter(move |_| counts);
         let policies = named.filter_map(move |index| self.policies.get(*index).map(|policy| &**policy));
@@ -228,14 +228,14 @@ impl<'l> QuotaCheck<'l> {
         }
     }
 
-    /// Applies the verdict of Redis, and stores it locally in case Redis becomes unavailable.
+    /// Applies the verdict from Redis, and stores it locally in case Redis becomes unavailable.
     fn apply_remote(self, verdict: QuotaVerdict) -> QuotaDecision<'l> {
         self.tier.local.sync_remaining(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { LimitDecision::Allowed } else { LimitDecision::Refused };
         self.decide(decision, verdict)
     }
 
-    /// Decides while Redis is unavailable.
+    /// Decides without Redis while it is unavailable.
     fn apply_on_error(self, on_error: OnError) -> QuotaDecision<'l> {
         match on_error {
             OnError::Local => self.count_locally(LimitDecision::Local),
@@ -246,7 +246,7 @@ impl<'l> QuotaCheck<'l> {
 }
 
 impl QuotaDecision<'_> {
-    /// Returns the caller's state under the limit. `refunded` means that the local count was given back.
+    /// Returns the caller's state under the limit. `refunded` means that the local count was returned.
     fn status(&self, refunded: bool) -> LimitStatus {
         let QuotaCheck { tier, .. } = &self.check;
         let (remaining, reset) = match self.verdict {
@@ -257,7 +257,7 @@ impl QuotaDecision<'_> {
             Ok(remaining) => {
                 let remaining = remaining + u32::from(refunded && self.local_count.is_some());
                 let gone = tier.quota.burst.get().saturating_sub(remaining);
-                // With none remaining, the time until the next one; otherwise until the quota is full.
+                // If none remain, the time until the next one; otherwise until the quota is full.
                 let due = if remaining == 0 { 1 } else { gone };
                 (Some(remaining), local::interval(tier.quota).saturating_mul(due))
             }
@@ -266,7 +266,7 @@ impl QuotaDecision<'_> {
     }
 }
 
-/// Applies the decisions: refunds, metrics, header fields, and the rejection if a limit refused.
+/// Applies the decisions: refunds, metrics, header fields, and the rejection if a limit refused the request.
 fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHeaders) -> Result<(), Rejection> {
     let refused = decisions.iter().any(|one| one.verdict.is_err());
     for one in &decisions {
@@ -277,7 +277,7 @@ fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHe
         }
         headers.statuses.push(one.status(refused));
     }
-    // After the longest wait the request passes all limits.
+    // After the longest wait, the request passes all limits.
     let slowest = decisions.iter().filter_map(|one| Some((one, one.verdict.err()?))).max_by_key(|(_, wait)| *wait);
     slowest.map_or(Ok(()), |(one, wait)| Err(one.rejection(wait, headers)))
 }

@@ -1,4 +1,4 @@
-//! Quotas shared by all replicas through Redis.
+//! Quotas that all replicas share through Redis.
 
 use crate::config::access::RateLimitQuota;
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
@@ -25,7 +25,7 @@ impl RemoteLimiter {
         RemoteLimiter { redis, script: Script::new(include_str!("gcra.lua")) }
     }
 
-    /// Counts a request against all quotas, or against none if one of them refuses it, in one atomic call.
+    /// Counts a request against all quotas, or against none if one refuses it, in one atomic call.
     pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {

@@ -1,4 +1,4 @@
-//! The rule with a clock of the tests, names of callers, and the fields of an answer.
+//! Counting with a fake clock, callers' quota keys, and response header fields.
 
 use super::local::{LocalLimiter, interval};
 use super::*;
@@ -39,7 +39,7 @@ fn allows_a_burst_then_one_request_per_exact_interval() {
         clock.advance(NANOSECOND);
         assert_eq!(limiter.take(ONE).expect("the wait is true").remaining, 0);
     }
-    // Whoever stays away gets the burst back, and not more.
+    // An idle caller gets the burst back, but no more.
     clock.advance(100 * MINUTE);
     assert_eq!((0..10).filter(|_| limiter.take(ONE).is_ok()).count(), 3);
 }
@@ -80,7 +80,7 @@ fn counts_keys_independently() {
     assert!((0..1000).all(|key| limiter.take(QuotaKey::Vouched(key)).is_err()));
 }
 
-/// One of 65,536 buckets each would let some 130 of these pay for others.
+/// With one of 65,536 buckets each, about 130 of these would share with others.
 #[test]
 fn separates_anonymous_keys_while_there_is_room() {
     let (limiter, _) = limiter(quota(1, MINUTE, 1));
@@ -102,7 +102,7 @@ fn bounds_tracked_keys_under_a_flood_and_forgets_them() {
         let _ = limiter.take(QuotaKey::Vouched(key));
     }
     assert_eq!(limiter.key_count(), 100_000 + 2 * (1 << 16));
-    // Who was there before the flood is still counted alone.
+    // Callers from before the flood are still counted individually.
     assert_eq!(limiter.take(first).expect("within its quota").remaining, 58);
     clock.advance(2 * MINUTE);
     limiter.evict_idle();
@@ -117,7 +117,7 @@ fn refunds_a_request_unless_its_quota_has_refilled() {
         limiter.refund(ONE, taken);
     }
     let (one, _) = (limiter.take(ONE).expect("one"), limiter.take(ONE).expect("two"));
-    // Nothing stands still while another limit is asked.
+    // Time passes while another limit is checked.
     clock.advance(Duration::from_secs(1));
     limiter.take(ONE).expect("one came back");
     limiter.refund(ONE, one);
@@ -129,7 +129,7 @@ fn continues_locally_from_the_shared_remaining_quota() {
     let (limiter, clock) = limiter(quota(60, MINUTE, 10));
     clock.advance(MINUTE);
     limiter.sync_remaining(ONE, 7);
-    // An answer that was overtaken by another one gives nothing back.
+    // A result that arrives after a newer one refunds nothing.
     limiter.sync_remaining(ONE, 4);
     limiter.sync_remaining(ONE, 6);
     assert_eq!((0..20).filter(|_| limiter.take(ONE).is_ok()).count(), 4);
@@ -151,7 +151,7 @@ fn identity(subject: &str, tenant: Option<&str>) -> Identity {
     }
 }
 
-/// A request from an address, with fields and perhaps a caller.
+/// Creates a request from an address, with header fields and an optional caller.
 fn request(address: &str, fields: &[(&str, &str)], who: Option<Identity>) -> Parts {
     let mut request = Request::post("/run");
     for (name, value) in fields {
@@ -178,7 +178,7 @@ fn matched_route(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Rout
     }
 }
 
-/// The names that a request has under a key, in memory and in Redis.
+/// Returns a request's keys under a limit, in memory and in Redis.
 fn limit_names(key: &RateLimitKey, head: &Parts, seed: &RandomState) -> (QuotaKey, String) {
     let route = matched_route("run", Vec::new(), &Metrics::new().expect("unique names"));
     let whose = RequestQuotaKey::new(key, head, &route);
@@ -202,7 +202,7 @@ fn gives_one_name_to_requests_that_share_a_quota() {
     one(&RateLimitKey::Address, &[bare("192.0.2.1"), bare("::ffff:192.0.2.1"), known("ada", None)]);
     one(&RateLimitKey::Address, &[bare("2001:db8:0:7::1"), bare("2001:db8:0:7:ffff:ffff:ffff:ffff")]);
     all(&RateLimitKey::Address, &[bare("192.0.2.1"), bare("192.0.2.2"), bare("2001:db8::1"), bare("2001:db8:0:1::1")]);
-    // What a caller says of its address is no address.
+    // An address that the client claims to have is ignored.
     let forwarded = request("192.0.2.1", &[("x-forwarded-for", "10.0.0.1"), ("forwarded", "for=10.0.0.2")], None);
     one(&RateLimitKey::Address, &[bare("192.0.2.1"), forwarded]);
 

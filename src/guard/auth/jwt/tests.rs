@@ -1,4 +1,4 @@
-//! Tokens that have to be refused, and those that must not be: every key is made here, every signature is real.
+//! Tokens that must be refused, and tokens that must not be: every key is generated here, and every signature is real.
 
 use super::*;
 use crate::config::access::{ClaimNames, IssuerKeysConfig, Secret};
@@ -14,12 +14,12 @@ use std::sync::LazyLock;
 
 mod keys;
 
-/// Now, in these tests.
+/// The current time in these tests.
 const NOW: u64 = 1_800_000_000;
 const ISSUER: &str = "https://idp.example";
 const SECRET: &[u8] = b"a secret of thirty-two bytes and then some for HS512, sixty-four or more";
 
-/// Keys of an issuer; made once, since RSA takes its time.
+/// An issuer's key pairs, generated once because RSA is slow.
 struct Pairs {
     rsa: RsaKeyPair,
     p256: EcdsaKeyPair,
@@ -37,7 +37,7 @@ static PAIRS: LazyLock<Pairs> = LazyLock::new(|| {
     }
 });
 
-/// A public key of 1024 bits, which the library does not make any more.
+/// A 1024-bit public key, which the library can no longer generate.
 const SMALL: &str = "-----BEGIN PUBLIC KEY-----\n\
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQClf+2OMV0vFpqbLTJU5DQ9wEDa\n\
 ep7WiCFdwPqxfeZVL9fmpUsLUl66+Kvz/fomazP+Htl53mGISRCMyXzowBZLZkaA\n\
@@ -49,7 +49,7 @@ fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Signs as `algorithm` wants it.
+/// Signs `text` as `algorithm` requires.
 fn signature(algorithm: &str, text: &[u8]) -> Vec<u8> {
     let pairs = &*PAIRS;
     let rsa = |how| {
@@ -76,7 +76,7 @@ fn signature(algorithm: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A token of these two texts, signed with `algorithm`.
+/// Creates a token from the two texts, signed with `algorithm`.
 fn token(header: &str, claims: &str, algorithm: &str) -> String {
     let text = format!("{}.{}", b64(header), b64(claims));
     let signature = signature(algorithm, text.as_bytes());
@@ -97,7 +97,7 @@ fn claims() -> Value {
     json!({"iss": ISSUER, "aud": "agents", "sub": "ada", "exp": NOW + 60, "iat": NOW - 60, "nbf": NOW - 60})
 }
 
-/// The claims with some changed; `null` takes one away.
+/// Returns the claims with some changed; `null` removes one.
 fn claims_with(changes: Value) -> String {
     let mut claims = claims();
     for (name, value) in changes.as_object().expect("changes") {
@@ -127,7 +127,7 @@ fn issuer() -> IssuerConfig {
     }
 }
 
-/// A public key as a JWK, by the name of its pair.
+/// Returns the public key of a named pair as a JWK.
 fn jwk(name: &str) -> Value {
     let pairs = &*PAIRS;
     let rsa = |der: &[u8], size: usize| {
@@ -166,7 +166,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     format!("a comment\n-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// The whole check, as the gate does it.
+/// Runs the whole check, like the gate.
 fn check(text: &str, issuer: &IssuerConfig, keys: &KeySet) -> Result<Identity, AuthReason> {
     let token = UnverifiedToken::parse(text.as_bytes())?;
     if token.issuer()? != issuer.issuer {
@@ -188,7 +188,7 @@ fn accepts_every_algorithm_only_with_its_own_key() {
         let text = token(&header(algorithm.name()), &claims().to_string(), algorithm.name());
         let identity = check(&text, &issuer(), &all_keys()).expect("believed");
         assert_eq!((identity.subject.as_str(), &*identity.source), ("ada", "corp"));
-        // The leeway of the issuer counts: what is let in within it may also go on within it.
+        // The leeway also applies to the expiry: runs accepted within it may continue within it.
         assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60 + 5)));
         let narrow = IssuerConfig {
             algorithms: issuer().algorithms.into_iter().filter(|one| one != algorithm).collect(),
@@ -227,12 +227,12 @@ fn takes_the_algorithm_from_the_key_not_from_the_token() {
     ] {
         assert_refused(&token(&head.to_string(), &good, with), reason);
     }
-    // Without a signature at all.
+    // No signature at all.
     assert_refused(&format!("{}.{}.", b64(r#"{"alg":"none"}"#), b64(&good)), AuthReason::Algorithm);
     assert_refused(&format!("{}.{}.", b64(header("RS256")), b64(&good)), AuthReason::Signature);
 }
 
-/// The classic: an RSA public key, which everybody has, as the secret of an HMAC.
+/// The classic attack: an RSA public key, which is not secret, used as an HMAC secret.
 #[test]
 fn refuses_an_hmac_keyed_with_a_public_key() {
     let der = PAIRS.rsa.public_key().as_der().expect("a key");
@@ -242,7 +242,7 @@ fn refuses_an_hmac_keyed_with_a_public_key() {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), text.as_bytes());
         let forged = format!("{text}.{}", b64(tag));
         assert_refused(&forged, AuthReason::Algorithm);
-        // Even where somebody lists the algorithm beside public keys.
+        // Even if a configuration lists the algorithm next to public keys.
         let wide = IssuerConfig { algorithms: Algorithm::ALL.to_vec(), ..issuer() };
         let keys = KeySet::from_pem(file.as_bytes(), &wide.algorithms).expect("a key");
         assert!(check(&forged, &wide, &keys).is_err());
@@ -260,7 +260,7 @@ fn refuses_headers_with_unsupported_members() {
         (r#","crit":["b64"],"b64":false"#, AuthReason::Critical),
         (r#","b64":true"#, AuthReason::Critical),
         (r#","zip":"DEF""#, AuthReason::Critical),
-        // Keys of the sender's choice are refused, whatever they are and however good the signature is.
+        // Keys chosen by the sender are refused, whatever they are and however valid the signature.
         (r#","jku":"https://evil.example/keys""#, AuthReason::Critical),
         (r#","x5u":"http://169.254.169.254/""#, AuthReason::Critical),
         (r#","x5c":["AAAA"]"#, AuthReason::Critical),
@@ -294,7 +294,7 @@ fn refuses_headers_with_unsupported_members() {
         r#","typ":"application/at+jwt""#,
         r#","typ":"APPLICATION/JWT""#,
         "",
-        // Names of keys, in place of keys.
+        // References to keys instead of keys.
         r#","x5t":"AAAA","x5t#S256":"AAAA""#,
         r#","cty":"json","nonce":"1""#,
     ] {
@@ -354,7 +354,7 @@ fn refuses_non_canonical_token_encodings() {
     ] {
         assert_refused(&bad, AuthReason::Malformed);
     }
-    // The last letter of 256 bytes holds four bits that say nothing: they have to be zero.
+    // The last letter of 256 bytes has four unused bits, which must be zero.
     let last = tail.chars().last().expect("a signature");
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let at = alphabet.find(last).expect("base64url");
@@ -383,7 +383,7 @@ fn verifies_the_exact_bytes_and_one_signature_form() {
     for bad in [der.as_ref(), &flipped, &raw[..63], &[&raw[..], &[0]].concat(), &[0; 64], &[]] {
         assert_refused(&format!("{signed}.{}", b64(bad)), AuthReason::Signature);
     }
-    // The same claims, other bytes.
+    // The same claims in different bytes.
     let spaced = format!("{}.{}.{tail}", b64(header("ES256")), b64(claims().to_string() + " "));
     assert_refused(&spaced, AuthReason::Signature);
 }
@@ -479,7 +479,7 @@ fn builds_the_identity_from_the_claims() {
     );
     assert_eq!(identity.scopes, ["run", "read"]);
     assert_eq!((identity.method, identity.claims["org"]["id"].as_str()), (AuthMethod::Jwt, Some("acme")));
-    // A claim whose whole name has a dot comes first; scopes may be a list.
+    // A claim whose whole name contains a dot takes precedence; scopes may be a list.
     let identity = believed(json!({"org.id": "whole", "org": {"id": "stepped"}, "scope": ["run", "read it"]}));
     assert_eq!(
         (identity.tenant.as_deref(), identity.scopes),

@@ -1,4 +1,4 @@
-//! Sets of keys: what is left out of them and why, and which key a token is held against.
+//! Key sets: which keys are ignored and why, and which key verifies a token.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
         key.as_object_mut().expect("a key").remove(member);
         key
     };
-    // The same point, its coordinates cut in the wrong place.
+    // The same point, with its coordinates split in the wrong place.
     let point = &PAIRS.p256.public_key().as_ref()[1..];
     let moved = (b64(&point[..31]), b64(&point[31..]));
     let bad = [
@@ -85,7 +85,7 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>", "\u{feff}{\"keys\":[]}"] {
         assert!(KeySet::from_jwks(text.as_bytes(), &issuer().algorithms).is_err(), "{text}");
     }
-    // The sign of a DER integer, which some write along.
+    // A DER integer's sign byte, which some producers include.
     let n = URL_SAFE_NO_PAD.decode(jwk("rsa")["n"].as_str().expect("a modulus")).expect("base64url");
     let signed = jwks(vec![changed("rsa", json!({"n": b64([&[0], &n[..]].concat())}))]).expect("a key");
     assert!(check(&token(&header("RS256"), &claims().to_string(), "RS256"), &issuer(), &signed).is_ok());
@@ -93,8 +93,8 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
     assert_eq!((many.len(), many.ignored.as_deref()), (100, Some("more than 100 keys")));
 }
 
-/// Points whose order is eight at most, as they are encoded; the second halves differ in their sign alone. With such a key
-/// anybody can sign.
+/// Encoded points with an order of at most eight; the second half differ only in their sign. With such a key, anyone
+/// can sign.
 #[test]
 fn rejects_points_of_small_order() {
     let zero = [0; 32];
@@ -125,7 +125,7 @@ fn selects_keys_by_id_and_tries_each_when_ambiguous() {
     let good = claims().to_string();
     let named = token(&header("ES256"), &good, "ES256");
     let nameless = token(r#"{"alg":"ES256"}"#, &good, "ES256");
-    // Two keys of one id: either may be the one.
+    // Two keys with the same id: either may be the right one.
     for keys in [vec![other.clone(), jwk("p256")], vec![jwk("p256"), other.clone()]] {
         let keys = jwks(keys).expect("keys");
         assert!(check(&named, &issuer(), &keys).is_ok() && check(&nameless, &issuer(), &keys).is_ok());
@@ -138,7 +138,7 @@ fn selects_keys_by_id_and_tries_each_when_ambiguous() {
         check(&nameless, &issuer(), &jwks(vec![jwk("rsa")]).expect("a key")).expect_err("none"),
         AuthReason::UnknownKey
     );
-    // Nobody has the gateway try keys without end.
+    // A token cannot make the gateway try keys without limit.
     let mut many = vec![other; 8];
     many.push(jwk("p256"));
     assert_eq!(check(&nameless, &issuer(), &jwks(many).expect("keys")).expect_err("too many"), AuthReason::Signature);
@@ -161,7 +161,7 @@ fn reads_keys_from_pem() {
     }
     let windows = spki(&pairs.rsa).replace('\n', "\r\n");
     assert_eq!(KeySet::from_pem(windows.as_bytes(), &issuer().algorithms).expect("a key").len(), 1);
-    // What the program of the test of TLS shows: a key on P-256 in a certificate.
+    // A P-256 key in a certificate, taken from the TLS tests.
     let certificate = include_bytes!("../../../../../tests/it/auth/leaf.pem");
     assert_eq!(KeySet::from_pem(certificate, &[Algorithm::ES256]).expect("a key").len(), 1);
     assert!(
