@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Note on a reasoning span: the start of the message that follows.
 pub(super) const START: &str = "$start";
-/// Note on a block: members without a fixed name.
+/// Note on a block: its members without a fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
