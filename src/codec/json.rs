@@ -9,30 +9,30 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Limits nesting. serde_json skips raw values of any depth, but a later parser of the text may recurse.
+/// Maximum nesting depth. serde_json skips raw values of any depth, but a later parser may recurse.
 pub(crate) const DEPTH_LIMIT: usize = 200;
 
-/// Limits the members of an object, so that lookups by name stay cheap. Application content (state, arguments, values)
-/// is not parsed.
+/// Maximum number of members in an object, so that lookups by name stay cheap. Application content (state, arguments,
+/// values) is not parsed.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
-/// Enough for most events, so that reading takes one allocation.
+/// Enough for most events, so that parsing allocates once.
 const USUAL_MEMBERS: usize = 8;
 
-/// An event or message as received, with `type` apart and the other members in order.
+/// An event or message as received: `type`, and the other members in order.
 #[derive(Debug)]
 pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
     pub(crate) members: Members<'a>,
-    /// every known member had its canonical name and occurred once
+    /// whether each known member used its canonical name and occurred once
     pub(crate) canonical: bool,
-    /// one bit for each known member, and one for each in camelCase
+    /// one bit per known member, and one per camelCase spelling
     seen_fields: u64,
     camel_fields: u64,
 }
 
-/// The reason and position of an error in JSON.
+/// The reason and position of a JSON error.
 #[derive(Debug)]
 pub struct MalformedJson(String);
 
@@ -62,7 +62,7 @@ pub fn parse_open_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::Verbatim)
 }
 
-/// Determines whether `run_id` is read as `runId`.
+/// Controls whether `run_id` is read as `runId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameMatching {
     BothSpellings,
@@ -77,17 +77,17 @@ fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson
     Ok(object)
 }
 
-/// Reads an object with arbitrary names, `type` included; returns `None` for other values.
+/// Parses an object with arbitrary names, `type` included; returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
-    // Most values that reach this are strings; skip the cost of building an error for them.
+    // Most values that get here are strings; skip the cost of building an error for them.
     if value.json_type() != JsonType::Object {
         return None;
     }
     parse_open_object(value.as_str()).ok().map(members_with_type)
 }
 
-/// Reads a message in either spelling, `type` included; returns `None` for other values.
+/// Parses a message in either spelling, `type` included; returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_object(value.as_str()).ok().map(members_with_type)
@@ -107,7 +107,7 @@ pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
-/// Reads the first `most` elements and counts all: a short text may have millions.
+/// Parses the first `most` elements but counts all of them: a short text may have millions.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
@@ -117,7 +117,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Reads one JSON value with limited nesting. All external text becomes a value here.
+/// Parses one JSON value with limited nesting. All external text becomes a value here.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -142,7 +142,7 @@ fn check_depth(text: &str) -> Result<(), MalformedJson> {
     if exceeds_depth(text) { Err(MalformedJson(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
-/// Counts opening brackets first: only a text with more than [`DEPTH_LIMIT`] needs an exact count.
+/// Counts opening brackets first: only text with more than [`DEPTH_LIMIT`] of them needs an exact count.
 fn exceeds_depth(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 }
 
 impl<'a> JsonObject<'a> {
-    /// Adds a member. camelCase wins over snake_case, and the last of equal names wins.
+    /// Adds a member. camelCase wins over snake_case, and the last duplicate wins.
     fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), String> {
         let takes = |field: &Field| names == NameMatching::BothSpellings || field.camel() == name;
         let field = Field::from_wire(&name).filter(takes);
@@ -288,7 +288,7 @@ impl<'o> ObjectWriter<'o> {
         ObjectWriter { out, empty: true }
     }
 
-    /// Writes a member; the name must not need escapes.
+    /// Writes a member whose name needs no escapes.
     pub(crate) fn member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
@@ -297,7 +297,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push_str(value);
     }
 
-    /// Writes a string member; name and value must not need escapes.
+    /// Writes a string member whose name and value need no escapes.
     pub(crate) fn string_member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
@@ -307,7 +307,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('"');
     }
 
-    /// Copies a member with its name in the requested case.
+    /// Copies a member, writing its name in the requested case.
     pub(crate) fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),

@@ -4,7 +4,7 @@ pub mod json;
 pub mod proto;
 pub mod sse;
 
-/// The separation of events in a body.
+/// How events are delimited in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// server-sent events with JSON

@@ -1,5 +1,4 @@
-//! Authentication, authorisation and limits of callers: checked values of `auth`, `rate_limits`, `redis` and the
-//! keys of a route that are about its callers.
+//! Checked authentication, authorisation and limits of callers.
 
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
@@ -13,18 +12,17 @@ use super::duration::format_duration;
 pub use super::file::AccessConfig;
 pub(crate) use super::file::{ApiKeyConfig, ApiKeyListConfig, CorsConfig, RequireConfig};
 
-/// Text that no log, error or page may show. Its `Debug` is `***`.
+/// Text that is never shown. Its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` to itself.
     #[must_use]
     pub(crate) fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text. Whoever asks for it answers for where it goes.
+    /// Returns the secret text, which the caller must not log.
     #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -37,53 +35,48 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One issuer of JSON Web Tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IssuerConfig {
-    /// In routes, metrics and logs.
     pub(crate) name: String,
     /// `iss`, compared exactly.
     pub(crate) issuer: String,
-    /// One of these has to stand in `aud`. Never empty.
+    /// One of these must be in `aud`. Never empty.
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: IssuerKeysConfig,
-    /// The accepted signature algorithms. Never empty; of one family with `keys` (HMAC with a secret, signatures with
-    /// public keys).
+    /// Never empty; of one family with `keys`: HMAC with a secret, signatures with public keys.
     pub(crate) algorithms: Vec<Algorithm>,
-    /// The accepted `typ` values, in lower case and without `application/`. A token without `typ` is accepted.
+    /// The accepted `typ` values in lower case, without `application/`. A token without `typ` is accepted.
     pub(crate) types: Vec<String>,
-    /// The tolerated clock skew; at most 60 s.
+    /// At most 60 s.
     pub(crate) leeway: Duration,
     pub(crate) claims: ClaimNames,
 }
 
-/// The source of an issuer's keys.
+/// The source of an issuer's keys. Files are read again when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IssuerKeysConfig {
     /// `jwks_uri` of `<issuer>/.well-known/openid-configuration`
     Discovery,
     /// a JWKS at a URL; https, or http on loopback
     Url(String),
-    /// a JWKS in a file, read again when it changes
+    /// a JWKS in a file
     JwksFile(PathBuf),
-    /// one or more public keys in PEM, read again when the file changes
+    /// one or more public keys in PEM
     PemFile(PathBuf),
-    /// a shared secret in a file, read again when it changes; white space at its end is not part of it
+    /// a shared secret in a file; white space at its end is removed
     SecretFile(PathBuf),
     /// a shared secret from the environment
     Secret(Secret),
 }
 
-/// Names of claims; a dot steps into an object (`realm_access.roles`), unless the whole name is a claim.
+/// Names of claims. A dot steps into an object (`realm_access.roles`), unless the whole name is a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClaimNames {
-    /// who calls; `sub` by default
+    /// `sub` by default
     pub(crate) subject: String,
-    /// on whose behalf
     pub(crate) tenant: Option<String>,
-    /// which of the quotas
     pub(crate) tier: Option<String>,
-    /// a text with blanks between, or a list; `scope` by default
+    /// a text with spaces between scopes, or a list; `scope` by default
     pub(crate) scopes: String,
 }
 
@@ -95,10 +88,9 @@ macro_rules! algorithms {
         pub enum Algorithm { $($name),+ }
 
         impl Algorithm {
-            /// Every algorithm.
             pub(crate) const ALL: &'static [Algorithm] = &[$(Algorithm::$name),+];
 
-            /// As the header of a token spells it.
+            /// Returns the value of `alg` in the header of a token.
             #[must_use]
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Algorithm::$name => stringify!($name)),+ }
@@ -126,44 +118,39 @@ algorithms! {
 /// The policy for a run whose caller's token expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnExpiry {
-    /// it goes on to its end
     #[default]
     Finish,
-    /// it ends with RUN_ERROR, and the body cleanly
+    /// RUN_ERROR, and the body ends cleanly
     RunError,
-    /// its connection is cut, without a word
+    /// the connection is cut without an event
     Close,
 }
 
-/// The format of error responses to callers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RouteErrorFormat {
     /// a status and a problem document
     #[default]
     Http,
-    /// 200 and a stream of one RUN_ERROR
+    /// status 200 and a stream of one RUN_ERROR
     RunError,
 }
 
-/// A field that the agent gets from the gateway.
+/// A field that the gateway adds to requests for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamHeaderConfig {
-    /// its name
     pub(crate) name: HeaderName,
-    /// what it says
     pub(crate) value: UpstreamHeaderValue,
 }
 
-/// The value of a header field for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UpstreamHeaderValue {
-    /// as it was written; marked as sensitive
+    /// marked as sensitive
     Text(HeaderValue),
-    /// the content of a file behind `prefix`, read again when it changes
+    /// the content of a file after `prefix`, read again when it changes
     File {
         /// such as `Bearer `
         prefix: String,
-        /// white space at its end is not part of it
+        /// white space at the end of the content is removed
         path: PathBuf,
     },
 }
@@ -171,24 +158,21 @@ pub(crate) enum UpstreamHeaderValue {
 /// Rate limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimitsConfig {
-    /// No two share a name.
+    /// Names are unique.
     pub(crate) policies: Vec<RateLimitPolicy>,
-    /// Set if `X-RateLimit-*` are sent in addition to `RateLimit`.
+    /// Sends `X-RateLimit-*` in addition to `RateLimit`.
     pub(crate) legacy_headers: bool,
-    /// The Redis through which replicas share quotas. Present when a policy is shared.
+    /// Present if replicas share a policy.
     pub redis: Option<RedisConfig>,
 }
 
-/// A rate limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RateLimitPolicy {
-    /// In routes, metrics, logs and answers.
     pub(crate) name: String,
-    /// The key by which requests are counted.
     pub(crate) key: RateLimitKey,
-    /// For everybody, or for those whose tier is not among `tiers`.
+    /// For callers whose tier is not in `tiers`.
     pub(crate) quota: RateLimitQuota,
-    /// By the name of the tier.
+    /// By tier name.
     pub(crate) tiers: Vec<(String, RateLimitQuota)>,
     /// Set if replicas share the quota.
     pub(crate) shared: bool,
@@ -205,20 +189,15 @@ impl fmt::Display for RateLimitPolicy {
     }
 }
 
-/// The key by which requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RateLimitKey {
-    /// one subject of one tenant; the address where nobody has to say who it is
+    /// one subject of one tenant, or the address of an anonymous caller
     Caller,
-    /// one tenant
     Tenant,
-    /// one value of a claim
     Claim(String),
     /// one address; of IPv6 the /64 network
     Address,
-    /// one value of a field of the request
     Header(HeaderName),
-    /// all requests of a route
     Route,
 }
 
@@ -235,14 +214,13 @@ impl fmt::Display for RateLimitKey {
     }
 }
 
-/// `requests` in each `per`, `burst` of them at once.
+/// Allows `requests` in each `per`, `burst` of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateLimitQuota {
-    /// how many come back in `per`
     pub(crate) requests: NonZeroU32,
     /// never zero; at most a day
     pub(crate) per: Duration,
-    /// how many may come at once; `requests` unless set
+    /// equal to `requests` unless set
     pub(crate) burst: NonZeroU32,
 }
 
@@ -258,13 +236,12 @@ impl fmt::Display for RateLimitQuota {
 pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
     pub(crate) url: Secret,
-    /// the same for logs, without it
+    /// the URL for logs, without the password
     pub display_url: String,
-    /// what keys begin with
+    /// the prefix of all keys in Redis
     pub(crate) prefix: String,
-    /// longest wait for an answer
+    /// longest wait for a response
     pub(crate) deadline: Duration,
-    /// what is done without one
     pub(crate) on_error: OnError,
 }
 
@@ -274,24 +251,21 @@ pub(crate) enum OnError {
     /// each replica counts by itself
     #[default]
     Local,
-    /// everybody may call
     Allow,
-    /// nobody may
     Deny,
 }
 
-/// The trusted proxies, whose information about their clients is used.
+/// Proxies whose information about their clients is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrustedProxies {
-    /// these addresses
     pub(crate) networks: Vec<IpNet>,
-    /// whoever may open a Unix socket
+    /// any peer of a Unix socket
     pub(crate) unix: bool,
 }
 
 impl TrustedProxies {
-    /// Returns whether they contain an address. A dual-stack listener reports IPv4 as a mapped address, which is
-    /// treated as IPv4.
+    /// Returns whether `address` is trusted. A dual-stack listener reports IPv4 as a mapped address, which is treated
+    /// as IPv4.
     #[must_use]
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -299,11 +273,9 @@ impl TrustedProxies {
     }
 }
 
-/// One entry of the list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TrustedProxy {
-    /// an address or a network
     Network(IpNet),
-    /// whoever may open a Unix socket
+    /// any peer of a Unix socket
     Unix,
 }

@@ -1,6 +1,5 @@
-//! Certificates and keys of listeners: PEM in; what TLS is spoken with, or a sentence on what is wrong with it, out.
-//!
-//! Both use it: `check`, so that a mistake is shown at its line, and the listener, each time that a file has changed.
+//! Reads certificates and keys of listeners from PEM: for `check`, which reports a mistake at its line, and for the
+//! listener whenever a file has changed.
 
 use crate::net::tls::{parse_certificates, parse_private_key};
 use std::sync::Arc;
@@ -11,28 +10,23 @@ use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{Error, RootCertStore};
 use x509_parser::parse_x509_certificate;
 
-/// The protocols offered by ALPN: HTTP/2 before HTTP/1.1.
 const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// A certificate with its key.
 #[derive(Debug)]
 pub(crate) struct CertificatePair {
     certified: CertifiedKey,
-    /// when the certificate ends, in seconds since the epoch; of a chain the certificate that ends first
+    /// the earliest expiry in the chain, in seconds since the epoch
     pub(crate) not_after: i64,
 }
 
-/// A mistake in one of the two files, with its reason and without their content.
+/// A mistake in one of the two files. The reason does not quote their content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CertificateError {
-    /// the certificate's
     Cert(String),
-    /// the key's
     Key(String),
 }
 
 impl CertificateError {
-    /// The sentence, with the file that it is about.
     #[must_use]
     pub(crate) fn into_message(self) -> String {
         match self {
@@ -42,10 +36,7 @@ impl CertificateError {
     }
 }
 
-/// Reads a certificate with its chain, and the key that belongs to it.
-///
-/// # Errors
-/// One of the two files cannot be used.
+/// Reads a certificate chain and its key.
 pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
     let chain = parse_certificates(cert).map_err(|error| CertificateError::Cert(error.to_string()))?;
     let mut not_after = i64::MAX;
@@ -63,10 +54,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
     Ok(CertificatePair { certified, not_after })
 }
 
-/// Reads the authorities whose certificates clients may show.
-///
-/// # Errors
-/// The file cannot be used.
+/// Reads the authorities of client certificates.
 pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem).map_err(|error| error.to_string())? {
@@ -75,12 +63,8 @@ pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Builds the TLS configuration of a listener: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1 inside. With `clients`, these
-/// authorities
-/// verify client certificates, and the flag makes a certificate mandatory.
-///
-/// # Errors
-/// The authorities cannot be used.
+/// Supports TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. The authorities of `clients` verify client certificates, and the flag
+/// makes a certificate mandatory.
 pub(crate) fn server_config(
     pair: CertificatePair,
     clients: Option<(RootCertStore, bool)>,

@@ -29,10 +29,7 @@ mod route;
 pub(super) use admin_endpoints::check_admin_endpoints;
 pub(super) use api_keys::load_key_file;
 
-/// Checks `file`, which was read from `source`. Returns the warnings with the configuration.
-///
-/// # Errors
-/// Returns every mistake of the file.
+/// Returns the warnings with the configuration, or every mistake of the file.
 pub(super) fn check(
     source: &SourceText<'_>,
     file: &ConfigFile,

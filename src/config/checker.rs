@@ -1,6 +1,4 @@
-//! The state of a check: the problems found so far, and what keys of the file refer to.
-//!
-//! A value that cannot be read is reported once, where it stands, and is `None` from there on.
+//! Collects the problems of a check. An unreadable value is reported once, at its place, and is `None` from there on.
 
 use std::fmt::Display;
 
@@ -21,7 +19,7 @@ use crate::net::read_file::read_regular_file;
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(super) path: String,
-    /// An example for the problem of a required key that is missing.
+    /// For the problem of a missing key.
     example: &'static str,
     /// At an alias, the position of the anchor.
     defined: Location,
@@ -34,7 +32,7 @@ impl Place {
         Place { path: path.to_owned(), example: "", defined: Location::UNKNOWN, referenced: Location::UNKNOWN }
     }
 
-    /// The place of a key in the mapping that is here. Has the position of the mapping until [`Place::with_position_of`] sets its own.
+    /// Returns the place of a key, at the position of the mapping until [`Place::with_position_of`] sets its own.
     pub(super) fn key(&self, key: &str) -> Place {
         let dot = if self.path.is_empty() { "" } else { "." };
         Place { path: format!("{}{dot}{key}", self.path), ..self.clone() }
@@ -44,7 +42,6 @@ impl Place {
         Place { path: format!("{}[{index}]", self.path), ..self.clone() }
     }
 
-    /// The same path, at the position of `value`.
     pub(super) fn with_position_of<T>(&self, value: &Spanned<T>) -> Place {
         Place { defined: value.defined, referenced: value.referenced, ..self.clone() }
     }
@@ -57,12 +54,12 @@ impl Place {
         SourcePosition::from_location(self.defined)
     }
 
-    /// The same place at the position of the alias, if the value is one.
+    /// Uses the position of the alias, if the value is one.
     pub(super) fn at_use(&self) -> Place {
         Place { defined: self.referenced, ..self.clone() }
     }
 
-    /// Describes the use of a value, which of two aliases differs.
+    /// Distinguishes two uses of one anchor.
     fn describe_use(&self) -> String {
         match SourcePosition::from_location(self.referenced) {
             Some(position) => format!("{} ({position})", self.path),
@@ -71,7 +68,6 @@ impl Place {
     }
 }
 
-/// A checked value with its place.
 #[derive(Debug, Clone)]
 pub(super) struct LocatedValue<T> {
     pub(super) value: T,
@@ -96,38 +92,35 @@ pub(super) enum ReferenceKind {
     RateLimit,
 }
 
-/// An issuer or a list of API keys, as routes see it.
 pub(super) struct AuthMethodRef {
     pub(super) name: String,
-    /// The header of its keys; `None` for tokens.
+    /// `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
     pub(super) is_keys: bool,
-    /// Set if one of its callers may have a tenant. The keys of a file change without a check.
+    /// Set if a caller may have a tenant. Keys in a file change without a check.
     pub(super) has_tenants: bool,
 }
 
-/// A rate limit, as routes see it.
 pub(super) struct RateLimitRef {
-    /// `None` if the name is invalid; the problem is already reported.
+    /// `None` if it is invalid, which is already reported.
     pub(super) name: Option<String>,
-    /// The part of it that depends on the caller's identity.
+    /// The part that depends on the caller's identity.
     pub(super) caller_dependency: Option<&'static str>,
 }
 
 pub(crate) struct ConfigChecker<'a> {
     pub(super) source: SourceText<'a>,
     pub(super) custom_dialects: Vec<&'static Dialect>,
-    /// Names of the custom dialects with mistakes, which are already reported.
+    /// Dialects with mistakes, which are already reported.
     pub(super) invalid_dialects: Vec<String>,
-    /// The readable listeners of the data plane. No upstream may lead to one of them.
+    /// The listeners of the data plane. No upstream may lead to one of them.
     pub(super) own_listeners: Vec<LocatedValue<ListenerConfig>>,
     pub(super) methods: Vec<AuthMethodRef>,
-    /// In the order of the file.
     pub(super) policies: Vec<RateLimitRef>,
-    /// The kinds of which one has no readable name. Any unknown name may be meant.
+    /// The kinds with an unreadable name. Any unknown name may be meant.
     pub(super) kinds_with_unnamed: Vec<ReferenceKind>,
     pub(super) has_redis: bool,
-    /// The keys `proxy_protocol` of listeners that require a header, with the address of each.
+    /// Keys `proxy_protocol` that require a header, with the address of the listener.
     pub(super) proxy_listeners: Vec<LocatedValue<ListenAddress>>,
     pub(super) problems: Vec<ConfigProblem>,
     pub(super) warnings: Vec<ConfigProblem>,
@@ -136,7 +129,7 @@ pub(crate) struct ConfigChecker<'a> {
 /// A scalar with its variables replaced.
 pub(super) struct ExpandedScalar {
     pub(super) text: String,
-    /// Its form in messages: as it was written, so never with the value of a variable.
+    /// As written, so never with the value of a variable.
     pub(super) display: String,
     pub(super) substituted: bool,
 }
@@ -165,14 +158,13 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Returns whether the value at `path` was skipped because it could not be read, which is already reported.
+    /// Returns whether the value at `path` was unreadable, which is already reported.
     pub(super) fn is_skipped(&self, path: &str) -> bool {
         self.source.repairs.skipped_paths.iter().any(|skipped| {
             path.strip_prefix(skipped.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     }
 
-    /// Reads a scalar by the parser of its kind.
     pub(super) fn read<K: ScalarKind>(&mut self, text: &Text<K>, at: &Place) -> Option<K::Value> {
         let value = self.read_with(text.expose_secret(), K::IS_SECRET, at, K::parse)?;
         Some(K::resolve(value, self.source.context.base_dir))
@@ -188,13 +180,13 @@ impl<'a> ConfigChecker<'a> {
         self.read_with(&scalar.value, false, &at.with_position_of(scalar), parse)
     }
 
-    /// Returns a value that is valid, without reporting anything.
+    /// Returns a valid value and reports nothing.
     pub(super) fn peek<K: ScalarKind>(&self, text: &Text<K>) -> Option<K::Value> {
         let expanded = expand(text.expose_secret(), self.source.context.lookup).ok()?;
         K::parse(&expanded.text).ok().filter(|_| !expanded.text.is_empty())
     }
 
-    /// Returns a value that is valid, with its place, to compare it with others.
+    /// Returns a valid value with its place, for comparisons.
     pub(super) fn locate<K: ScalarKind>(
         &self,
         scalar: Option<&Scalar<K>>,
@@ -258,7 +250,7 @@ impl<'a> ConfigChecker<'a> {
         None
     }
 
-    /// Replaces the variables of a secret. Messages quote no part of it.
+    /// Replaces variables. Messages quote no part of a secret.
     fn expand_secret(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
@@ -278,7 +270,6 @@ impl<'a> ConfigChecker<'a> {
         None
     }
 
-    /// Reads the file that `written` names.
     pub(super) fn read_file<K: OpenKind>(
         &mut self,
         file: &std::path::Path,
@@ -297,7 +288,6 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Reports that a required key is missing, at the mapping that lacks it.
     pub(super) fn report_missing_key(&mut self, at: &Place) {
         let (mapping, key) = at.path.rsplit_once('.').unwrap_or(("", &at.path));
         let is_elsewhere = mapping.starts_with("routes[")
@@ -323,7 +313,6 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Reports a setting that is valid but probably unintended.
     pub(super) fn report_warning(&mut self, at: &Place, message: impl Into<String>, hint: impl Into<String>) {
         let warning = self.build_problem(&at.path, at.position(), message, hint);
         self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..warning });
@@ -340,12 +329,10 @@ impl<'a> ConfigChecker<'a> {
         if problem.message.starts_with(HIDDEN_VALUE) { problem } else { problem.with_excerpt(self.source.text) }
     }
 
-    /// Reports each value that is equal to an earlier one.
     pub(super) fn report_duplicates<T: PartialEq>(&mut self, all: &[LocatedValue<T>], message: &str, hint: &str) {
         self.report_conflicts(all, T::eq, message, hint);
     }
 
-    /// Reports each value that conflicts with an earlier one.
     pub(super) fn report_conflicts<T>(
         &mut self,
         all: &[LocatedValue<T>],
@@ -369,7 +356,7 @@ const HIDDEN_VALUE: &str = "the value";
 
 const REFERENCE_HINT: &str = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
 
-/// Quotes a value for a message: the text of the file, never the value of a variable.
+/// Quotes the text of the file, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
     // Text with `: ` is probably a header field with its value.

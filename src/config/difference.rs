@@ -1,19 +1,16 @@
-//! Differences between two configurations: keys with their old and new values.
+//! Compares two configurations as `effective` prints them, with secrets masked.
 //!
-//! Both are texts as `effective` prints them, with secrets masked and references as they were written. Entries of lists that
-//! have names are told apart by those, so that an entry that is put first does not change all others.
+//! Entries of lists are matched by name, so that a new first entry does not change all others.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Values are truncated to this many characters.
 const MAX_VALUE_CHARS: usize = 60;
 
-/// The text for a key that is absent.
 const NOT_SET: &str = "not set";
 
-/// One key, such as `routes[chat].guard`.
+/// A changed key, such as `routes[chat].guard`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConfigDifference {
     path: String,
@@ -22,7 +19,7 @@ pub(super) struct ConfigDifference {
 }
 
 impl ConfigDifference {
-    /// Returns whether it is the value of this key, or one below it.
+    /// Returns whether the difference is at or below `key`.
     pub(super) fn is_within(&self, key: &str) -> bool {
         let rest = self.path.strip_prefix(key);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -35,9 +32,7 @@ impl fmt::Display for ConfigDifference {
     }
 }
 
-/// Returns the differences between two printed configurations, except for routes that only one of them has: those are
-/// reported by
-/// their names.
+/// Compares two printed configurations. Added and removed routes are omitted, because the caller reports their names.
 pub(super) fn diff(before: &str, after: &str) -> Vec<ConfigDifference> {
     let read = |text| serde_saphyr::from_str::<Value>(text).ok();
     let mut found = Vec::new();
@@ -95,7 +90,7 @@ fn compare_entries(before: &[Value], after: &[Value], path: &str, found: &mut Ve
     }
 }
 
-/// Returns the name of a list entry: its `name`, the path of a route, or the id of an API key.
+/// Returns the `name` of an entry, the path of a route, or the id of an API key.
 fn entry_name(entry: &Value) -> Option<&str> {
     ["name", "path", "id"].iter().find_map(|key| entry.get(key)?.as_str())
 }
@@ -104,7 +99,7 @@ fn are_named(list: &[Value]) -> bool {
     list.iter().all(|entry| entry_name(entry).is_some())
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 fn shorten(value: &Value) -> String {
     let whole = to_inline(value);
     let mut shown: String = whole.chars().filter(|each| !each.is_control()).take(MAX_VALUE_CHARS).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A duration as a configuration spells it, in the largest unit that has no rest.
+/// Formats a duration in the largest unit without a remainder.
 #[must_use]
 pub(crate) fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();

@@ -14,20 +14,14 @@ use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::source::{KeyCheck, LoadContext};
 
-/// The file at `path`, checked, as YAML in the order of the complete file.
-///
-/// # Errors
-/// Everything that is wrong with it.
+/// Prints the checked file at `path` as YAML, in the order of the complete file.
 pub(crate) fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
     to_yaml(path, file, &config)
 }
 
-/// The same as JSON.
-///
-/// # Errors
-/// Everything that is wrong with it.
+/// Prints the same as JSON.
 pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
@@ -59,7 +53,7 @@ fn to_yaml(path: &Path, file: ConfigFile, config: &Config) -> Result<String, Con
         .map_err(|error| render_error(path, error))
 }
 
-/// Texts, lists and mappings can be written; this would be a mistake of ours.
+/// Printing a configuration fails only through a bug in Diglot.
 fn render_error(path: &Path, error: impl std::fmt::Display) -> ConfigProblems {
     ConfigProblem::for_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
 }
@@ -73,7 +67,6 @@ fn to_effective_file(path: &Path, mut file: ConfigFile, config: &Config) -> Conf
     file
 }
 
-/// Makes a relative name of a file one from the root.
 fn make_absolute(name: &mut FileName, base: &Path) {
     if !name.contains("${") && Path::new(&**name).is_relative() {
         // It fails for an empty name alone, and where the current folder is gone.
@@ -116,8 +109,7 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.into_iter().map(value_mut).collect()
 }
 
-/// Writes down what follows from other keys: who may call a route, what tokens may be signed with, how many requests may
-/// come at once.
+/// Fills in values that follow from other keys: the callers of a route, the algorithms of an issuer, bursts.
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
     for (written, issuer) in file.auth.issuers.iter_mut().map(value_mut).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {

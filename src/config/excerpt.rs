@@ -5,14 +5,13 @@ use super::schema::secrets::{is_sensitive_key, is_sensitive_path};
 use super::source::SourceText;
 
 impl SourceText<'_> {
-    /// Returns whether a message may quote the value at a path.
     pub(super) fn may_quote(&self, path: &str) -> bool {
         !is_sensitive_path(path) && !self.repairs.is_guessed(path)
     }
 }
 
 impl ConfigProblem {
-    /// Adds the line of the source, unless it may contain a secret.
+    /// Adds the source line, unless it may contain a secret.
     pub(super) fn with_excerpt(mut self, source: &str) -> ConfigProblem {
         let Some(number) = self.line else { return self };
         let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
@@ -23,7 +22,7 @@ impl ConfigProblem {
     }
 }
 
-/// Returns whether a line, or one that it is indented under, has a key whose value may be a secret.
+/// Returns whether a line, or a parent by indentation, has a key whose value may be a secret.
 fn is_sensitive_line(source: &str, line: usize) -> bool {
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;

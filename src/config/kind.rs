@@ -1,7 +1,7 @@
 //! The kinds of scalars: for each its schema, its parser, the type of its value, and how much of its text is printed.
 //!
-//! A schema is not the check: it knows the form of a value, so that an editor can mark a mistake while it is written, and never
-//! refuses what the parser accepts. Every text with `${` passes, because the value of the variable is not known.
+//! The schema lets an editor mark mistakes, and accepts everything that the parser accepts: also every text with `${`,
+//! because the value of the variable is unknown.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -39,7 +39,6 @@ const REFERENCE_PATTERN: &str = r"\$\{";
 
 /// A kind of scalar. Its marker type has no values.
 pub(crate) trait ScalarKind: JsonSchema + 'static {
-    /// The type of a checked value.
     type Value;
 
     /// Marks the schema with `writeOnly`. Messages quote no part of the text.
@@ -319,7 +318,6 @@ pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
     }
 }
 
-/// Returns the schema of one of `values`, each as YAML reads it and as a text.
 fn choice_schema(values: Vec<&str>) -> Schema {
     let bare = values.iter().filter_map(|word| to_bare_scalar(word));
     let all: Vec<Value> = bare.chain(values.iter().map(|word| json!(word))).collect();

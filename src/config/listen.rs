@@ -1,4 +1,4 @@
-//! Listeners: where, in what, and for whom.
+//! Checked listeners: addresses, TLS and PROXY protocol.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,50 +7,44 @@ use std::path::PathBuf;
 /// One listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerConfig {
-    /// where
     pub(crate) address: ListenAddress,
-    /// what it shows in TLS; none speaks as clear as the network
+    /// `None` for plain text.
     pub tls: Option<ListenerTlsConfig>,
-    /// whether each connection begins with a header of the PROXY protocol
+    /// Set if each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: bool,
 }
 
-/// The address of a listener. Displayed as it is written in a configuration.
+/// Displayed as it is written in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListenAddress {
-    /// an address of the network; port 0 takes a free one
+    /// port 0 takes a free one
     Tcp(SocketAddr),
-    /// a socket in the file system
     Unix {
         /// absolute, and short enough for the system
         path: PathBuf,
-        /// the permissions of its file
         mode: u32,
     },
 }
 
-/// The files of a listener that speaks TLS. They were usable when the configuration was read.
+/// The TLS files of a listener, which were valid when the configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerTlsConfig {
-    /// the certificate, and those of the authorities between it and the root
+    /// with its intermediate certificates
     pub(crate) cert: PathBuf,
-    /// its private key
     pub(crate) key: PathBuf,
-    /// what clients have to show
     pub(crate) client: Option<ClientAuthConfig>,
 }
 
-/// The TLS policy for client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientAuthConfig {
-    /// the authorities that are believed
+    /// the authorities of client certificates
     pub(crate) ca: PathBuf,
-    /// whether a client without a certificate is turned away
+    /// rejects clients without a certificate
     pub(crate) required: bool,
 }
 
 impl ListenerConfig {
-    /// The address and the port, of a listener of the network.
+    /// Returns the address and port of a TCP listener.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self.address {
@@ -59,13 +53,13 @@ impl ListenerConfig {
         }
     }
 
-    /// Returns whether other machines can reach it.
+    /// Returns whether other machines can connect.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.tcp_address().is_some_and(|address| !address.ip().is_loopback())
     }
 
-    /// Returns whether a connection to a host and port ends here, as far as that is known without resolving names.
+    /// Returns whether a connection to a host and port ends here, as far as known without resolving names.
     pub(super) fn is_reached_by(&self, tls: bool, host: &str, port: u16) -> bool {
         // A connection to the wildcard address goes to the loopback one.
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
@@ -83,9 +77,8 @@ impl ListenerConfig {
         tls == self.tls.is_some() && port == address.port() && reached
     }
 
-    /// Returns whether the second of two sockets could not be bound: one address and port, or a wildcard of the same
-    /// family over
-    /// it, or one file. Port 0 is a new port each time.
+    /// Returns whether both cannot be bound: one address and port, a wildcard of the same family, or one file. Port 0
+    /// is a new port each time.
     pub(super) fn overlaps(&self, other: &ListenerConfig) -> bool {
         match (&self.address, &other.address) {
             (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => {

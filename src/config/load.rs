@@ -11,10 +11,7 @@ use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
 
-/// Reads and checks the file at `path`. Relative names of files in it start at its directory.
-///
-/// # Errors
-/// Returns every problem of the file.
+/// Resolves relative file names against the directory of `path`. Fails with every problem of the file.
 pub(crate) fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
     from_path_with(path, &env_var)
 }
@@ -23,16 +20,10 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
     load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup)).map(|loaded| loaded.config)
 }
 
-/// Loads `bytes`, the content of the file at `path`.
-///
-/// # Errors
-/// Returns every problem of the file.
 pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {
     load_with(path, bytes, LoadContext { key_check: keys, ..LoadContext::for_path(path, &env_var) })
 }
 
-/// # Errors
-/// Fails if the file cannot be read.
 pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
     read_file::read_file(path).map_err(|error| {
         let hint = if path.is_dir() {
@@ -74,10 +65,6 @@ pub fn from_str_with(
     load_text(name, text, LoadContext::for_path(Path::new(""), lookup)).map(|loaded| loaded.config)
 }
 
-/// Checks the content of the file of API keys at `path`.
-///
-/// # Errors
-/// Returns every problem of the file.
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
     check::load_key_file(path, content, &env_var)
 }
@@ -85,25 +72,18 @@ pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyCon
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
-    /// In the order of the file.
     pub(crate) warnings: Vec<ConfigProblem>,
     pub(super) file: ConfigFile,
 }
 
 impl AdminEndpointsConfig {
-    /// Reads the file at `path`, even if other keys have mistakes.
-    ///
-    /// # Errors
-    /// The file cannot be read, or these keys have mistakes.
+    /// Reads the file at `path` even if other keys have mistakes.
     pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
         load_endpoints(&name, decode_utf8(&name, &read_source(path)?)?, LoadContext::for_path(path, &env_var))
     }
 
     /// Returns the endpoints of a file that sets neither key.
-    ///
-    /// # Errors
-    /// None; the defaults pass the same checks as a file.
     pub(crate) fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
         load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
     }

@@ -64,10 +64,7 @@ pub(crate) use upstream::{
     UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
 };
 
-/// A duration that is not zero, as a configuration spells it: `500ms`, `15s`, `5m`, `1h`.
-///
-/// # Errors
-/// The text is not a duration; the message has a hint.
+/// Parses a duration that is not zero: `500ms`, `15s`, `5m`, `1h`. The error has a hint.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
@@ -75,9 +72,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Listeners of the data plane. Never empty; overlaps with neither itself nor `status`.
+    /// Never empty; overlaps with neither itself nor `status`.
     pub data: Vec<ListenerConfig>,
-    /// Listeners of the status plane. Empty when it is turned off.
+    /// Empty if the status plane is turned off.
     pub status: Vec<ListenerConfig>,
     /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are accepted.
     pub(crate) trusted_proxies: TrustedProxies,
@@ -88,7 +85,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Silence after which a client receives a comment. Never zero.
     pub keep_alive: Duration,
-    /// Lifecycle of the process.
+    /// Process lifecycle.
     pub process: ProcessConfig,
     pub(crate) replay: ReplayConfig,
     /// In the order of the file. Never empty; no two share a path or a name.

@@ -8,7 +8,6 @@ use super::recovery::{self, RecoveredFile};
 use super::source::{LoadContext, SourceText};
 use crate::net::read_file;
 
-/// Reads `text` as the file `name` and checks the readable part.
 pub(super) fn parse_and_check<F: DeserializeOwned, T>(
     name: &str,
     text: &str,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-/// The longest excerpt of a source line, in characters, half of it on each side of the mistake.
+/// In characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
 /// A line and a column in characters, both from 1.
@@ -92,7 +92,6 @@ impl ConfigProblem {
         self
     }
 
-    /// Adds the way out.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ConfigProblem {
         self.hint = Some(hint.into());
         self
@@ -200,7 +199,7 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the nearest members of `known`, several if they are equally near.
+/// Returns the nearest words, several if they are equally near.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits turn a word of two letters into any other, so short words must be nearer.
@@ -220,7 +219,6 @@ pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
 
-/// Returns whether two words differ by one typing error.
 pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
     edit_distance(word, meant) <= 1
 }
@@ -244,7 +242,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Returns whether a text could be a URL with a password or a key in it: other text before an `@`, or a query.
+/// Returns whether a text could be a URL with a password or key: other text before an `@`, or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
     // The path `/@me` contains none, but a password may end in `/`.
     let in_url = text.contains("://");
@@ -259,7 +257,7 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// A file may hold anything; a terminal must not be steered by it.
+/// Replaces characters with which a file could control the terminal.
 fn to_printable(each: char) -> char {
     match each {
         '\t' => ' ',
@@ -268,7 +266,7 @@ fn to_printable(each: char) -> char {
     }
 }
 
-/// Returns the width of a character in terminal columns: two for East Asian scripts and emoji.
+/// Counts terminal columns: two for East Asian scripts and emoji.
 fn char_width(each: char) -> usize {
     let wide = matches!(u32::from(each),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The times of a drain and of a hand-over, and where the process is spoken to.
+/// Times of a drain and a hand-over, and the directory of the control sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessConfig {
-    /// Time after the start of a drain during which connections and runs are still accepted. May be zero.
+    /// Time for which a draining process accepts connections and runs. May be zero.
     pub drain_grace: Duration,
-    /// Time after that until running streams are ended. May be zero.
+    /// Time after `drain_grace` until running streams are ended. May be zero.
     pub drain_timeout: Duration,
-    /// Time until running streams are ended in a process whose sockets were taken over by another. May be zero.
+    /// Time until a replaced process ends its running streams. May be zero.
     pub(crate) upgrade_timeout: Duration,
-    /// The folder of the process's own sockets; none when it is spoken to by signals alone.
+    /// The directory of the control sockets; `None` if only signals control the process.
     pub run_dir: Option<PathBuf>,
 }

@@ -10,10 +10,9 @@ use super::spanned_tree::{MapEntry, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
 
-/// More mistakes than anybody corrects in one pass.
+/// More mistakes than one pass corrects.
 const MAX_MISTAKES: usize = 100;
 
-/// The readable part of a file.
 pub(super) struct RecoveredFile<T> {
     /// `None` if the file as a whole cannot be read.
     pub(super) value: Option<T>,
@@ -21,7 +20,6 @@ pub(super) struct RecoveredFile<T> {
     pub(super) repairs: FileRepairs,
 }
 
-/// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
     let tree = match TreeNode::parse(text, options) {
@@ -38,7 +36,6 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Option
 }
 
 impl FileRepairs {
-    /// Applies a suggestion for an unknown key, in the tree and here.
     fn apply(&mut self, suggestion: &KeySuggestion, at: &TreeError<'_>, entry: &MapEntry) {
         let sibling_path =
             |key: &str| format!("{}{key}", at.corrected_path.strip_suffix(&entry.key).unwrap_or_default());
@@ -60,7 +57,7 @@ impl FileRepairs {
     }
 }
 
-/// Reads the tree until each of its mistakes is known and repaired.
+/// Reads the tree until all of its mistakes are known and repaired.
 fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> RecoveredFile<T> {
     let mut file = RecoveredFile { value: None, problems: Vec::new(), repairs: FileRepairs::default() };
     tree.skip_duplicate_keys("", &mut |path, entry, first_line| {
@@ -97,7 +94,7 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
     file
 }
 
-/// Suggests the members of `known` that an unknown key may be meant as, or else its right place.
+/// Suggests similar keys of `known`, or else the right place of the key.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));

@@ -9,7 +9,7 @@ pub(crate) fn redact_secret(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(if is_reference(text) { text } else { MASK })
 }
 
-/// Cuts a digest to its first 8 digits, which are enough to distinguish keys.
+/// Keeps the first 8 digits, which are enough to distinguish keys.
 pub(crate) fn redact_digest(text: &str) -> Cow<'_, str> {
     if is_reference(text) { text.into() } else { text.chars().take(8).chain(['…']).collect() }
 }
@@ -43,7 +43,6 @@ fn redact_query_value(value: &str) -> Cow<'_, str> {
     if matches!(value, "{thread_id}" | "{run_id}") { value.into() } else { redact_secret(value) }
 }
 
-/// Returns whether a text is one reference without a default.
 fn is_reference(text: &str) -> bool {
     let name = text.trim().strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     name.is_some_and(|name| name.bytes().all(|each| each.is_ascii_alphanumeric() || each == b'_'))

@@ -1,29 +1,27 @@
-//! Two configurations compared: what the log says of a reload, and what only a new process takes up.
+//! Describes the changes of a reload for the log, and finds those that need a new process.
 //!
-//! The values come from the configurations as they are printed, so never a secret: where only a secret differs, the
-//! key or the route is named and nothing else.
+//! Values come from printed configurations: where only a secret differs, only the key or the route is named.
 
 use super::Config;
 use super::difference::{self, ConfigDifference};
 use std::fmt;
 
-/// The most values that are listed; further ones are counted.
+/// Further values are counted.
 const MAX_VALUES: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConfigChanges {
-    /// what reads otherwise
     values: Vec<ConfigDifference>,
     /// keys of the top level
     keys: Vec<&'static str>,
-    /// names of routes
+    /// route names
     added: Vec<String>,
     removed: Vec<String>,
     changed: Vec<String>,
 }
 
 impl ConfigChanges {
-    /// Returns the differences of `after` from `before`; `printed` is each as [`super::effective`] prints it.
+    /// Compares two configurations, which `printed` has as [`super::effective`] prints them.
     #[must_use]
     pub(crate) fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
         let mut keys = keys_needing_restart(before, after);
@@ -90,7 +88,7 @@ impl fmt::Display for ConfigChanges {
     }
 }
 
-/// The keys that a process keeps as they were when it began.
+/// Returns the changed keys that need a restart.
 #[must_use]
 pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str> {
     let (one, other) = (&running.limits, &now.limits);

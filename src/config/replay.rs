@@ -4,20 +4,19 @@ use std::time::Duration;
 
 pub(crate) use super::file::ReplayConfig;
 
-/// The policy for a run when its last client disconnects.
+/// The policy for a run whose last client disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
-    /// It ends, and nothing is kept.
+    /// The run ends, and nothing is kept.
     Abort,
-    /// It goes on for so long without anybody. Not zero.
+    /// The run continues without clients for this time. Not zero.
     Continue(Duration),
 }
 
-/// The store for runs that outlive their clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplayStoreKind {
-    /// In each replica those that it runs.
+    /// Each replica stores its own runs.
     Memory,
-    /// In Redis as well, where the other replicas find them.
+    /// Other replicas find the runs in Redis.
     Redis,
 }

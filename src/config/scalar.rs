@@ -1,8 +1,8 @@
 //! Parses single scalars: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
 //!
-//! A fault completes a sentence whose subject is the value as it was written: "`8MB`" + "is not a size". Its words are
-//! fixed, so that they cannot repeat a value that came from a variable; only `suggestion` is made from the value, and
-//! the caller leaves that out where the value must not be shown.
+//! An error completes a sentence whose subject is the value as it was written: "`8MB`" + "is not a size". Its words are
+//! fixed, so that they cannot repeat the value of a variable; the caller omits `suggestion` where the value must not be
+//! shown.
 
 use crate::dialect::ToolName;
 use std::borrow::Cow;
@@ -26,20 +26,19 @@ pub(super) use listen::*;
 pub(super) use upstream::*;
 pub(super) use url::*;
 
-/// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.
+/// A longer value is a mistake in the unit, and its sum with a point in time must exist.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The longest route name, in bytes: it is repeated in every series of metrics and every log line.
+/// In bytes: every series of metrics and every log line repeats the name.
 const MAX_NAME: usize = 128;
 
 /// The reason why a text is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScalarError {
-    /// The rest of the sentence that the value begins.
+    /// Completes the sentence that the value begins.
     pub(super) predicate: &'static str,
-    /// The way out, in general.
     pub(super) hint: Cow<'static, str>,
-    /// The probable intention, derived from the value.
+    /// Derived from the value.
     pub(super) suggestion: Option<String>,
 }
 
@@ -53,7 +52,7 @@ impl ScalarError {
     }
 }
 
-/// Bytes: `65536` or `64KiB`.
+/// Parses bytes: `65536` or `64KiB`.
 pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("B", 1, &["b", "byte", "bytes"]),
@@ -77,7 +76,6 @@ pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
     }
 }
 
-/// The largest head of a request, in bytes.
 pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
     // hyper has no smaller buffer than this.
     const LEAST: usize = 8 << 10;
@@ -88,7 +86,6 @@ pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
     }
 }
 
-/// Parses a whole number greater than zero.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     const HINT: &str = "write a whole number of at least 1";
     match text.parse::<usize>().map(NonZeroUsize::new) {
@@ -98,7 +95,7 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     }
 }
 
-/// A duration that may be zero: `500ms`, `15s`, `5m`, `1h`.
+/// Parses `500ms`, `15s`, `5m`, `1h`.
 pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("ms", 1, &["msec", "millis", "millisecond", "milliseconds"]),
@@ -119,7 +116,6 @@ pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError
     }
 }
 
-/// A duration that is not zero.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         Duration::ZERO => Err(ScalarError::new("must be greater than zero", "write a duration of at least `1ms`")),
@@ -127,7 +123,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
     }
 }
 
-/// Parses the policy for a run without clients: `abort`, or `continue for` a duration.
+/// Parses `abort`, or `continue for` a duration.
 pub(super) fn parse_on_disconnect(text: &str) -> Result<OnDisconnect, ScalarError> {
     const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
     if text == "abort" {
@@ -153,7 +149,6 @@ fn suggest_unit(digits: &str, unit: &str, units: &[(&str, u64, &[&str])]) -> Opt
     Some(format!("{digits}{name}"))
 }
 
-/// A listen address: an IP address and a port.
 pub(super) fn parse_socket_address(text: &str) -> Result<SocketAddr, ScalarError> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -180,7 +175,6 @@ pub(super) fn parse_socket_address(text: &str) -> Result<SocketAddr, ScalarError
     Err(ScalarError::new("is not an address to listen on", HINT).with_suggestion(fault))
 }
 
-/// A route's name.
 pub(super) fn parse_name(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
         return Err(ScalarError::new("contains a control character", "write the name on one line, without tabs"));
@@ -194,13 +188,12 @@ pub(super) fn parse_name(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// The name of a tool that a client offers.
 pub(super) fn parse_client_tool(text: &str) -> Result<ToolName, ScalarError> {
     let hint = "write the name that the client gives the tool, at most 64 bytes on one line";
     ToolName::new(text).ok_or(ScalarError::new("is not a valid tool name", hint))
 }
 
-/// A route's path, in the one spelling that requests are compared with.
+/// Normalizes the path to the form that requests are compared with.
 pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     const EXACT: &str = "a route matches one path exactly; write a separate route for each path";
     let segments = || text.split('/').skip(1);
@@ -251,7 +244,7 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// The path of events for clients: one of its segments is `{thread_id}`.
+/// Requires one segment to be `{thread_id}`.
 pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError> {
     const PLACEHOLDER: &str = "{thread_id}";
     const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";
@@ -268,7 +261,7 @@ pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError>
     }
 }
 
-/// The path, and query, of an agent's events.
+/// Parses the path and query of an agent's events.
 pub(super) fn parse_agent_events(text: &str) -> Result<PathTemplate, ScalarError> {
     const EXAMPLE: &str = "write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`";
     if text.contains("://") {

@@ -4,9 +4,8 @@
 //! file::File, its docs and defaults ──schemars──▶ draft 7 ──tidy──▶ config/schema.json, `diglot schema`, config/README.md
 //!   scalars: kind; closed words: words
 //! ```
-//! Draft 7, because that is what the language server of YAML in editors reads best. The schema holds what a reader of the
-//! file can know without the rest of it: keys, forms, closed words. What it takes on structure, `check` takes on structure;
-//! names that have to fit each other, files and URLs are left to `check`.
+//! Draft 7, because the YAML language server of editors supports it best. The schema describes keys, forms and words.
+//! References between names, files and URLs are left to `check`.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -18,7 +17,7 @@ use super::kind::to_bare_scalar;
 
 pub(super) mod secrets;
 
-/// The schema of the configuration, pretty-printed.
+/// Returns the JSON Schema of the configuration, pretty-printed.
 #[must_use]
 pub fn config_schema() -> String {
     let mut schema = generate_schema::<ConfigFile>("Diglot's configuration");
@@ -30,7 +29,7 @@ pub fn config_schema() -> String {
     to_pretty_json(&schema)
 }
 
-/// The schema of a file of API keys.
+/// Returns the JSON Schema of a file of API keys.
 #[must_use]
 pub fn key_file_schema() -> String {
     to_pretty_json(&generate_schema::<ApiKeyFile>("API keys of Diglot"))
@@ -48,7 +47,7 @@ fn to_pretty_json(schema: &Schema) -> String {
     format!("{:#}\n", schema.as_value())
 }
 
-/// Makes of schemars' schema one that speaks of the file as it is written.
+/// Adapts the schema from schemars to the file as it is written.
 #[derive(Debug, Clone)]
 struct SchemaCleanup;
 
@@ -68,7 +67,7 @@ impl Transform for SchemaCleanup {
     }
 }
 
-/// A key that may be left out may not be empty: whoever writes it means to say something.
+/// Removes `null`: an optional key may be omitted, but not empty.
 fn remove_null(object: &mut Map<String, Value>) {
     let null = Value::from("null");
     if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -102,7 +101,7 @@ fn remove_null(object: &mut Map<String, Value>) {
     }
 }
 
-/// A default as one writes it: numbers and truth values without quotes.
+/// Writes default numbers and booleans without quotes.
 fn unquote_scalars(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -116,7 +115,7 @@ fn unquote_scalars(value: &mut Value) {
     }
 }
 
-/// Docs are broken at the width of the source; a description is a paragraph.
+/// Joins lines that were wrapped at the width of the source.
 fn join_lines(text: &str) -> String {
     let paragraphs: Vec<String> =
         text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -42,7 +42,7 @@ pub(crate) trait FileValue {
 
 /// A mapping whose keys are checked one by one.
 pub(crate) trait Section {
-    /// The checked keys. A key with a mistake is `None`.
+    /// A key with a mistake is `None`.
     type Keys;
 
     fn check_keys(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Self::Keys;
@@ -53,7 +53,6 @@ pub(crate) trait CrossCheck: Section {
     fn cross_check(&self, keys: &mut Self::Keys, checker: &mut ConfigChecker<'_>, at: &Place);
 }
 
-/// The checked keys of a section.
 pub(crate) type KeysOf<S> = <S as Section>::Keys;
 
 impl<K: ScalarKind> FileValue for Text<K> {
@@ -117,7 +116,6 @@ impl<T: FileValue + Shorthand> FileValue for OneOrList<T> {
 }
 
 impl<T> OneOrList<T> {
-    /// Returns each entry with its place.
     pub(crate) fn entries(&self, at: &Place) -> Vec<(Place, &T)> {
         match self {
             OneOrList::One(one) => vec![(at.clone(), one)],
@@ -130,7 +128,7 @@ impl<T> OneOrList<T> {
     }
 }
 
-/// Collects all values, after each of them was checked.
+/// Collects the values after all of them are checked.
 pub(crate) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     let values: Vec<Option<T>> = values.collect();
     values.into_iter().collect()
@@ -218,7 +216,7 @@ impl<T: FileValue> FileValue for Derived<T> {
     }
 }
 
-/// Marks those of `keys` as required whose flag is set.
+/// Marks the keys whose flag is set as required.
 pub(crate) fn require_keys(schema: &mut Schema, keys: &[(&str, bool)]) {
     let required: Vec<&str> = keys.iter().filter(|(_, is_required)| *is_required).map(|(key, _)| *key).collect();
     if !required.is_empty() {

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use super::access::{Algorithm, IssuerKeysConfig};
 
-/// A text as its checks see it.
 #[derive(Clone, Copy)]
 pub(super) struct SourceText<'a> {
-    /// The file's name in messages.
+    /// In messages.
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     pub(super) context: LoadContext<'a>,
@@ -16,45 +15,45 @@ pub(super) struct SourceText<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) struct LoadContext<'a> {
-    /// The directory for relative file names.
+    /// For relative file names.
     pub(super) base_dir: &'a Path,
-    /// Returns the value of an environment variable.
+    /// Reads an environment variable.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
     pub(super) key_check: KeyCheck,
 }
 
 impl<'a> LoadContext<'a> {
-    /// Returns the context of the file at `path`, without a check of key files.
+    /// Skips the check of key files.
     pub(super) fn for_path(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> LoadContext<'a> {
         LoadContext { base_dir: path.parent().unwrap_or(Path::new("")), lookup, key_check: |_, _, _| Ok(()) }
     }
 }
 
-/// Checks that an issuer's file can verify signatures made with these algorithms. Only the guard can do that, which is
-/// built from a configuration; so the function is passed in.
+/// Checks that an issuer's file can verify signatures with these algorithms. Passed in, because only the guard can do
+/// that, and it is built from a configuration.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
 /// The reason why an issuer's file cannot verify signatures.
 #[derive(Debug)]
 pub struct KeyMismatch {
-    /// The predicate of a sentence that begins with the file's name.
+    /// Completes a sentence that begins with the file's name.
     pub(crate) reason: String,
     pub(crate) hint: &'static str,
 }
 
-/// The differences between a file and what was read of it.
+/// Differences between a file and the values read from it.
 #[derive(Debug, Default)]
 pub(super) struct FileRepairs {
-    /// Paths whose values were left out. What is missing there is no mistake of its own.
+    /// Paths of omitted values, whose absence is not reported again.
     pub(super) skipped_paths: Vec<String>,
-    /// Paths of values that stand under a misspelt key. They may be something else than what they are read as.
+    /// Paths of values under a misspelt key, which may be meant as something else.
     pub(super) guessed_paths: Vec<String>,
-    /// Keys of routes that stand at the top of the file. A route that lacks one of them may be the one that it belongs to.
+    /// Keys of routes at the top of the file. They may belong to a route that lacks them.
     pub(super) misplaced_keys: Vec<String>,
 }
 
 impl FileRepairs {
-    /// Returns whether the value at `path` stands under a misspelt key, alone or in a list.
+    /// Returns whether the value at `path`, or its list, is under a misspelt key.
     pub(super) fn is_guessed(&self, path: &str) -> bool {
         self.guessed_paths
             .iter()

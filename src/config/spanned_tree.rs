@@ -1,7 +1,6 @@
-//! A YAML text as a tree: the value at each place, and where it is written.
+//! A YAML text as a tree of values with positions.
 //!
-//! Mistakes are repaired in it: a value that cannot be read is marked as skipped and a misspelt key gets its probable meaning,
-//! so that the text need not be parsed again.
+//! Mistakes are repaired in the tree: an unreadable value is skipped, and a misspelt key gets its probable meaning.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -20,7 +19,7 @@ pub(super) struct TreeNode {
     pub(super) referenced: Location,
     /// At an alias, the position of the anchor's value.
     pub(super) defined: Location,
-    /// Set if it is left out: an entry of a mapping is read as absent, an item of a list as an empty value.
+    /// Makes an entry of a mapping read as absent, an item of a list as an empty value.
     pub(super) is_skipped: Cell<bool>,
 }
 
@@ -52,7 +51,7 @@ pub(super) enum TreeScalarKind {
 pub(super) struct MapEntry {
     pub(super) key: String,
     pub(super) position: Option<SourcePosition>,
-    /// The key that a misspelt one is read as.
+    /// The key that replaces a misspelt one.
     pub(super) read_as: Cell<Option<&'static str>>,
     pub(super) value: TreeNode,
 }
@@ -70,8 +69,6 @@ pub(super) fn join_key(path: &str, key: &str) -> String {
 }
 
 impl TreeNode {
-    /// # Errors
-    /// The text is not YAML, or these options reject it.
     pub(super) fn parse(text: &str, options: &Options) -> Result<TreeNode, serde_saphyr::Error> {
         let mut options = options.clone();
         options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
@@ -84,7 +81,6 @@ impl TreeNode {
         Ok(root)
     }
 
-    /// Returns the entry with this key, if the node is a mapping.
     pub(super) fn entry(&self, key: &str) -> Option<&MapEntry> {
         let NodeValue::Mapping(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == key)
@@ -99,7 +95,7 @@ impl TreeNode {
         }
     }
 
-    /// Gives each number its text as it is written: `0.10`, not `0.1`.
+    /// Restores numbers as they are written: `0.10`, not `0.1`.
     fn restore_source_text(&mut self, source: &str) {
         match &mut self.value {
             NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Text, .. }) | NodeValue::Empty => {}
@@ -118,7 +114,7 @@ impl TreeNode {
         }
     }
 
-    /// Skips each key that repeats an earlier one of its mapping, and reports its path and the line of the earlier one.
+    /// Skips repeated keys, and reports their path and the line of the earlier one.
     pub(super) fn skip_duplicate_keys(&self, path: &str, report: &mut impl FnMut(&str, &MapEntry, u64)) {
         match &self.value {
             NodeValue::Empty | NodeValue::Scalar(_) => {}

@@ -17,15 +17,15 @@ pub(super) struct ExpandedText {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubstitutionError {
-    /// The variable is not set and the reference has no default.
+    /// The variable is not set and has no default.
     Unset(String),
-    /// There is no `}` after `${`.
+    /// `}` is missing.
     Unclosed,
     /// The text between `${` and `}` is neither a name nor a name and `:-text`.
     Malformed(String),
 }
 
-/// Replaces the variables of `written` and trims white space, because secrets in files often end in a newline.
+/// Replaces variables and trims white space, because secrets in files often end in a newline.
 pub(super) fn expand(
     written: &str,
     lookup: &dyn Fn(&str) -> Option<String>,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-/// The longest id in a path of a request, in bytes. Kept ids occupy memory.
+/// In bytes. Kept ids occupy memory.
 const ID_LIMIT: usize = 1 << 10;
 
 /// A path, for agents also with a query, that contains placeholders for ids.
@@ -40,7 +40,7 @@ impl PathTemplate {
         Some(PathTemplate(pieces))
     }
 
-    /// Returns the paths at which runs that outlive their clients are resumed and stopped.
+    /// Returns the paths that resume and stop runs.
     #[must_use]
     pub(crate) fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
@@ -53,7 +53,7 @@ impl PathTemplate {
         })
     }
 
-    /// Returns the path of a run. `None` for ids that would lead to another path: the empty one, `.` and `..`.
+    /// Returns `None` for ids that would lead to another path: the empty one, `.` and `..`.
     #[must_use]
     pub(crate) fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
         let mut path = String::new();
@@ -67,8 +67,8 @@ impl PathTemplate {
         Some(path)
     }
 
-    /// Returns the id of the thread in the path of a request: an outer `None` if the path does not match, an inner one if
-    /// the segment is not a valid id, because it is not percent-encoded UTF-8, has control characters or is too long.
+    /// Returns the thread's id in a request path: an outer `None` if the path does not match, an inner one if the
+    /// segment is not percent-encoded UTF-8, has control characters or is too long.
     #[must_use]
     pub(crate) fn thread_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
@@ -90,7 +90,7 @@ impl PathTemplate {
         self.extract_id(path).is_some()
     }
 
-    /// Returns whether a path exists that matches both templates.
+    /// Returns whether a path matches both templates.
     pub(super) fn overlaps(&self, other: &PathTemplate) -> bool {
         let (Some((before, after)), Some((other_before, other_after))) =
             (self.prefix_and_suffix(), other.prefix_and_suffix())
@@ -105,7 +105,7 @@ impl PathTemplate {
             && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
     }
 
-    /// Returns the text before and after the placeholder of a template with only one.
+    /// Returns the text around the only placeholder.
     fn prefix_and_suffix(&self) -> Option<(&str, &str)> {
         match &*self.0 {
             [TemplatePart::Text(before), TemplatePart::ThreadId] => Some((before, "")),
@@ -117,7 +117,7 @@ impl PathTemplate {
     }
 }
 
-/// RFC 3986, section 2.3
+/// RFC 3986 §2.3
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }

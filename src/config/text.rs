@@ -24,7 +24,6 @@ pub(crate) struct Spanned<T> {
     pub(crate) defined: Location,
 }
 
-/// A scalar of kind `K` with its position.
 pub(crate) type Scalar<K> = Spanned<Text<K>>;
 
 /// A scalar of kind `K`, before `${NAME}` is replaced. Serialize and Debug print it redacted, as `K` prescribes.
@@ -135,9 +134,9 @@ pub(crate) trait Shorthand: Sized {
     /// The long form, or [`NoMapping`].
     type Mapping: DeserializeOwned;
 
-    /// The accepted forms, for messages.
+    /// For messages.
     const FORMS: &'static str;
-    /// The same for a place that accepts a list as well.
+    /// The same where a list is accepted.
     const LIST_FORMS: &'static str = "a list";
     /// Set if an empty list of these is never valid.
     const IS_NEVER_EMPTY: bool = false;
@@ -211,7 +210,6 @@ impl<'de, T: Shorthand> Visitor<'de> for FormVisitor<T> {
     }
 }
 
-/// Deserializes a value in its short or its long form.
 pub(super) fn deserialize_form<'de, T: Shorthand, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_any(FormVisitor(T::FORMS, PhantomData))
 }
@@ -226,7 +224,6 @@ pub(crate) enum OneOrList<T> {
     Many(Vec<Spanned<T>>),
 }
 
-/// One scalar or a list of scalars.
 pub(crate) type ScalarOrList<K> = OneOrList<Text<K>>;
 
 impl<T> OneOrList<T> {

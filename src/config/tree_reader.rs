@@ -1,6 +1,6 @@
 //! Reads a [`TreeNode`] with serde, without the values that are marked as skipped.
 //!
-//! serde stops at its first error. The error contains the place, so that the tree can be repaired there and read again.
+//! serde stops at its first error, which contains the place to repair before the next reading.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use serde_saphyr::Location;
 
 use super::spanned_tree::{MapEntry, NodeShape, NodeValue, TreeNode, TreeScalar, TreeScalarKind};
 
-/// The first key of the mapping that stands for a `serde_saphyr::Spanned`.
+/// The first key of the mapping that represents a `serde_saphyr::Spanned`.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
 /// A mistake and its place. Its message contains no value of the tree.
@@ -93,8 +93,7 @@ impl Error for TreeError<'_> {
     }
 }
 
-/// # Errors
-/// Returns the first mistake that is not below a skipped node.
+/// Fails with the first mistake that is not below a skipped node.
 pub(super) fn read<T: DeserializeOwned>(root: &TreeNode) -> Result<T, TreeError<'_>> {
     T::deserialize(TreeReader(root))
 }
@@ -229,7 +228,6 @@ impl<'de, 't> MapAccess<'de> for TreeEntries<'t> {
     }
 }
 
-/// The mapping that stands for a `serde_saphyr::Spanned`.
 struct SpannedParts<'t> {
     node: &'t TreeNode,
     next: usize,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-/// One upstream, taken apart for the connector.
+/// An upstream, in the parts that a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamConfig {
     pub(crate) address: UpstreamAddress,
@@ -13,64 +13,59 @@ pub struct UpstreamConfig {
     pub(crate) path_and_query: String,
     /// For logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, since queries carry keys.
     pub(crate) url: String,
-    /// Its share of the runs, beside the others of the route; each of its addresses has it.
+    /// Its share of the route's runs, for each of its addresses.
     pub(crate) weight: NonZeroU32,
     pub(crate) http: UpstreamHttpVersion,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamAddress {
-    /// On a port of a host.
     Host {
         /// `https` rather than `http`.
         tls: bool,
         /// A host name in lower case, or an IP address; IPv6 without brackets.
         host: String,
-        /// The port, written or implied by the scheme. Never zero.
+        /// Written or implied by the scheme. Never zero.
         port: u16,
     },
-    /// On a Unix socket of this machine: an absolute path.
+    /// An absolute path.
     Socket(PathBuf),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamHttpVersion {
-    /// HTTP/1.1; over TLS what the agent prefers of HTTP/2 and HTTP/1.1 (ALPN).
+    /// HTTP/1.1, or over TLS the protocol that the agent prefers (ALPN).
     Auto,
     /// HTTP/1.1.
     One,
-    /// HTTP/2 and nothing else: by prior knowledge, over TLS by ALPN.
+    /// HTTP/2 only: by prior knowledge, over TLS by ALPN.
     Two,
 }
 
-/// TLS settings for connections of a route. Files are reloaded when they change.
+/// Files are reloaded when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamTlsConfig {
-    /// Certificates in PEM that the agents' ones have to come from; those of the system where it is `None`.
+    /// Authorities in PEM; `None` for those of the system.
     pub(crate) ca: Option<PathBuf>,
-    /// The gateway's own certificate, with those between it and its root, and its key, in PEM.
+    /// The gateway's own certificate chain and key, in PEM.
     pub(crate) identity: Option<UpstreamClientCert>,
-    /// The name that agents' certificates have to be for, in place of the host of the URL.
+    /// The name in agents' certificates, instead of the host of the URL.
     pub(crate) server_name: Option<String>,
 }
 
-/// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamClientCert {
-    /// The file of the certificate.
     pub(crate) cert: PathBuf,
-    /// The file of its key.
     pub(crate) key: PathBuf,
 }
 
 impl UpstreamConfig {
-    /// Returns whether connections to it use TLS.
     #[must_use]
     pub(crate) fn uses_tls(&self) -> bool {
         matches!(self.address, UpstreamAddress::Host { tls: true, .. })
     }
 
-    /// The value of the `Host` header: IPv6 in brackets, the port only where the scheme does not imply it.
+    /// Returns the value of `Host`: IPv6 in brackets, the port unless the scheme implies it.
     #[must_use]
     pub fn authority(&self) -> String {
         match &self.address {
@@ -84,7 +79,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// The upstream in metrics and logs: `scheme://host:port` with the port always, or `unix:/socket`.
+    /// Returns the name in metrics and logs: `scheme://host:port` or `unix:/socket`.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.address {
@@ -97,13 +92,12 @@ impl UpstreamConfig {
         }
     }
 
-    /// Returns whether it is a name, whose addresses may change.
+    /// Returns whether the host is a name, whose addresses may change.
     #[must_use]
     pub(crate) fn has_name(&self) -> bool {
         matches!(&self.address, UpstreamAddress::Host { host, .. } if host.parse::<IpAddr>().is_err())
     }
 
-    /// Returns whether both are the same port of the same host, or the same socket.
     pub(super) fn has_same_address(&self, other: &UpstreamConfig) -> bool {
         match (&self.address, &other.address) {
             (UpstreamAddress::Host { host, port, .. }, UpstreamAddress::Host { host: other, port: other_port, .. }) => {
@@ -113,7 +107,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Returns whether a connection to it ends at `listener`, as far as that is known without resolving names.
+    /// Returns whether a connection ends at `listener`, as far as known without resolving names.
     pub(super) fn leads_to(&self, listener: &ListenerConfig) -> bool {
         match &self.address {
             UpstreamAddress::Host { tls, host, port } => listener.is_reached_by(*tls, host, *port),

@@ -8,7 +8,7 @@ use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
 use super::tree_reader::{TreeError, TreeMistake};
 use super::yaml_hints;
 
-/// Keys of mappings that are easily taken for a single value, and how they are written.
+/// Mappings that are easily mistaken for single values, with their notation.
 const MAPPING_HINTS: &[(&str, &str)] = &[
     ("auth", "name issuers of tokens or lists of API keys: `auth: {api_keys: [{name: partners, file: keys.yaml}]}`"),
     ("cors", "name the pages that may call: `cors: {origins: [https://app.example.com]}`"),
@@ -28,17 +28,15 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The probable meaning of an unknown key.
 pub(super) enum KeySuggestion {
-    /// The known keys that it may be a misspelling of, if any.
+    /// Similar known keys, if any.
     Misspelt(Vec<&'static str>),
-    /// Its right place, since it is a key of another mapping.
+    /// The right place of a key of another mapping.
     Misplaced(&'static str),
 }
 
 // None of these problems has an excerpt: a line that is not understood may contain a secret in any place of it.
 
-/// Explains why a text is not YAML.
 pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> ConfigProblem {
     // The mistake is in the text that an alias repeats.
     while let Error::AliasError { error: inner, .. } = error {
@@ -73,7 +71,7 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
     ConfigProblem { hint: hint.map(str::to_owned), ..problem }
 }
 
-/// Explains a value that cannot be read, which is `node`.
+/// Explains `node`, which cannot be read.
 pub(super) fn explain_mistake(name: &str, text: &str, error: &TreeError<'_>, node: &TreeNode) -> ConfigProblem {
     let found = node.shape();
     let position = SourcePosition::from_location(node.defined);
@@ -107,7 +105,6 @@ fn explain_hint(name: &str, path: &str, found: yaml_hints::YamlHint) -> ConfigPr
     ConfigProblem::for_file(name, found.message).with_location(path, Some(found.position)).with_hint(found.hint)
 }
 
-/// Explains a key that is not one of `known`.
 pub(super) fn explain_unknown_key(
     name: &str,
     path: &str,
@@ -153,7 +150,6 @@ fn shape_hint(expected: NodeShape, path: &str) -> &'static str {
     }
 }
 
-/// Returns a hint about the usual cause of the reader's message.
 fn syntax_hint(message: &str) -> Option<&'static str> {
     const HINTS: &[(&str, &str)] = &[
         (

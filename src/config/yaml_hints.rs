@@ -15,7 +15,7 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
-/// Returns a hint for the reader's `message` about a text that is not YAML; it stopped at `stopped`.
+/// Returns a hint for the `message` of a parser that stopped at `stopped`.
 pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
     if message.contains("tab") {
@@ -32,7 +32,7 @@ pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message
     if message.contains("did not find expected '-'") { at.missing_dash_blank() } else { None }
 }
 
-/// Returns a hint for a value of another shape than expected at `place`.
+/// Returns a hint for a value of another shape than `expected`.
 pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeShape) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     match expected {
@@ -43,7 +43,7 @@ pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeSh
 }
 
 impl SourceText<'_> {
-    /// Returns a hint if the value of `key`, in the mapping that begins at `whole`, became a comment because of a `#`.
+    /// Returns a hint if a `#` made the value of `key` a comment. Its mapping begins at `whole`.
     pub(super) fn hint_for_comment(&self, whole: SourcePosition, key: &str) -> Option<YamlHint> {
         for (index, line) in YamlLine::lines_from(self.text, whole.line).enumerate() {
             // The first line may begin with the dash of a list.
@@ -62,7 +62,7 @@ impl SourceText<'_> {
     }
 }
 
-/// Returns the hint for a comment in place of a value at or after `place`.
+/// Returns a hint for a comment in place of a value at or after `place`.
 pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     let rest: String = line.text.chars().skip(zero_based(place.column)).collect();
@@ -72,7 +72,7 @@ pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<Y
     }
 }
 
-/// A `#` with something right behind it is more likely a value than a comment. `value` begins at `begin`.
+/// Treats a `#` directly before text as a value. `value` begins at `begin`.
 fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let inside = value.trim_start().strip_prefix('#')?;
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');
@@ -83,7 +83,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     })
 }
 
-/// Moves the position to the tab: the reader may stop at the end of the line above.
+/// Moves the position to the tab: the parser may stop at the end of the line above.
 fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let line =
         YamlLine::lines_from(text, stopped.line).find(|line| line.indentation().contains('\t') && !line.is_blank())?;
@@ -125,7 +125,7 @@ impl<'t> YamlLine<'t> {
         inside.is_empty() || inside.starts_with('#')
     }
 
-    /// Returns a hint if it begins with a key without a colon, or without a space after the colon.
+    /// Finds a key without a colon, or without a space after it.
     fn missing_colon(&self) -> Option<YamlHint> {
         let inside = self.text.trim_start();
         let entry = inside.strip_prefix("- ").map_or(inside, str::trim_start);
@@ -144,7 +144,7 @@ impl<'t> YamlLine<'t> {
         })
     }
 
-    /// Returns a hint if it is a list entry without a space after its dash.
+    /// Finds a list entry without a space after its dash.
     fn missing_dash_blank(&self) -> Option<YamlHint> {
         let entry = self.text.trim_start().strip_prefix('-')?;
         let key = entry.split(':').next().filter(|key| is_known_key(key))?;
@@ -164,7 +164,7 @@ fn char_count(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX)
 }
 
-/// Converts a number that is counted from 1.
+/// Converts from a number that starts at 1.
 fn zero_based(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1)
 }

@@ -10,7 +10,7 @@ macro_rules! fields {
         pub enum Field { $($(#[$doc])* $name,)+ }
 
         impl Field {
-            /// Lists every field in the order of the table.
+            /// Lists every field in table order.
             pub const ALL: &'static [Field] = &[$(Field::$name,)+];
 
             /// Returns the canonical spelling.
@@ -38,30 +38,30 @@ macro_rules! fields {
 fields! {
     /// milliseconds since the epoch
     Timestamp = "timestamp" / "timestamp",
-    /// the producer's own event, any JSON but null
+    /// the producer's own event: any JSON except null
     RawEvent = "rawEvent" / "raw_event",
-    /// open object, in which further members are carried
+    /// an open object, which also carries extra members
     Metadata = "metadata" / "metadata",
     /// the subagent that produced an attributable event
     SubagentRunId = "subagentRunId" / "subagent_run_id",
     MessageId = "messageId" / "message_id",
-    /// role of the message's author
+    /// the author's role
     Role = "role" / "role",
-    /// display name of the author, or name of a CUSTOM event, tool or subagent
+    /// display name of the author, or the name of a CUSTOM event, tool or subagent
     Name = "name" / "name",
     /// a piece of text, or a JSON Patch on state
     Delta = "delta" / "delta",
     ToolCallId = "toolCallId" / "tool_call_id",
     ToolCallName = "toolCallName" / "tool_call_name",
-    /// the message that owns a tool call
+    /// the message that contains a tool call
     ParentMessageId = "parentMessageId" / "parent_message_id",
-    /// body of a message, a tool result or an activity
+    /// the body of a message, tool result or activity
     Content = "content" / "content",
     /// the complete state
     Snapshot = "snapshot" / "snapshot",
     Messages = "messages" / "messages",
     ActivityType = "activityType" / "activity_type",
-    /// the activity snapshot replaces the earlier one
+    /// whether the activity snapshot replaces the previous one
     Replace = "replace" / "replace",
     Patch = "patch" / "patch",
     Event = "event" / "event",
@@ -71,32 +71,32 @@ fields! {
     RunId = "runId" / "run_id",
     /// protocol version of the producer, `MAJOR.MINOR`
     ProtocolVersion = "protocolVersion" / "protocol_version",
-    /// the run from which this one branched
+    /// the run that this one branched from
     ParentRunId = "parentRunId" / "parent_run_id",
-    /// echo of the run input
+    /// an echo of the run input
     Input = "input" / "input",
-    /// return value of a run or subagent
+    /// the return value of a run or subagent
     Result = "result" / "result",
-    /// final state of a run or subagent
+    /// how a run or subagent ended
     Outcome = "outcome" / "outcome",
     /// token counts
     Usage = "usage" / "usage",
     Message = "message" / "message",
     Code = "code" / "code",
     StepName = "stepName" / "step_name",
-    /// owner of an encrypted value: a message or a tool call
+    /// what owns an encrypted value: a message or a tool call
     Subtype = "subtype" / "subtype",
     /// id of the message or tool call that an encrypted value belongs to
     EntityId = "entityId" / "entity_id",
     /// an opaque value for the model's provider
     EncryptedValue = "encryptedValue" / "encrypted_value",
-    /// purpose of a subagent or tool
+    /// the purpose of a subagent or tool
     Description = "description" / "description",
-    /// subagent that started this one
+    /// the subagent that started this one
     ParentSubagentRunId = "parentSubagentRunId" / "parent_subagent_run_id",
-    /// tool call that started a subagent
+    /// the tool call that started a subagent
     ParentToolCallId = "parentToolCallId" / "parent_tool_call_id",
-    /// id of a message or tool call inside a list
+    /// id of a message or tool call in a list
     Id = "id" / "id",
     ToolCalls = "toolCalls" / "tool_calls",
     Error = "error" / "error",
@@ -112,7 +112,7 @@ fields! {
 }
 
 impl Field {
-    /// Returns the name in the case that a dialect writes.
+    /// Returns the name in the dialect's case.
     #[must_use]
     pub const fn wire_name(self, snake: bool) -> &'static str {
         if snake { self.snake() } else { self.camel() }

@@ -9,16 +9,16 @@ pub(crate) struct RunAgentInput<'a> {
     pub(crate) run_id: Json<'a>,
     /// oldest first
     pub(crate) messages: Vec<MessageMembers<'a>>,
-    /// other top-level members in their original order
+    /// remaining top-level members in their original order
     pub(crate) members: Members<'a>,
 }
 
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
-/// Roles of messages (`specs/ag-ui-1.0.md` §2).
+/// The message roles (`specs/ag-ui-1.0.md` §2).
 pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "tool", ACTIVITY, REASONING];
 
-/// Role of a message of the agent.
+/// The role of the agent's messages.
 pub const ASSISTANT: &str = "assistant";
 
 pub(crate) const ACTIVITY: &str = "activity";

@@ -12,11 +12,11 @@ pub enum MemberType {
     Str,
     /// one of these strings
     StringEnum(&'static [&'static str]),
-    /// any JSON, null included
+    /// any JSON, including null
     Any,
-    /// any JSON but null
+    /// any JSON except null
     Present,
-    /// an object, open by key
+    /// an object with arbitrary keys
     Object,
     Array,
     /// an RFC 6902 patch
@@ -39,7 +39,7 @@ pub enum MemberType {
 pub struct Slot {
     pub field: Field,
     pub member_type: MemberType,
-    /// the client rejects the event without it
+    /// whether the client rejects the event without it
     pub required: bool,
 }
 
@@ -58,7 +58,7 @@ macro_rules! kinds {
         pub enum EventType { $($name,)+ }
 
         impl EventType {
-            /// Lists every type in the order of the table.
+            /// Lists every type in table order.
             pub const ALL: &'static [EventType] = &[$(EventType::$name,)+];
 
             /// Returns the value of `type` on the wire.
@@ -67,13 +67,13 @@ macro_rules! kinds {
                 match self { $(EventType::$name => $wire,)+ }
             }
 
-            /// Finds the type by its wire name; case matters.
+            /// Finds the type by its case-sensitive wire name.
             #[must_use]
             pub fn from_wire(name: &str) -> Option<EventType> {
                 match name { $($wire => Some(EventType::$name),)+ _ => None }
             }
 
-            /// Returns the members of this type without those of every event ([`COMMON_SLOTS`]).
+            /// Returns the type's own members, without those common to all events ([`COMMON_SLOTS`]).
             #[must_use]
             pub const fn slots(self) -> &'static [Slot] {
                 match self { $(EventType::$name => const { &[$($slot),*] },)+ }
@@ -82,12 +82,12 @@ macro_rules! kinds {
     };
 }
 
-/// Roles of streamed text; `assistant` if absent.
+/// Roles of streamed text; `assistant` is the default.
 pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
 
 use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
-/// Members of every event (`BaseEvent`). Attributable events add [`Field::SubagentRunId`].
+/// Members common to all events (`BaseEvent`). Attributable events also have [`Field::SubagentRunId`].
 pub(crate) const COMMON_SLOTS: &[Slot] =
     &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
 
@@ -152,7 +152,7 @@ kinds! {
 }
 
 impl EventType {
-    /// Returns all members of this type, the common ones last.
+    /// Returns all members of this type, common ones last.
     pub fn all_slots(self) -> impl Iterator<Item = &'static Slot> {
         self.slots().iter().chain(COMMON_SLOTS)
     }
@@ -173,7 +173,7 @@ impl EventType {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Returns true for reasoning spans and the messages in them, but not for chunks.
+    /// Returns true for reasoning spans and their messages, but not for chunks.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Compares the table with the published schema: same members and same required ones, for every type.
+    /// Checks the table against the published schema: the same members, with the same ones required, for every type.
     #[test]
     fn matches_the_published_event_schema() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.event.schema.json");

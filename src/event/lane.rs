@@ -7,7 +7,7 @@
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Beyond this, the lane unused for longest is dropped: chunks that name their message still continue.
+/// Beyond this limit, the least recently used lane is dropped; chunks that name their message can still continue.
 const LANES_LIMIT: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Returns the item that the chunks form.
+    /// Returns the kind of item that the chunks form.
     #[must_use]
     pub(crate) const fn item(self) -> RunItem {
         match self {
@@ -58,7 +58,7 @@ impl ChunkStreamKind {
         }
     }
 
-    /// Lists the members that later chunks may only repeat.
+    /// Lists the members that later chunks may repeat but not change.
     #[must_use]
     pub(crate) const fn fixed_fields(self) -> &'static [Field] {
         match self {
@@ -69,7 +69,7 @@ impl ChunkStreamKind {
     }
 }
 
-/// The chunk streams that another event closes.
+/// The chunk streams closed by another event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClosedStreams {
     None,
@@ -108,11 +108,11 @@ pub(crate) struct ChunkStream {
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
 
-/// The chunk streams of a run, the most recently used last.
+/// The chunk streams of a run, most recently used last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkLanes {
     open_streams: Vec<ChunkStream>,
-    /// last one of each kind, closed or not
+    /// the latest of each kind, open or closed
     last_streams: Vec<ChunkStream>,
 }
 
@@ -136,13 +136,13 @@ impl ChunkLanes {
         self.open_streams.iter().filter(move |stream| stream.kind == piece)
     }
 
-    /// Returns the last stream of a kind, closed or not.
+    /// Returns the latest stream of a kind, open or closed.
     #[must_use]
     pub(crate) fn last_stream(&self, piece: ChunkStreamKind) -> Option<&ChunkStream> {
         self.last_streams.iter().find(|stream| stream.kind == piece)
     }
 
-    /// Makes `stream` the only open one in its lane, and the most recent of all.
+    /// Makes `stream` the only open one in its lane, and the most recently used overall.
     pub(crate) fn mark_used(&mut self, stream: ChunkStream) {
         self.open_streams.retain(|own| own.owner != stream.owner);
         self.last_streams.retain(|own| own.kind != stream.kind);

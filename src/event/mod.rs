@@ -21,7 +21,7 @@ pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;
 
-/// The version announced to peers of the canonical dialect.
+/// The version announced to peers that speak the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
 
 pub(crate) type Members<'a> = Vec<Member<'a>>;
 
-/// One canonical event; its members are JSON text.
+/// A canonical event whose members are JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<'a> {
     pub(crate) kind: EventType,
@@ -102,7 +102,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Returns the id of the message, or an empty string.
+/// Returns the message id, or an empty string.
 #[must_use]
 pub(crate) fn message_id(members: &[Member<'_>]) -> Json<'static> {
     get(members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)

@@ -6,10 +6,10 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Bounds memory against a malicious agent: later items have no owner.
+/// Bounds memory against a malicious agent: items beyond it have no owner.
 const OWNERS_LIMIT: usize = 100_000;
 
-/// Longest id in bytes whose owner is recorded.
+/// Maximum length in bytes of an id whose owner is recorded.
 const ID_LIMIT: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ enum OwnerNamespace {
     ToolCall,
 }
 
-/// The owners of messages and calls in a run; `None` is the agent itself.
+/// The owners of a run's messages and calls; `None` is the agent itself.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 
@@ -26,7 +26,7 @@ pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 pub(crate) enum OwnerConflict {
     /// the event contradicts the recorded owner
     Tag,
-    /// a call has another owner than its parent message
+    /// a call's owner differs from its parent message's
     Parent,
 }
 
@@ -41,7 +41,7 @@ impl OwnerKey {
         event.text(field).map(|id| OwnerKey { namespace, id: Box::from(&*id) })
     }
 
-    /// Returns the item whose owner must match the event.
+    /// Returns the item whose owner must match the event's.
     fn of_item(event: &Event<'_>, is_tagged: bool) -> Option<Self> {
         match event.kind {
             EventType::TextMessageStart
@@ -100,7 +100,7 @@ impl ItemOwners {
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = OwnerKey::of_parent(event) {
-            // A parent without an owner takes that of the first call that names it.
+            // A parent without an owner inherits the owner of the first call that names it.
             let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
@@ -120,7 +120,7 @@ impl ItemOwners {
             | EventType::ReasoningMessageEnd
             | EventType::ToolCallArgs
             | EventType::ToolCallEnd => {}
-            // Activities and results name their owner each time, and the latest one counts.
+            // Activities and results name their owner every time, and the latest one wins.
             EventType::ActivitySnapshot | EventType::ToolCallResult
                 if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
@@ -137,7 +137,7 @@ impl ItemOwners {
         }
     }
 
-    /// Sets the owner of a message or call in a list of messages. `field` is [`Field::MessageId`] or
+    /// Sets the owner of a message or call from a message list. `field` is [`Field::MessageId`] or
     /// [`Field::ToolCallId`].
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let namespace = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };

@@ -1,4 +1,4 @@
-//! The closed lists of the repairs and losses of a translation, each with its label.
+//! The repairs and losses that a translation can report, each with its label.
 
 macro_rules! label_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
@@ -7,17 +7,16 @@ macro_rules! label_enum {
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
         impl $name {
-            /// All values, in the order of the table.
+            /// Lists all values in table order.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// Returns the label in metrics and reports.
+            /// Returns the label used in metrics and reports.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label,)+ }
             }
 
-            /// Returns the rule that the agent broke; `None` if the specification or the dialect allows what was
-            /// changed.
+            /// Returns the rule that the agent broke; `None` if the specification or the dialect permits the original.
             #[must_use]
             pub const fn rule(self) -> Option<&'static str> {
                 match self { $($name::$variant => label_enum!(@rule $($rule)?),)+ }
@@ -29,39 +28,39 @@ macro_rules! label_enum {
 }
 
 label_enum! {
-    /// A repair that makes the real client accept the stream. It loses no data.
+    /// A repair that makes the real client accept the stream, without losing data.
     EventRepair {
         /// the stream did not begin with RUN_STARTED
         RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
         /// the request's ids replaced the agent's thread or run id, which was carried
         IdsReplaced = "ids_replaced",
-        /// the end of the run named another thread or run than its start; the ids were carried
+        /// the run's end named a different thread or run than its start; the ids were carried
         IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
         /// a message, call or step was used without a start
         OpenerSupplied = "opener_supplied" breaks "what is used was opened before",
         /// an item was still open at RUN_FINISHED
         CloserSupplied = "closer_supplied" breaks "nothing is open when a run finishes",
-        /// an optional member was null as a whole
+        /// an optional member was null
         NullDropped = "null_dropped" breaks "an optional member is left out rather than null",
         /// a required member was missing and has one obvious value
         MemberSupplied = "member_supplied" breaks "a required member is there",
         /// a value of the wrong JSON type had one obvious reading
         TypeConverted = "type_converted" breaks "a member has the type that the specification gives it",
-        /// a value that the real client would refuse went to `metadata.diglot`
+        /// a value that the real client would reject was moved to `metadata.diglot`
         ValueCarried = "value_carried" breaks "a member has a value that the specification admits there",
-        /// an operation of a JSON Patch was corrected
+        /// a JSON Patch operation was corrected
         PatchMended = "patch_mended" breaks "a JSON Patch is one by RFC 6902",
-        /// a message had the id of a message of another kind and got its own, `<id>:<kind>`
+        /// a message shared its id with a message of another kind and was renamed to `<id>:<kind>`
         IdNamespaced = "id_namespaced",
-        /// two interrupts of a run had one id; the later one was carried
+        /// two interrupts in a run had the same id; the later one was carried
         InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
-        /// a call listed as pending was never made or already answered; the id was carried
+        /// a call listed as pending was never made or was already answered; the id was carried
         PendingUnknown = "pending_unknown" breaks "a pending tool call was made and not answered",
-        /// a result of an unknown call; it passes unchanged
+        /// a result for an unknown call; it passes unchanged
         ResultUnknown = "result_unknown",
         /// a type unknown to the agent's dialect was sent as CUSTOM
         UnknownType = "unknown_type",
-        /// the same, with a type of another dialect: the route names the wrong one
+        /// a type of another dialect was sent as CUSTOM: the route may name the wrong dialect
         ForeignType = "foreign_type",
         /// a frame that is not an event was sent as RAW
         MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
@@ -71,7 +70,7 @@ label_enum! {
 }
 
 label_enum! {
-    /// Something left out on purpose. The list is short, and every entry is counted.
+    /// Data dropped on purpose. The list is short, and every entry is counted.
     EventLoss {
         /// an event after the terminal one
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
@@ -81,17 +80,17 @@ label_enum! {
         StrayBoundary = "stray_boundary" breaks "what starts is not open, and what ends is",
         /// `data: [DONE]`
         DoneMarker = "done_marker",
-        /// a member that the dialect or the route does not allow out
+        /// a member that the dialect or the route does not allow
         Stripped = "stripped",
         /// something that an older peer cannot receive in any form
         Downgraded = "downgraded",
-        /// a content part of a later protocol, received in protobuf
+        /// a content part from a later protocol, received in protobuf
         UnknownPart = "unknown_part",
         /// data without a protobuf form, in an event too large to carry it (`codec::proto`)
         Rounded = "rounded",
         /// a frame of another run, in a stream that outlives runs
         OtherRun = "other_run",
-        /// a frame received before, in a stream that was resumed
+        /// a frame already received, in a resumed stream
         Repeated = "repeated",
     }
 }

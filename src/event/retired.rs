@@ -5,13 +5,13 @@
 use super::EventType;
 use super::run::ItemAction;
 
-/// A retired event and its successor.
+/// A retired event and its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetiredEvent {
     pub(crate) wire: &'static str,
     pub(crate) kind: EventType,
     pub(crate) action: ItemAction,
-    /// for the message in a span, not the span itself
+    /// whether it applies to the message in a span, not the span itself
     pub(crate) in_message: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum RunStateMachine {
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum RunEnding {
     Finished,
-    /// RUN_FINISHED from the gateway, because the run was stopped on purpose
+    /// RUN_FINISHED sent by the gateway because the run was stopped on purpose
     Cancelled,
     Failed,
 }
@@ -38,16 +38,16 @@ pub enum RunEnding {
 /// The open items of a run in opening order. The last one used is tried first, since most events continue it.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
-    /// by position in opening order; boxed, because a node has room for eleven and most runs have one or two
+    /// by position in opening order; boxed, because a tree node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
     opened_count: usize,
     last_position: usize,
-    /// subagents that ended, which may not start again in the run
+    /// subagents that ended and may not start again in this run
     ended_subagents: HashSet<ItemKey>,
 }
 
-/// Key of an item with escapes in its id resolved. Steps also differ by owner.
+/// An item's key, with escapes in its id resolved. Steps also differ by owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
 fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
@@ -83,7 +83,7 @@ pub enum RunItem {
     Subagent,
 }
 
-/// The effect of an event on an item.
+/// An event's effect on an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum ItemAction {
@@ -106,13 +106,13 @@ pub(crate) enum RunViolation {
     NotOpen(RunItem),
     /// the item was opened by another subagent
     OtherOwner,
-    /// the parent of a subagent does not belong to the run
+    /// a subagent's parent does not belong to the run
     UnknownParent,
     StillOpen,
 }
 
 impl RunItem {
-    /// Returns the item and the effect of an event, and the member with the item's id.
+    /// Returns the event's item, its effect on the item, and the member that contains the item's id.
     #[must_use]
     pub const fn action_for(kind: EventType) -> Option<(RunItem, ItemAction, Field)> {
         Some(match kind {
@@ -149,7 +149,7 @@ impl RunItem {
         }
     }
 
-    /// Returns the simplest event that closes the item, and the member with its id.
+    /// Returns the simplest event that closes the item, and the member that contains its id.
     #[must_use]
     pub const fn closer(self) -> (EventType, Field) {
         match self {
@@ -174,7 +174,7 @@ impl OpenItems {
         if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
     }
 
-    /// Returns the open items by kind, the newest of each kind first, as RUN_FINISHED requires.
+    /// Returns the open items by kind, newest first within each kind, as RUN_FINISHED requires.
     #[must_use]
     pub(crate) fn items_in_closing_order(&self) -> Vec<OpenItem> {
         let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();
@@ -247,8 +247,8 @@ impl RunStateMachine {
             // "First event must be 'RUN_STARTED'": RUN_ERROR is admitted too.
             (RunStateMachine::Waiting, EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
             (RunStateMachine::Waiting, _) => return Err(RunViolation::NotStarted),
-            // "The run has already errored" refuses everything, "already finished" everything but RUN_ERROR. The
-            // gateway sends a single terminal event, so it refuses both.
+            // "The run has already errored" rejects everything, "already finished" everything but RUN_ERROR. The
+            // gateway sends a single terminal event, so it rejects both.
             (RunStateMachine::Ended(ending), _) => return Err(RunViolation::Ended(*ending)),
             (RunStateMachine::Active(_), EventType::RunStarted) => return Err(RunViolation::AlreadyActive),
             (RunStateMachine::Active(_), EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// A linear search for each event would take minutes.
+    /// A linear search per event would take minutes.
     #[test]
     fn finds_open_items_by_name_among_a_hundred_thousand() {
         let ids: Vec<String> = (0..100_000).map(|at| format!("m{at}")).collect();
@@ -375,7 +375,7 @@ mod tests {
         let mut run = RunStateMachine::default();
         run.admit(&event(EventType::RunStarted, "")).expect("legal");
         run.admit(&event(EventType::SubagentStarted, "s")).expect("legal");
-        // One name, two steps.
+        // Two steps with the same name.
         run.admit(&event(EventType::StepStarted, "x")).expect("legal");
         run.admit(&by(EventType::StepStarted, "x", "s")).expect("legal");
         run.admit(&by(EventType::TextMessageStart, "m", "s")).expect("legal");

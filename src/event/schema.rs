@@ -9,16 +9,16 @@ use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
 use super::{EventType, Field, Json, JsonType, Members, find_member};
 
-/// The values that a member may have.
+/// The values allowed for a member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueSchema {
     Str,
     StringEnum(&'static [&'static str]),
-    /// any JSON, null included
+    /// any JSON, including null
     Any,
-    /// any JSON but null
+    /// any JSON except null
     Present,
-    /// an object, open by key
+    /// an object with arbitrary keys
     OpenObject,
     Bool,
     /// an integer within ±(2^53−1)
@@ -39,7 +39,7 @@ pub(crate) enum ValueSchema {
 pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ValueSchema {
-    /// Checks a value without looking at its elements or members.
+    /// Checks a value without checking its elements or members.
     #[must_use]
     pub(crate) fn matches_leaf(self, value: &Json<'_>) -> bool {
         let json_type = value.json_type();
@@ -77,7 +77,7 @@ pub(crate) fn is_pointer(text: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct ObjectSchema {
     pub(crate) members: &'static [MemberSchema],
-    /// allows other members: "RFC 6902 operations" alone
+    /// whether other members are allowed: only in "RFC 6902 operations"
     pub(crate) is_open: bool,
 }
 
@@ -93,35 +93,35 @@ pub(crate) enum MemberPresence {
     /// the client rejects the object without it
     Required,
     Optional,
-    /// optional, and the client treats null as absent
+    /// optional; the client treats null as absent
     NullIsAbsent,
 }
 
-/// Objects told apart by one member.
+/// Objects distinguished by one member.
 #[derive(Debug)]
 pub(crate) struct UnionSchema {
     pub(crate) tag: &'static str,
     pub(crate) arms: &'static [(&'static str, &'static ObjectSchema)],
-    /// the client converts a `binary` part of 0.x here
+    /// whether the client converts a 0.x `binary` part here
     pub(crate) converts_binary: bool,
 }
 
 impl UnionSchema {
-    /// Returns the schema selected by the tag.
+    /// Returns the schema that the tag selects.
     #[must_use]
     pub(crate) fn arm(&self, members: &Members<'_>) -> Option<&'static ObjectSchema> {
         let tag = find_member(members, self.tag).and_then(Json::text)?;
         self.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
     }
 
-    /// Returns true for a `binary` part of 0.x that the client converts.
+    /// Returns true for a 0.x `binary` part that the client converts.
     #[must_use]
     pub(crate) fn is_binary(&self, members: &Members<'_>) -> bool {
         self.converts_binary && find_member(members, self.tag).is_some_and(|tag| tag.is_str(BINARY))
     }
 }
 
-/// `type` of the content part that 1.0 retired; the client still converts one inside a message (§1.3).
+/// `type` of the content part retired in 1.0; the client still converts one inside a message (§1.3).
 const BINARY: &str = "binary";
 
 const fn req(name: &'static str, shape: ValueSchema) -> MemberSchema {
@@ -150,7 +150,7 @@ const TYPE: MemberSchema = req("type", Str);
 const ROLE: MemberSchema = req("role", Str);
 const OP: MemberSchema = req("op", Str);
 
-// Content parts and their sources. Those in messages may come from an old peer, those in a result may not.
+// Content parts and their sources. Those in messages may come from an old peer; those in a result may not.
 static DATA_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), req("mimeType", Str)]);
 static URL_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), opt("mimeType", Str)]);
 static FILE_SOURCE: ObjectSchema = closed(&[TYPE, req("value", Str), opt("provider", Str), opt("mimeType", Str)]);
@@ -217,7 +217,7 @@ static TOOL_MESSAGE: ObjectSchema = closed(&[
 static ACTIVITY_MESSAGE: ObjectSchema =
     closed(&[OWNER, ID, ROLE, req("activityType", Str), req("content", OpenObject), METADATA]);
 static REASONING_MESSAGE: ObjectSchema = closed(&[OWNER, ID, ROLE, req("content", Str), ENCRYPTED, METADATA]);
-/// Messages, told apart by role.
+/// Messages, distinguished by role.
 pub(crate) static MESSAGES: UnionSchema = UnionSchema {
     tag: "role",
     arms: &[
@@ -256,7 +256,7 @@ static INPUT: ObjectSchema = closed(&[
     opt("resume", List(&RESUME)),
 ]);
 
-// Endings of runs and subagents.
+// How runs and subagents end.
 static INTERRUPT: ValueSchema = Object(&closed(&[
     OWNER,
     ID,
@@ -317,7 +317,7 @@ pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
         MemberType::Any => Any,
         MemberType::Present => Present,
         MemberType::Object => OpenObject,
-        // MESSAGES_SNAPSHOT alone has a plain list.
+        // Only MESSAGES_SNAPSHOT has a plain list.
         MemberType::Array => List(&MESSAGE),
         MemberType::Patch => List(&OPERATION),
         MemberType::Outcome => match kind {

@@ -11,7 +11,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 
-/// Determined by the first byte of the value.
+/// The type of a JSON value, from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonType {
     Null,
@@ -25,7 +25,7 @@ pub(crate) enum JsonType {
 impl<'a> Json<'a> {
     pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
-    /// Wraps text that a JSON parser accepted.
+    /// Wraps text that a JSON parser has accepted.
     #[must_use]
     pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Json(text.into())
@@ -37,7 +37,7 @@ impl<'a> Json<'a> {
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
 
-    /// Appends to a string and keeps its escapes. Other values are converted to text first.
+    /// Appends to a string, keeping its escapes. Other values are converted to text first.
     #[must_use]
     pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
@@ -46,7 +46,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Compares strings after resolving escapes, and other values by text.
+    /// Compares strings with escapes resolved, and other values by their text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
         self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
@@ -62,7 +62,7 @@ impl<'a> Json<'a> {
         &self.0
     }
 
-    /// Returns text borrowed from the frame; `None` if the value owns its text.
+    /// Returns the text if it is borrowed from the frame.
     #[must_use]
     pub(crate) fn source(&self) -> Option<&'a str> {
         match self.0 {

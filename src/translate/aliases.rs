@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 const TIMESTAMP_NOTE: &str = "$timestamp";
 
-/// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
+/// Timestamps below this are in seconds: as milliseconds they would predate March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
 
 pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report: &mut TranslationReport) {
@@ -93,8 +93,8 @@ const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes optional members that are null, and notes them. A null in a required member may be the result of a call, or
-/// a fault that the guard repairs.
+/// Removes optional null members and notes them. A null in a required member may be a call's result, or a fault that
+/// the guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;
@@ -119,7 +119,7 @@ pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
 
 pub(super) fn write_nulls(row: &EventRow, outgoing: &mut OutgoingEvent<'_>) {
     for field in carry::take_fields(&mut outgoing.extensions, NULLS_NOTE, |field| row.has_field(field)) {
-        // Drops the placeholder that the guard or a dialect on the way put in place of the null; any other value is
+        // Drops the placeholder that the guard or an intermediate dialect put in place of the null; any other value is
         // newer.
         if field == Field::Role || get(&outgoing.members, field).is_none_or(|value| value.is_str("")) {
             set(&mut outgoing.members, MemberKey::Known(field), Json::NULL);
@@ -190,7 +190,7 @@ pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'s
 pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
 impl RunStamps {
-    /// Takes ids known before the start event, since a run may fail before it starts.
+    /// Takes the ids known before the start event, since a run may fail before it starts.
     pub(crate) fn from_ids(dialect: &Dialect, ids: Option<&RunIds>) -> Self {
         let stamp = |field: &Field| match field {
             Field::ThreadId => Some((*field, ids?.thread_id.clone())),
@@ -200,7 +200,7 @@ impl RunStamps {
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
     }
 
-    /// Removes the repeated members of an event if their values are those of the run.
+    /// Removes the repeated members from an event if their values match the run's.
     pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {

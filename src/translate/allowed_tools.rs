@@ -26,7 +26,7 @@ const MAX_TOOL_NAME_LEN: usize = 64;
 #[derive(Debug)]
 pub struct AllowedTools(HashSet<Box<str>>);
 
-/// The id and tool of each call in a conversation.
+/// The id and tool name of each call in a conversation.
 pub(super) type PriorCalls = HashSet<(Box<str>, Box<str>)>;
 
 impl AllowedTools {
@@ -39,7 +39,7 @@ impl AllowedTools {
         self.0.contains(name)
     }
 
-    /// Refuses the request for the first tool that is not allowed.
+    /// Returns a refusal for the first tool that is not allowed.
     pub(super) fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
         let tools = get(&input.members, Field::Tools).and_then(json::parse_elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
@@ -58,7 +58,7 @@ impl AllowedTools {
     }
 }
 
-/// Some clients send the form of model providers, `{"function": {"name": …}}`. An agent may use either name, so both
+/// Some clients send the format of model providers, `{"function": {"name": …}}`. An agent may use either name, so both
 /// are returned with their paths.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
@@ -67,7 +67,7 @@ fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let inner = inner.as_ref().and_then(|inner| find_member(inner, NAME));
     let inner = inner.map(|name| ("/function/name", name.text().map(String::from)));
     let names: Vec<_> = outer.into_iter().chain(inner).collect();
-    // Ignores a name that is not text.
+    // Ignores a name that is not a string.
     let names: Option<Vec<_>> = names.into_iter().map(|(path, name)| Some((path, name?))).collect();
     names.filter(|names| !names.is_empty())
 }
@@ -94,7 +94,7 @@ fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
 
 #[derive(Debug, Default)]
 pub(super) struct ToolCallFilter {
-    /// `None`: any tool may be called
+    /// `None` allows every tool
     allowed: Option<Arc<AllowedTools>>,
     prior_calls: PriorCalls,
     forbidden_tool: Option<String>,
@@ -129,7 +129,7 @@ impl ToolCallFilter {
         let Some(tools) = self.allowed.as_deref() else { return true };
         let name = |event: &Event<'_>| Some(event.text(Field::ToolCallName).unwrap_or_default().into_owned());
         let called = match event.kind {
-            // A new call is checked even if the conversation has one with its id.
+            // A new call is checked even if the conversation already has one with its id.
             EventType::ToolCallStart => name(event),
             EventType::ToolCallChunk if event.get(Field::ToolCallName).is_some() => name(event),
             EventType::MessagesSnapshot => return self.admit_messages(event.get(Field::Messages)),
@@ -138,7 +138,7 @@ impl ToolCallFilter {
                 let input = event.get(Field::Input).and_then(json::parse_message);
                 return self.admit_messages(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
-            // `write` unwraps this event for a client of a dialect that does not have the type.
+            // `write` unwraps this event for a client whose dialect lacks the type.
             EventType::Custom => return unwrap_custom(event).is_none_or(|inner| self.admit_event(&inner)),
             _ => None,
         };
@@ -178,7 +178,7 @@ impl ToolCallFilter {
     }
 }
 
-/// Returns the event in a CUSTOM event `<dialect>.<TYPE>`.
+/// Returns the event wrapped in a CUSTOM event `<dialect>.<TYPE>`.
 fn unwrap_custom<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
     let name = event.text(Field::Name)?;
     let object = event.get(Field::Value).and_then(|value| json::parse_object(value.as_str()).ok())?;

@@ -1,4 +1,4 @@
-//! Limits on the output that a client receives from a run.
+//! Limits on the output of a run to its client.
 //!
 //! Frames are counted as they are written: a frame that would exceed a limit is not sent, and nothing after it except
 //! the gateway's final error.
@@ -17,7 +17,7 @@ pub(super) struct OutputBudget {
     events: u64,
     bytes: u64,
     exceeded: Option<BudgetLimit>,
-    /// the gateway's own error is exempt from every limit
+    /// whether the gateway's own error is exempt from every limit
     final_error_allowed: bool,
 }
 

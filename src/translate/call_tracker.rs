@@ -22,7 +22,7 @@ impl CallTracker {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.record_call(event.get(Field::ToolCallId)),
             EventType::ToolCallResult => {
-                // "A result for an unknown call" is accepted, and may answer a call of an earlier run.
+                // "A result for an unknown call" is accepted, and may answer a call from an earlier run.
                 let Some(id) = event.text(Field::ToolCallId) else { return };
                 match self.0.get_mut(&*id) {
                     Some(answered) => *answered = true,
@@ -103,7 +103,7 @@ impl CallTracker {
 
     /// Removes calls that already have a result from "pendingToolCallIds".
     fn split_not_pending(&self, ids: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
-        // A full list cannot determine which calls were made.
+        // Once full, the list cannot tell which calls were made.
         if self.0.len() >= IDS_LIMIT {
             return None;
         }
@@ -120,7 +120,7 @@ fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>
     })
 }
 
-/// Splits a list into passing and removed elements; returns `None` when all pass.
+/// Splits a list into kept and removed elements; returns `None` if all are kept.
 fn partition_list(
     list: &Json<'_>,
     mut passes: impl FnMut(&Json<'_>) -> bool,

@@ -11,7 +11,7 @@ use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
 
-/// An event to write, and the type that it replaces: `None` for the same type, `""` for an added event.
+/// An event to write, and the type it replaces: `None` for the same type, `""` for an added event.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
 /// The open chunk stream, which a chunk with another id or kind closes.
@@ -36,7 +36,7 @@ impl ChunkUnfolder {
         Some((closer, Some("")))
     }
 
-    /// Turns a chunk into start and content events; returns any other event unchanged.
+    /// Turns a chunk into start and content events; returns other events unchanged.
     pub(crate) fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
         let Some(kind) = ChunkStreamKind::from_event(event.kind) else {
             return (None, (event, None));

@@ -12,7 +12,7 @@ use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
 use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// `source` of the RAW event that wraps an event beyond repair.
+/// `source` of the RAW event that wraps an irreparable event.
 const INVALID_SOURCE: &str = "diglot.invalid";
 
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
@@ -51,7 +51,7 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns true if a value of this type has members or elements to check. Lists of messages were repaired before.
+/// Returns true if a value of this type has members or elements to check. Message lists were repaired earlier.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
@@ -102,7 +102,7 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
             event.set(field, parts);
             return;
         }
-        // An object delta becomes its JSON text, a number its digits.
+        // An object delta becomes its JSON text; a number becomes its digits.
         (MemberType::Str | MemberType::Content, _) => Some(Json::string(value.as_str())),
         (MemberType::Integer, JsonType::Number) => {
             // Carries the exact value of a rounded number.
@@ -145,7 +145,7 @@ fn is_input(value: &Json<'_>) -> bool {
         && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
 }
 
-/// Members of a token usage that are strings; its other known members are whole numbers.
+/// The string members of a token usage; its other known members are whole numbers.
 const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
@@ -178,7 +178,7 @@ fn is_usage(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
-/// Returns `None` when the real client refuses the outcome; the inner value is `Some` when a null had to be removed.
+/// Returns `None` if the real client rejects the outcome; the inner value is `Some` if a null had to be removed.
 fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::parse_members(value)?;
     let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);

@@ -16,10 +16,10 @@ pub(crate) struct DetectedDialect {
     pub(crate) evidence: &'static str,
 }
 
-/// Members are compared in this many events; types are compared until a dialect is detected.
+/// Members are compared in this many events, types until a dialect is detected.
 const MAX_INSPECTED_EVENTS: u32 = 16;
 
-/// Limit for the kept events in bytes. The first event is kept whatever its size.
+/// Maximum total size of kept events in bytes. The first event is kept regardless of its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
@@ -31,13 +31,13 @@ pub(super) struct DialectDetector {
 }
 
 impl DialectDetector {
-    /// Returns the first sign of a dialect, with the events kept before it.
+    /// Returns the first sign of a dialect, and the events kept before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
         }
         self.events += 1;
-        // Later, only a type is evidence, and an event without the words need not be parsed.
+        // Later, only the type is evidence, and an event without these words need not be parsed.
         let by_type =
             |sign: &DetectionRule| matches!(sign.pattern, EventPattern::TypePrefix(start) if data.contains(start));
         if self.events > MAX_INSPECTED_EVENTS && !DETECTION_RULES.iter().any(by_type) {
@@ -58,7 +58,7 @@ impl DialectDetector {
     }
 }
 
-/// Returns the signs in one event, the decisive one first.
+/// Returns the signs in an event, the decisive one first.
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
@@ -76,7 +76,7 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, or of several the first one seen.
+/// Detects the dialect of a captured stream: the one with the most signs, or the first seen if several tie.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
@@ -100,7 +100,7 @@ pub(crate) fn detect_stream<'e>(
     (found, seen)
 }
 
-/// Sets the options of a dialect from the form of its events' text and members.
+/// Sets a dialect's options from the text format and members of the events.
 #[must_use]
 pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
@@ -116,7 +116,7 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
             side.peer_version = side.peer_version.max(min_version(side.dialect, &object));
         }
         let members = object.members;
-        // The first text decides; a later one of the other form is noted when it is read.
+        // The first text decides; a later one in the other format is noted when it is read.
         let text_format = side.dialect.message_adapter.and_then(|adapter| adapter.detect_text_format(&members));
         if let Some(text_format) = text_format.filter(|_| content && !decided) {
             side.text_format = text_format;
@@ -150,7 +150,7 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Guesses the dialect of a client from its request: AG-UI 1.0 clients declare their version, older ones send all seven
+/// Guesses a client's dialect from its request: AG-UI 1.0 clients declare their version, older ones send all seven
 /// members, and the HAI document's request lacks `state` (§3.3.1).
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();

@@ -11,13 +11,13 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonTy
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
-    /// type of an event from the agent, and its row in the dialect's table
+    /// the agent event's type, and its row in the dialect's table
     Read(String, Option<&'static EventRow>),
-    /// type of the canonical event, names of its carried members, and the key that contains them
+    /// the canonical event's type, the names of its carried members, and the key that contains them
     Canonical(EventType, Vec<String>, String),
-    /// names of the members that the run guard carried, and the key that contains them
+    /// the names of members carried by the run guard, and the key that contains them
     Guarded(Vec<String>, String),
-    /// type of the written event, names of its carried members, and the key that contains them
+    /// the written event's type, the names of its carried members, and the key that contains them
     Written(String, Vec<String>, String),
     Repair(EventRepair),
     Loss(EventLoss),
@@ -51,7 +51,7 @@ impl ExplainTrace {
         self.entries.push(TraceEntry::Guarded(names, format!("metadata.{GATEWAY_KEY}")));
     }
 
-    /// Records only the type: a protobuf frame is not inspected.
+    /// Records only the type, because protobuf frames are not inspected.
     pub(super) fn record_protobuf(&mut self, kind: EventType) {
         self.entries.push(TraceEntry::Written(kind.wire().to_owned(), Vec::new(), String::new()));
     }

@@ -1,4 +1,4 @@
-//! Splits the agent's body, in either framing, into event texts.
+//! Splits the agent's body, in either framing, into events.
 
 use super::StreamError;
 use crate::codec::sse::{self, SseLimits};
@@ -49,7 +49,7 @@ impl FrameReader {
         }
     }
 
-    /// Discards unfinished data, because another body with the same framing follows.
+    /// Discards unfinished data before another body with the same framing.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {
             FrameDecoder::Sse(decoder) => decoder.restart(),
@@ -57,7 +57,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes bytes and passes each frame to `each`. Fails beyond a limit, or if `each` fails.
+    /// Decodes bytes and passes each frame to `each`. Fails if a limit is exceeded or `each` fails.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
@@ -77,7 +77,7 @@ impl FrameReader {
                     proto::ProtoStep::Event { text, dropped } => {
                         on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?;
                     }
-                    // Unknown and broken messages are passed on as they are, like a malformed frame of SSE.
+                    // Unknown and malformed messages are passed on unchanged, like a malformed SSE frame.
                     proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
                         on_frame(AgentFrame::from_data(&proto::to_data_url(&message)))?;
                     }

@@ -11,11 +11,11 @@ use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Under `extra["ag-ui"]`: neighbouring messages whose role the dialect does not have.
+/// Key under `extra["ag-ui"]` for adjacent messages whose role the dialect lacks.
 const PRECEDING: &str = "preceding";
 const FOLLOWING: &str = "following";
 
-/// Under `extra["ag-ui"]` of the last message: request members that the dialect does not have.
+/// Key under `extra["ag-ui"]` of the last message for request members that the dialect lacks.
 pub(super) const INPUT_MEMBER: &str = "input";
 
 const NULLS_NOTE: &str = "$nulls";
@@ -35,7 +35,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
         }
     }
     for message in &mut canonical {
-        // An agent that keeps messages unchanged repeats the carried input of an earlier request.
+        // An agent that keeps messages unchanged repeats the input carried by an earlier request.
         carry::take(message, INPUT_MEMBER);
     }
     event.set(Field::Messages, to_array(&canonical, false));
@@ -62,7 +62,7 @@ pub(super) fn to_array(messages: &[MessageMembers<'_>], snake: bool) -> Json<'st
     json::to_array(&all)
 }
 
-/// Reads one message of a dialect, and the messages that it carries for AG-UI.
+/// Reads a message of a dialect, and the messages that it carries for AG-UI.
 pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<MessageMembers<'static>>) {
     let dialect = side.dialect;
     let Some((location, _)) = dialect.carry_location.carry_member() else {
@@ -77,12 +77,12 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     let mut nulls = Vec::new();
     for (key, value) in message {
         match &key {
-            // The real client accepts null for none of these.
+            // The real client rejects null for all of these.
             MemberKey::Known(field) if form.fields.contains(field) && value.is_null() => {
                 nulls.push(Json::string(field.camel()));
             }
             _ if carry::is_named(&key, location) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
-            // Canonical tool messages have no name, and some agents refuse unknown members.
+            // Canonical tool messages have no name, and some agents reject unknown members.
             MemberKey::Known(Field::Name) if is_tool => own.push((key, value)),
             MemberKey::Known(field) if form.fields.contains(field) => canonical.push((key, value)),
             _ => own.push((key, value)),
@@ -115,7 +115,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     let mut found = unwrapped.canonical;
     let surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
         (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
-        // Content in canonical form needs no reading.
+        // Canonical content is used as is.
         _ => SurroundingMessages::default(),
     };
     let before = carry::take(&mut found, PRECEDING);
@@ -150,7 +150,7 @@ fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
     Always,
-    /// carries nothing and counts the members lost, because some peers would refuse them
+    /// carries nothing and counts the lost members, because some peers would reject them
     Never(std::cell::Cell<u64>),
 }
 
@@ -182,7 +182,7 @@ fn is_supported_since(side: PeerDialect, name: &str) -> bool {
     side.dialect.message.since.iter().all(|(own, since)| *own != name || side.peer_version >= *since)
 }
 
-/// Returns true if a side accepts messages with this role. Peers with versions reject the request for an unknown role
+/// Returns true if a side accepts messages with this role. Versioned peers reject the request for an unknown role
 /// (measured).
 fn accepts_role(side: PeerDialect, role: &str) -> bool {
     let known = side.dialect.message.roles.contains(&role);
@@ -192,13 +192,13 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
 
 /// Returns true if a message may have the member. A side that accepts unknown members gets those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
-    // Python has "error" since 0.1.9 (measured).
+    // Python supports "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
     side.dialect.message.fields.contains(&field)
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on a neighbour.
+/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent one.
 pub(super) fn write<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -230,7 +230,7 @@ pub(super) fn write<'a>(
         let list = json::to_array(&waiting);
         match out.last_mut() {
             Some(last) => add_carried_member(last, dialect.carry_location, FOLLOWING, list),
-            // Without a neighbour, the dialect gets them unconverted rather than not at all.
+            // Without an adjacent message, the dialect gets them unconverted rather than not at all.
             None => out.extend(
                 waiting.iter().filter_map(|one| json::parse_members(one).map(crate::event::into_owned_members)),
             ),
@@ -239,12 +239,12 @@ pub(super) fn write<'a>(
     out
 }
 
-/// The members of a message, by the place where they are written.
+/// The members of a message, grouped by where they are written.
 struct SplitMessage<'a> {
     written: MessageMembers<'a>,
     /// members of the peer's dialect that an earlier translation carried
     own: MessageMembers<'static>,
-    /// canonical members that the dialect does not have
+    /// canonical members that the dialect lacks
     canonical: MessageMembers<'a>,
 }
 
@@ -285,7 +285,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     SplitMessage { written, own, canonical }
 }
 
-/// `preceding` are the messages before this one that the dialect cannot express.
+/// Writes a message. `preceding` are the messages before it that the dialect cannot express.
 fn write_message<'a>(
     message: MessageMembers<'a>,
     side: PeerDialect,
@@ -295,7 +295,7 @@ fn write_message<'a>(
     let dialect = side.dialect;
     let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
     if dialect.is_versioned() {
-        // Null is fatal to every version: the member stays as the guard repaired it.
+        // Every version fails on null: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
     let as_json = carry::take_json_note(&mut own, Field::Content);
@@ -303,7 +303,7 @@ fn write_message<'a>(
         adapter.write(&mut written, &mut own, &mut canonical, as_json, side.text_format);
     }
     if as_json {
-        // Notes come back from clients, so they are checked like any external input.
+        // Notes come back from clients, so they are checked like other external input.
         let text = get(&written, Field::Content).and_then(Json::text).map(Cow::into_owned);
         if let Some(value) = text.as_deref().and_then(json::parse_value).map(Json::into_owned) {
             set(&mut written, MemberKey::Known(Field::Content), value);
@@ -319,7 +319,7 @@ fn write_message<'a>(
     canonical.extend(preceding.map(|list| (carry::extension_key(PRECEDING), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let carried_before = carry::take(&mut own, place);
-    // Members unknown to the agent's types are no more acceptable when the client itself sent them.
+    // The agent rejects unknown members even if the client itself sent them.
     if side.peer_version != PeerVersion::V0_1 || own.is_empty() || carries.try_carry() {
         written.extend(own);
     }
@@ -331,7 +331,7 @@ fn write_message<'a>(
     written
 }
 
-/// Returns true for an empty list, if the side may not accept lists.
+/// Returns true for an empty list if the side may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
@@ -352,7 +352,7 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Repairs the messages of a snapshot: the real client rejects the run for one null, or one message without an id.
+/// Repairs a snapshot's messages: the real client rejects the run for one null, or one message without an id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -395,7 +395,7 @@ pub(super) fn are_valid(list: &Json<'_>) -> bool {
     json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }
 
-/// Returns true if the message changed.
+/// Repairs a message; returns true if it changed.
 fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
     let before = message.len();
     message.retain(|(_, value)| !value.is_null());
@@ -410,7 +410,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
         Some(id) => supplied.push((Field::Id, Json::string(id.as_str()))),
         None => supplied.push((Field::Id, Json::string(&format!("snapshot-{at}")))),
     }
-    // Every message but the assistant's must have content; parts are for users and tools.
+    // Only assistant messages may lack content; parts are for users and tools.
     match get(message, Field::Content).map(Json::json_type) {
         None if role != "assistant" && role != ACTIVITY => supplied.push((Field::Content, Json::string(""))),
         Some(JsonType::Number | JsonType::Bool) => {
@@ -432,7 +432,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, which optional members of a part or a call may not be; `None` if it had none.
+/// Returns the list without nulls, which are not allowed in optional members of parts and calls; `None` if it had none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

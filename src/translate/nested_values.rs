@@ -98,7 +98,7 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object that can have several types, such as a message; returns true if it changed. Unknown types are left
+/// Repairs an object of several possible types, such as a message; returns true if it changed. Unknown types are left
 /// alone.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
@@ -151,7 +151,7 @@ fn repair_value(
     }
 }
 
-/// Replaces invalid parts by text parts, and carries the original list.
+/// Replaces invalid parts with text parts, and carries the original list.
 pub(super) fn repair_parts(
     list: &Json<'_>,
     inner: ValueSchema,
@@ -185,7 +185,7 @@ fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<
     set(carried, member_key(name), value.clone().into_owned());
 }
 
-/// Repairs the members of an object. Without metadata of its own, its container carries the removed ones.
+/// Repairs an object's members. If the object has no metadata, its container carries the removed ones.
 fn repair_members(
     members: &mut Members<'static>,
     record: &'static ObjectSchema,
@@ -236,7 +236,7 @@ fn repair_member(
 ) -> Option<Json<'static>> {
     let is_structured = matches!(value.json_type(), JsonType::Array | JsonType::Object);
     match member.schema {
-        // Parts in place of a string become the joined text of the parts that have one.
+        // Parts in place of a string become the concatenated text of the text parts.
         ValueSchema::Str if member.name == CONTENT && content_parts::is_parts(value) => {
             report.count_repair(EventRepair::TypeConverted);
             carry_value(carried, CONTENT, value, report);
@@ -245,7 +245,7 @@ fn repair_member(
         ValueSchema::Str if is_structured && member.presence != MemberPresence::Required && member.name != CONTENT => {
             None
         }
-        // An invalid call is removed whole: the original list is carried.
+        // An invalid call is removed entirely: the original list is carried.
         ValueSchema::List(_) if value.json_type() == JsonType::Array => {
             let new = repair_value(value, member.schema, carried, report)?;
             let count = |list: &Json<'_>| json::parse_elements(list).map_or(0, |all| all.len());

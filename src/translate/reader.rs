@@ -13,7 +13,7 @@ use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
-/// End marker of some producers, which no dialect treats as a frame.
+/// End marker of some producers, which is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
 
 /// `source` of the RAW event that wraps a malformed frame.
@@ -54,14 +54,14 @@ impl EventReader {
         }
     }
 
-    /// Switches to the dialect of this frame, if it shows the first sign of one.
+    /// Switches to the dialect of this frame if it shows the first sign of one.
     fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
         let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.inspect(data)) else {
             return;
         };
         sink.report().switch_dialect(sign);
         *self = EventReader::new(PeerDialect::new(sign.dialect));
-        // Replays the kept events to rebuild the state of open messages and calls; they were emitted already.
+        // Replays the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
             events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
             ..TranslationReport::default()
@@ -93,7 +93,7 @@ impl EventReader {
             let data = aliases::strip_object(dialect, data, sink.report());
             return self.emit_malformed(&Json::from_trusted(&*data), sink);
         };
-        // Most events have the type of the previous one.
+        // Most events have the same type as the previous one.
         let known = self.last_row.filter(|(_, row)| row.wire == wire).or_else(|| dialect.row_for_wire(&wire));
         self.last_row = known;
         self.supply_start(known.map(|(_, row)| row.kind), sink);
@@ -187,7 +187,7 @@ impl EventReader {
         sink.emit(parts.into_event(self.dialect.name));
     }
 
-    /// Reads events that have one canonical counterpart.
+    /// Reads an event that has one canonical counterpart.
     fn read_shape(&mut self, shape: EventShape, parts: &mut IncomingEvent<'_>, sink: &mut impl EventSink) {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
@@ -205,7 +205,7 @@ impl EventReader {
         }
     }
 
-    /// Separates the members of the row, the dialect's own, and the canonical ones carried for AG-UI.
+    /// Separates the row's members, the dialect's own, and the canonical ones carried for AG-UI.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,
@@ -218,7 +218,7 @@ impl EventReader {
         aliases::strip_members(dialect, &mut members, report);
         aliases::read_field_names(row.field_aliases, &mut members);
         self.run_stamps.read(dialect, row.kind, &mut members);
-        // Most events have only members of their row: the list stays as it is.
+        // Most events have only their row's members, so the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if row.has_field(*field))) {
             parts.event.members = members;
             self.normalize(&mut parts, &Members::new());
@@ -253,11 +253,11 @@ impl EventReader {
         (parts, unwrapped.canonical_type)
     }
 
-    /// Converts members to their canonical form, except `canonical` ones.
+    /// Converts members to canonical form, except those in `canonical`.
     fn normalize(&self, parts: &mut IncomingEvent<'_>, canonical: &Members<'_>) {
         carry::stringify_number_ids(&mut parts.event, &mut parts.extensions);
         if self.dialect.carry_location == CarryLocation::Metadata {
-            // No version of a peer with versions accepts a null: the guard drops it.
+            // Versioned peers never accept null, so the guard drops it.
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);
             }
@@ -299,7 +299,7 @@ impl EventReader {
         }
     }
 
-    /// Returns the canonical type in a note, or `Some(None)` if it names no type. Returns `None` for an invalid note,
+    /// Returns the canonical type in a note, or `Some(None)` if it names none. Returns `None` for an invalid note,
     /// since notes are external input.
     fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
         if note.is_empty() {

@@ -7,45 +7,45 @@ use crate::event::{Event, EventLoss, EventRepair};
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
-    /// label of the repair or loss that it caused
+    /// label of the resulting repair or loss
     pub(crate) label: &'static str,
-    /// the rule, as a sentence
+    /// the rule in one sentence
     pub rule: &'static str,
 }
 
 /// Counts since the stream opened.
 #[derive(Clone, Debug, Default)]
 pub struct TranslationReport {
-    /// repairs, counted in the order of [`EventRepair`]
+    /// repair counts in the order of [`EventRepair`]
     pub repairs: [u64; EventRepair::ALL.len()],
-    /// losses, counted in the order of [`EventLoss`]
+    /// loss counts in the order of [`EventLoss`]
     pub losses: [u64; EventLoss::ALL.len()],
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
-    /// events from the agent, by label of its dialect
+    /// events from the agent, by label in its dialect
     pub events_read: Box<[u64]>,
-    /// events to the client, by label of its dialect
+    /// events to the client, by label in its dialect
     pub events_written: Box<[u64]>,
-    /// change of the agent's dialect after detection
+    /// the change of the agent's dialect upon detection
     pub dialect_switch: Option<DialectSwitch>,
-    /// the first rule that was broken
+    /// the first broken rule
     pub broken_rule: Option<BrokenRule>,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }
 
-/// A change to another dialect, in a stream whose dialect is detected.
+/// A switch to the dialect detected in a stream.
 #[derive(Clone, Debug)]
 pub struct DialectSwitch {
     /// the rule that detected the dialect
     pub rule: &'static DetectionRule,
     pub(crate) from_dialect: &'static str,
-    /// events read before the change, by label of the previous dialect
+    /// events read before the switch, by label in the previous dialect
     pub(crate) events_read: Box<[u64]>,
 }
 
 impl TranslationReport {
-    /// Attributes further events of the agent to the sign's dialect.
+    /// Attributes the agent's subsequent events to the detected dialect.
     pub(super) fn switch_dialect(&mut self, sign: &'static DetectionRule) {
         let labels = vec![0; sign.dialect.other_label_index() + 1].into_boxed_slice();
         let from = std::mem::replace(&mut self.agent, sign.dialect.name);

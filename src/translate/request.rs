@@ -23,9 +23,9 @@ pub struct TranslatedRequest {
     pub(crate) ids: RunIds,
     /// number of members and messages that the agent cannot accept
     pub downgraded: u64,
-    /// the state for the guard of the stream
+    /// the initial state of the stream's guard
     pub conversation: ConversationState,
-    /// the canonical messages with the client's ids, a JSON array; only for a run that can be resumed
+    /// the canonical messages with the client's ids, as a JSON array; only for a resumable run
     pub(crate) messages: Option<Box<str>>,
 }
 
@@ -102,7 +102,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
-/// Reads a request into the canonical input. Fails if it is not a JSON object, has no list of messages, or has an
+/// Reads a request into the canonical input. Fails if it is not a JSON object, has no message list, or has an
 /// unreadable member.
 pub(crate) fn decode_input<'a>(
     body: &'a str,
@@ -118,7 +118,7 @@ pub(crate) fn decode_input<'a>(
         members.insert(0, (MemberKey::Other(json::TYPE.into()), kind));
     }
     aliases::read_field_names(client.dialect.field_aliases, &mut members);
-    // Whole nulls carry no data; the real client drops them too before it sends.
+    // Null members carry no data; the real client also drops them before sending.
     members.retain(|(_, value)| !value.is_null());
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
@@ -126,7 +126,7 @@ pub(crate) fn decode_input<'a>(
     if client.dialect.carry_location != CarryLocation::Native {
         unpack_input(&mut members, &mut messages, client.dialect.carry_location);
     }
-    // "binary" was retired with 1.0; older clients may still send it.
+    // "binary" was retired in 1.0; older clients may still send it.
     for message in &mut messages {
         if let Some(media) = get(message, Field::Content).and_then(content_parts::read) {
             set(message, MemberKey::Known(Field::Content), media);
@@ -211,7 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id (seed 003, 用户确认) the same id that its result has on the stream.
+/// Gives a tool message without an id (seed 003, 用户确认) the id that its result has in the stream.
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
@@ -256,7 +256,7 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Also returns the number of members and messages that the agent cannot accept.
+/// Encodes the input; also returns the number of members and messages that the agent cannot accept.
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
@@ -287,7 +287,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     match (agent.dialect.input, members.is_empty()) {
         (_, true) => {}
         (RunInputFormat::Current, false) => rest.extend(members),
-        // Interrupts came with 0.0.57, and their answers with them.
+        // Interrupts, and the answers to them, were added in 0.0.57.
         (RunInputFormat::SevenMembers, false) => {
             if agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
@@ -307,7 +307,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// Carries further members on the last message, or on a request without messages.
+/// Carries the remaining members on the last message, or on a request without messages.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

@@ -1,14 +1,14 @@
-//! Refusals of untranslatable requests.
+//! Refusals of requests that cannot be translated.
 
 use std::fmt;
 
-/// The reason for refusing a request, and where it applies.
+/// The reason for refusing a request, and the part that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRefusal {
     /// JSON Pointer to the offending value; empty for the whole body
     pub(crate) pointer: String,
     pub(crate) reason: String,
-    /// the request is valid but offers a forbidden tool
+    /// whether the request is valid but offers a forbidden tool
     pub is_forbidden_tool: bool,
 }
 

@@ -14,12 +14,12 @@ use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
 
-/// limit of the events skipped to find a match
+/// Maximum number of events skipped to find a match.
 const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns true for an event that only the dialect needs: reading it again yields no event.
+/// Returns true for an event that only the dialect needs: reading it back yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -42,7 +42,7 @@ struct SentEvent {
     data: String,
     repairs: Vec<EventRepair>,
     losses: Vec<EventLoss>,
-    /// number of resulting events
+    /// number of returned events
     returned_count: usize,
 }
 
@@ -50,24 +50,24 @@ struct SentEvent {
 #[derive(Clone, Debug, Default)]
 pub struct RoundTripOutcome {
     pub(crate) added: Vec<String>,
-    /// events left out on purpose, by position
+    /// events dropped on purpose, by position
     pub losses: Vec<(usize, EventLoss)>,
     /// removed or changed members
     pub differences: Vec<RoundTripDifference>,
 }
 
-/// One removed or changed member.
+/// A removed or changed member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundTripDifference {
-    /// position of the event, from 0 on
+    /// position of the event, from 0
     pub event: usize,
     /// JSON Pointer to the member; empty for the event as a whole
     pub path: String,
-    /// original value, JSON
+    /// original JSON value
     pub before: String,
-    /// returned value, JSON; `None` when it was removed
+    /// returned JSON value; `None` if it was removed
     pub after: Option<String>,
-    /// repairs of the event, which may be the reason
+    /// repairs of the event, which may explain the difference
     pub repairs: Vec<EventRepair>,
 }
 
@@ -92,7 +92,7 @@ impl RoundTrip {
         // Strict mode does not apply here.
         let _ = self.forward.push_event(data, 0, &mut out);
         let (repairs, mut losses) = counted_since(&before, self.forward.report());
-        // An event still held back is counted later.
+        // A buffered event is counted later.
         if over && losses.is_empty() {
             losses.push(EventLoss::AfterTerminal);
         }
@@ -100,11 +100,11 @@ impl RoundTrip {
         self.sent.push(SentEvent { data: data.to_owned(), repairs, losses, returned_count: self.returned.len() });
     }
 
-    /// Ends both directions and compares.
+    /// Ends both directions and compares the results.
     #[must_use]
     pub fn finish(mut self) -> RoundTripOutcome {
         let mut out = Vec::new();
-        // A truncated recording is compared as far as it goes.
+        // A truncated recording is compared up to its end.
         let _ = self.forward.finish(0, &mut out);
         self.send_back(&out);
         let mut out = Vec::new();
@@ -128,7 +128,7 @@ impl RoundTrip {
         let mut matched = 0;
         for (event, sent) in self.sent.iter().enumerate() {
             outcome.losses.extend(sent.losses.iter().map(|loss| (event, *loss)));
-            // A placeholder may vanish.
+            // A placeholder may disappear.
             if is_placeholder(self.dialect.carry_location, &sent.data) {
                 continue;
             }
@@ -151,7 +151,7 @@ impl RoundTrip {
                     outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
                     matched += skipped + 1;
                 }
-                // Another event came back in its place.
+                // Another event came back instead.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
                     outcome.differences.push(note((String::new(), frame_json(&sent.data), instead)));
@@ -246,13 +246,13 @@ type ValueChange = (String, String, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraMembers {
-    /// differences are allowed: metadata, and dialect content that is carried there
+    /// additions are allowed: metadata, and dialect content carried in it
     Allowed,
-    /// differences are not allowed: data of applications
+    /// additions are not allowed: application data
     Forbidden,
 }
 
-/// Returns what was removed or changed between two events or two requests.
+/// Returns the differences between two events or two requests.
 fn compare_json(before: &str, after: &str, location: CarryLocation) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     compare_object(&mut String::new(), &Json::from_trusted(before), &Json::from_trusted(after), location, &mut changes);
@@ -272,7 +272,7 @@ fn compare_object(
     for (key, old) in &sent {
         let new = returned.iter().find(|(own, _)| own == key).map(|(_, value)| value);
         at_step(path, key.name(), |path| match key {
-            // Declared by each writer.
+            // Each writer declares its own.
             MemberKey::Known(Field::ProtocolVersion) => {}
             MemberKey::Known(Field::Messages) => compare_list(path, old, new, location, out),
             key => {
@@ -281,13 +281,13 @@ fn compare_object(
                 } else {
                     ExtraMembers::Forbidden
                 };
-                // Our own entries in the carried material are additions.
+                // The gateway's own entries in the carried members are additions.
                 if location.carry_member().is_none_or(|(name, _)| !carry::is_named(key, name)) {
                     return compare_value(path, old, new, room, out);
                 }
                 let before = carry::unwrap_canonical(old, location);
                 if before.rest.as_ref() != Some(old) {
-                    // An earlier hop left it there.
+                    // An earlier hop left this entry.
                     return compare_value(path, old, new, ExtraMembers::Allowed, out);
                 }
                 let own = new.and_then(|new| carry::unwrap_canonical(new, location).rest);
@@ -368,7 +368,7 @@ fn compare_members(
     }
 }
 
-/// Calls `then` with the path extended by `step`, escaped as in RFC 6901.
+/// Calls `then` with `step` appended to the path, escaped as in RFC 6901.
 fn at_step(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     let end = path.len();
     path.push('/');

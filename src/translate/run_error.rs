@@ -9,7 +9,7 @@ use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, get};
 
-/// Note: the original CUSTOM event of this error.
+/// Note with the original CUSTOM event of this error.
 pub(super) const CUSTOM_NOTE: &str = "$custom";
 
 /// Reads an error whose message may be a nested object or a string, and whose code may be a number.
@@ -38,7 +38,7 @@ fn read_message(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Reads a CUSTOM event that is configured as an error of the run.
+/// Reads a CUSTOM event that the route configures as a run error.
 pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
     let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
@@ -56,8 +56,8 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     IncomingEvent { event, extensions: own, restored_fields: restored }
 }
 
-/// Restores an error as its CUSTOM event, for a peer that treats it as an error: any other peer would miss the end of
-/// the run.
+/// Restores the CUSTOM event of an error, for a peer that treats it as an error: other peers would miss the end of the
+/// run.
 pub(super) fn restore_custom(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let custom =
         outgoing.extensions.iter().find(|(key, _)| carry::is_named(key, CUSTOM_NOTE)).map(|(_, custom)| custom);

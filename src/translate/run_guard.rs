@@ -21,7 +21,7 @@ use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Ids for offline translation, if neither request nor agent has any.
+/// Ids for offline translation when neither the request nor the agent has any.
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
 const UNKNOWN_TOOL: &str = "unknown";
@@ -31,7 +31,7 @@ const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
 const MAX_TYPE_NAME_LEN: usize = 64;
 
-/// Response to an agent that breaks a rule.
+/// The response to an agent that breaks a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GuardMode {
     /// repairs the stream into a run that the real client accepts
@@ -43,7 +43,7 @@ pub enum GuardMode {
     Report,
 }
 
-/// The event at which a run in [`GuardMode::Strict`] ended, and the broken rule.
+/// The event that ended a run in [`GuardMode::Strict`], and the broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictViolation {
     pub(crate) broken_rule: BrokenRule,
@@ -89,9 +89,9 @@ pub(super) struct RunGuard {
     ids: Option<RunIds>,
     /// thread and run ids from the agent
     started_ids: [Option<Json<'static>>; 2],
-    /// the agent's dialect may omit the start
+    /// whether the agent's dialect may omit the start
     start_optional: bool,
-    /// the client keeps messages of all kinds in one list
+    /// whether the client keeps all kinds of messages in one list
     single_message_list: bool,
     ending: Option<RunEnding>,
     violation: Option<StrictViolation>,
@@ -109,7 +109,7 @@ impl RunGuard {
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
-            // HAI separates kinds already; renamed messages get their ids back there.
+            // HAI already separates kinds, so renamed messages get their ids back.
             start_optional: start == Some(EventShape::OptionalIds),
             single_message_list: client.carry_location != CarryLocation::Extra,
             ending: None,
@@ -161,7 +161,7 @@ impl RunGuard {
                 });
                 self.ending = self.run.ending().filter(|_| report.broken_rule.is_none());
             }
-            // Repairs as well, but only to count; the result is discarded.
+            // Makes the repairs only to count them; the result is discarded.
             GuardMode::Report => {
                 let mut original = event.clone();
                 self.repair_event(event, report, &mut |_, _| {});
@@ -177,7 +177,7 @@ impl RunGuard {
     }
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
-    /// nothing if rule-breaking events were sent, because the client's state differs then.
+    /// nothing if rule-breaking events were sent, because the client's state would differ.
     pub(crate) fn cancel(
         &mut self,
         report: &mut TranslationReport,
@@ -312,7 +312,7 @@ impl RunGuard {
         carry::pack(event, GATEWAY_KEY, carried);
     }
 
-    /// Fills in ids that the agent's dialect does not have.
+    /// Fills in ids that the agent's dialect lacks.
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
@@ -381,7 +381,7 @@ impl RunGuard {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
             owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
-            // A snapshot may have named another owner since; untagged is always valid, except for steps.
+            // A snapshot may since have named another owner; untagged is always valid, except for steps.
             if self.owners.admit(&closer).is_err() {
                 closer.remove(Field::SubagentRunId);
             }
@@ -389,7 +389,7 @@ impl RunGuard {
         }
     }
 
-    /// Admits an event after moving a rule-breaking member to the carried ones.
+    /// Admits an event after moving any rule-breaking member to the carried ones.
     fn admit_without(
         &mut self,
         field: Field,

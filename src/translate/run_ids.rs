@@ -2,7 +2,7 @@
 
 use crate::event::Json;
 
-/// The ids of a run: those of the request, or generated for it; JSON strings.
+/// The ids of a run, as JSON strings, from the request or generated for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIds {
     pub(crate) thread_id: Json<'static>,

@@ -49,11 +49,11 @@ struct StreamStages {
     buffer_limit: usize,
 }
 
-/// Code and message for a stopped run that cannot be closed in order.
+/// Code and message for a stopped run that cannot be closed properly.
 const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 impl Stream {
-    /// Creates a stream from `agent` to `client`. Without `ids` the run keeps the agent's.
+    /// Creates a stream from `agent` to `client`. Without `ids`, the run keeps the agent's.
     #[must_use]
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
         let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
@@ -107,27 +107,27 @@ impl Stream {
         self
     }
 
-    /// Gives frames the ids `<token>-<n>` with n = 1, 2, 3 …, from which a client can resume. The token consists of
-    /// `[0-9a-z]`. Comments and protobuf frames have no id.
+    /// Gives frames the ids `<token>-<n>` with n = 1, 2, 3 …, from which a client can resume. The token matches
+    /// `[0-9a-z]+`. Comments and protobuf frames have no id.
     #[must_use]
     pub fn with_frame_ids(mut self, token: &str) -> Self {
         self.stages.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
         self
     }
 
-    /// Returns the number of the last frame written; 0 before the first, and where frames have no ids.
+    /// Returns the number of the last frame written; 0 before the first, and if frames have no ids.
     #[must_use]
     pub fn last_frame_number(&self) -> u64 {
         self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
-    /// Reads a stream that outlives the run; call before the first byte. Events of other runs are left out, and so are
-    /// events without a run before this one begins. `None` reads all.
+    /// Reads a stream that outlives the run; call before the first byte. Drops events of other runs, and events without
+    /// a run id before this run begins. `None` reads everything.
     pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
-    /// Returns the `id` of the last frame, from which to resume a [followed](Stream::follow_run) stream.
+    /// Returns the last frame's `id`, from which to resume a [followed](Stream::follow_run) stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
@@ -136,7 +136,7 @@ impl Stream {
         self.frame_reader.retry()
     }
 
-    /// Continues with another body, requested from [`Stream::last_id`] on. Repeated frames are left out.
+    /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
@@ -144,12 +144,12 @@ impl Stream {
         }
     }
 
-    /// Reads the agent's body in another framing than SSE. Call before the first byte.
+    /// Reads the agent's body in a framing other than SSE. Call before the first byte.
     pub fn read_as(&mut self, framing: Framing) {
         self.frame_reader = FrameReader::new(framing, self.frame_reader.limits());
     }
 
-    /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. Call
+    /// Writes to the client in a framing other than SSE; [`Framing::Proto`] is only for the canonical dialect. Call
     /// before the first event.
     pub fn write_as(&mut self, framing: Framing) {
         self.stages.writer.framing = framing;
@@ -199,7 +199,7 @@ impl Stream {
         if self.ending().is_some() { Ok(()) } else { Err(StreamError::Truncated) }
     }
 
-    /// Ends the run with RUN_ERROR, unless it has ended. Earlier output of the agent remains.
+    /// Ends the run with RUN_ERROR, unless it has already ended. Earlier agent output remains.
     pub fn fail(&mut self, code: &str, message: &str, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -208,15 +208,15 @@ impl Stream {
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
-        // The error fits even where another event did not, and also after a terminal event that did not fit.
+        // The error fits even if another event did not, and also after a terminal event that did not fit.
         sink.stages.writer.is_full = false;
         sink.stages.writer.budget.allow_final_error();
         sink.stages.tool_filter.acknowledge_stop();
         sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
     }
 
-    /// Ends a run that was stopped on purpose, unless it has ended: with the outcome `cancelled` after closing all
-    /// items, or with RUN_ERROR where that is impossible (rules were broken, or the budget is exhausted).
+    /// Ends a run that was stopped on purpose, unless it has ended: closes all items with the outcome `cancelled`, or
+    /// sends RUN_ERROR if that is impossible (rules were broken, or the budget is exhausted).
     pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -239,19 +239,19 @@ impl Stream {
         Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
-    /// Returns the ending of the run once its terminal event was written.
+    /// Returns how the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
         self.stages.guard.ending().filter(|_| !self.stages.writer.is_full && self.stages.check_continue().is_ok())
     }
 
-    /// Returns the forbidden tool that the agent called, shortened for error messages.
+    /// Returns the forbidden tool that the agent called, truncated for error messages.
     #[must_use]
     pub fn forbidden_tool(&self) -> Option<&str> {
         self.stages.tool_filter.forbidden_tool()
     }
 
-    /// Returns the first rule that the agent broke, on a strict route.
+    /// Returns the first rule that the agent broke on a strict route.
     #[must_use]
     pub fn violation(&self) -> Option<&StrictViolation> {
         self.stages.guard.violation()

@@ -3,16 +3,16 @@
 use super::budget::BudgetLimit;
 use crate::codec::sse::SseError;
 
-/// A failure to read an agent's stream to its regular end.
+/// A failure to read an agent's stream to its proper end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError {
-    /// The bytes exceed a limit of the framing.
+    /// The input exceeds a framing limit.
     Framing(SseError),
     /// The stream ended without a terminal event.
     Truncated,
-    /// The agent broke a rule on a strict route; [`Stream::violation`](super::Stream::violation) has the rule.
+    /// The agent broke a rule on a strict route; [`Stream::violation`](super::Stream::violation) returns it.
     Violation,
-    /// The agent called a forbidden tool; [`Stream::forbidden_tool`](super::Stream::forbidden_tool) has its name.
+    /// The agent called a forbidden tool; [`Stream::forbidden_tool`](super::Stream::forbidden_tool) returns its name.
     ForbiddenTool,
     /// The run would exceed the client's limits.
     OverBudget(BudgetLimit),

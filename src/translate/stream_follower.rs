@@ -16,7 +16,7 @@ const ID_LIMIT: usize = 1 << 10;
 #[derive(Debug)]
 pub(super) struct StreamFollower {
     run_filter: RunFilter,
-    /// seen again only if the stream begins anew
+    /// seen again only if the stream starts over
     first_id: Option<Box<str>>,
     /// `None` if the last frame had no id
     last_id: Option<Box<str>>,
@@ -31,11 +31,11 @@ pub(super) struct StreamFollower {
 /// ```
 #[derive(Debug)]
 enum RunFilter {
-    /// all events, because the agent sent no name for the run
+    /// reads every event, because the agent sent no id for the run
     All,
     /// no event has named a run yet; in some dialects none does
     Undecided(Box<str>),
-    /// another run comes first, and events without a name belong to it
+    /// another run comes first, and events that name no run belong to it
     OtherRun(Box<str>),
     OwnRun(Box<str>),
 }
@@ -44,14 +44,14 @@ enum RunFilter {
 enum ReplayPosition {
     /// the stream is new, or past the last frame
     New,
-    /// the next frame is the first of a body that must continue after `last`
+    /// the next frame begins a body that must continue after `last`
     Resumed,
-    /// the stream began anew and has not reached `last`
+    /// the stream started over and has not reached `last`
     Repeating,
 }
 
 impl StreamFollower {
-    /// `run_id` is the agent's id of the run.
+    /// Creates a follower; `run_id` is the agent's id for the run.
     pub(super) fn new(run_id: Option<&str>) -> Self {
         let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
         StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
@@ -86,7 +86,7 @@ impl StreamFollower {
         let is_first = id == self.first_id.as_deref();
         match self.position {
             ReplayPosition::New => false,
-            // An agent that counts from the last frame itself may repeat it.
+            // An agent that includes the last frame when resuming may repeat it.
             ReplayPosition::Resumed if is_last => {
                 self.position = ReplayPosition::New;
                 true

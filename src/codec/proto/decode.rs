@@ -1,4 +1,4 @@
-//! Decodes a message to the text of an event, by the table.
+//! Decodes a protobuf message into event JSON, driven by the table.
 
 use super::encode::exact_text;
 use super::json_buffer::JsonBuffer;
@@ -31,7 +31,7 @@ pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessag
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
         match (table::event_for_arm(number), payload) {
-            // "An envelope naming different known event kinds" is malformed; pieces of one kind merge.
+            // "An envelope naming different known event kinds" is malformed; pieces of the same kind merge.
             (Some(kind), WireValue::Bytes(piece)) if arm.is_none_or(|own| own == kind) => {
                 arm = Some(kind);
                 pieces.push(piece);
@@ -86,7 +86,7 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
     Ok(DecodedMessage::Event { text: text.into_string(), dropped })
 }
 
-/// Returns `base_event`, joined, and the number of its type.
+/// Returns the merged `base_event` and its type number.
 fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     let mut whole = Vec::new();
     let mut is_present = false;
@@ -107,7 +107,7 @@ fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
     Ok((whole, kind))
 }
 
-/// Returns the original JSON if the metadata in `base` has it. Members in `base` follow a comma.
+/// Returns the original JSON if the metadata in `base` carries it. Each member in `base` follows a comma.
 fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<String> {
     if !base.contains(super::EXACT_TEXT_KEY) {
         return None;
@@ -120,7 +120,7 @@ fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<Strin
     (same && text.len() <= limit).then_some(text)
 }
 
-/// The content of one field: the last number, or all pieces of bytes.
+/// The content of one field: the last number, or all byte pieces.
 #[derive(Debug, Default)]
 struct FieldContent<'a> {
     number: Option<u64>,
@@ -131,7 +131,7 @@ fn gather_fields<'a>(rows: &[FieldRow], message: &'a [u8]) -> Result<Vec<FieldCo
     let mut found: Vec<FieldContent<'a>> = rows.iter().map(|_| FieldContent::default()).collect();
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
-        // A field without a row, or of another wire type, is skipped.
+        // A field without a row, or with another wire type, is skipped.
         let Some(at) = rows.iter().position(|row| row.number == number) else { continue };
         let is_number = matches!(rows[at].field_type, FieldType::Int64 | FieldType::Bool | FieldType::Enum(_));
         match payload {
@@ -178,7 +178,7 @@ fn find_role<'a>(rows: &[FieldRow], found: &[FieldContent<'a>]) -> Result<&'a st
     own.and_then(|(_, own)| own.pieces.last()).map_or(Ok(""), |role| parse_utf8(role))
 }
 
-/// "Content carriers are role-exclusive": fails if there are several.
+/// "Content carriers are role-exclusive": fails if there is more than one.
 fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &str) -> Result<(), MessageError> {
     let mut forms =
         rows.iter().zip(found).filter(|(row, own)| row.location == JsonLocation::Content && !own.pieces.is_empty());
@@ -189,7 +189,7 @@ fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &st
     }
 }
 
-/// Writes `outcome`, whose type and lists are separate fields in protobuf.
+/// Writes `outcome`, whose type and lists are separate protobuf fields.
 fn write_outcome(
     out: &mut JsonBuffer,
     rows: &[FieldRow],
@@ -204,7 +204,7 @@ fn write_outcome(
         out.push("{\"type\":")?;
         out.string(word)?;
     }
-    // Lists of another outcome become its siblings; schema validation rejects them later.
+    // The lists of other outcomes become its siblings; schema validation rejects them later.
     for (row, own) in rows.iter().zip(found) {
         if let JsonLocation::OutcomeList { name, outcome_type: of } = row.location {
             let absent = if of == word { row.when_absent } else { AbsentField::Omitted };
@@ -237,7 +237,7 @@ fn write_member(
         FieldType::Text => out.string(parse_utf8(own.pieces.last().copied().unwrap_or_default())?).map(|()| true),
         FieldType::Int64 => out.push(&number.cast_signed().to_string()).map(|()| true),
         FieldType::Bool => out.push(if number == 0 { "false" } else { "true" }).map(|()| true),
-        // An operation of a later protocol has no name here and is written as its number, as by the real reader.
+        // An operation from a later protocol has no name here, so its number is written, as the real reader does.
         FieldType::Enum(words) => match usize::try_from(number).ok().and_then(|at| words.get(at)) {
             Some(word) => out.string(word).map(|()| true),
             None => out.string(&to_int32(number).to_string()).map(|()| true),
@@ -277,7 +277,7 @@ fn write_list(out: &mut JsonBuffer, form: &FieldType, pieces: &[&[u8]], depth: u
     out.push("]")
 }
 
-/// Writes a message as an object. Returns `false` for an unknown member of a union.
+/// Writes a message as an object. Returns `false` for an unknown union member.
 fn write_message(
     out: &mut JsonBuffer,
     shape: &MessageSchema,
@@ -319,7 +319,7 @@ fn write_union(out: &mut JsonBuffer, arms: &[UnionArm], bytes: &[u8], depth: usi
     let depth = next_depth(depth)?;
     let whole = join_pieces(&pieces);
     let found = gather_fields(rows, &whole)?;
-    // A part with a source of an unknown type has no content.
+    // A part whose source type is unknown has no content.
     for (row, own) in rows.iter().zip(&found) {
         if let (FieldType::Message(MessageSchema { body: MessageBody::OneOf(sources), .. }), false) =
             (row.field_type, own.pieces.is_empty())
@@ -345,7 +345,7 @@ fn has_union_arm(arms: &[UnionArm], bytes: &[u8]) -> Result<bool, MessageError> 
     Ok(false)
 }
 
-/// Keeps the low half of a number, as readers of an enum do.
+/// Truncates a number to 32 bits, as protobuf readers do for enums.
 #[expect(clippy::cast_possible_truncation, reason = "an enum is an int32: the upper half is no part of it")]
 const fn to_int32(number: u64) -> i32 {
     number as i32

@@ -1,4 +1,4 @@
-//! Encodes canonical members as a message, by the table.
+//! Encodes canonical members as a protobuf message, driven by the table.
 
 use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
 use super::value::{unescape, write_struct, write_value};
@@ -8,7 +8,7 @@ use crate::event::schema::SAFE_INTEGER;
 use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
 use std::fmt;
 
-/// `type` of a content part that AG-UI 1.0 retired.
+/// `type` of a content part retired in AG-UI 1.0.
 const BINARY_PART: &str = "binary";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum WireFidelity {
     Lossy,
 }
 
-/// The event does not fit in a frame, and nothing was written.
+/// The event does not fit in a frame; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
@@ -92,9 +92,9 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
     })
 }
 
-/// Returns true if a reader would take this metadata for an original JSON text.
+/// Returns true if a reader would mistake this metadata for carried JSON.
 fn has_exact_text(metadata: &Json<'_>) -> bool {
-    // An escape may hide the name.
+    // The name may be escaped.
     let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
     suspect && exact_text(metadata).is_some()
 }
@@ -105,7 +105,7 @@ pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
 }
 
-/// Appends a frame; its length is written later. `metadata` replaces the event's own. Returns `true` if decoding
+/// Appends a frame, filling in its length at the end. `metadata` replaces the event's own. Returns `true` if decoding
 /// restores all members.
 fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
     let entry = table::event_schema(kind);
@@ -136,9 +136,9 @@ fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metad
 
 struct ProtoWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// decoding restores the input
+    /// whether decoding restores the input
     exact: bool,
-    /// the message is invalid and has to be left out
+    /// whether the message is invalid and must be left out
     rejected: bool,
 }
 
@@ -163,7 +163,7 @@ impl<'m> OutcomeParts<'m> {
 }
 
 impl ProtoWriter<'_> {
-    /// Returns the number of `members` written.
+    /// Writes the rows and returns how many `members` they covered.
     fn write_rows(&mut self, rows: &[FieldRow], members: &[Member<'_>]) -> usize {
         let outcome = find_member(members, Field::Outcome.camel());
         let splits = rows.iter().any(|row| row.location == JsonLocation::OutcomeType);
@@ -190,7 +190,7 @@ impl ProtoWriter<'_> {
                 let row = FieldRow { when_absent: if is_list { absent } else { AbsentField::Omitted }, ..*row };
                 match named(Field::Content.camel()) {
                     None => self.write_field(&row, None),
-                    // The forms share the member; the count reveals a value that fits none of them.
+                    // Several forms share the member; the count reveals a value that fits none of them.
                     Some(value) if row.field_type.accepts(value) && allows_content(&role, &row.field_type) => {
                         self.write_field(&row, Some(value))
                     }
@@ -212,12 +212,12 @@ impl ProtoWriter<'_> {
         }
     }
 
-    /// Returns `true` if the field expresses `value`.
+    /// Writes a field; returns `true` if it expresses `value` exactly.
     fn write_field(&mut self, row: &FieldRow, value: Option<&Json<'_>>) -> bool {
         let Some(value) = value.filter(|value| row.field_type.accepts(value)) else {
-            // The reader supplies a value for the absent field.
+            // The reader fills in a value for the absent field.
             self.exact &= row.when_absent == AbsentField::Omitted;
-            // The first operation would be a false default.
+            // Omitting it would imply the first operation.
             self.rejected |= matches!(row.field_type, FieldType::Enum(_));
             return false;
         };
@@ -276,7 +276,7 @@ impl ProtoWriter<'_> {
         wire::end_message(self.out, open);
     }
 
-    /// Writes an object as a message. Returns `false` and writes nothing if that is impossible.
+    /// Writes an object as a message. Returns `false`, writing nothing, if that is impossible.
     fn write_message(&mut self, number: u32, shape: &MessageSchema, value: &Json<'_>) -> bool {
         let Some(members) = json::parse_members(value) else {
             return false;
@@ -313,7 +313,7 @@ impl ProtoWriter<'_> {
     }
 }
 
-/// Converts a `binary` part of AG-UI 0.x to a document, as the real encoder does (`toProtoContentPart`).
+/// Converts a `binary` part from AG-UI 0.x to a document, as the real encoder does (`toProtoContentPart`).
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
     let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());

@@ -1,13 +1,13 @@
-//! Splits bytes, divided anywhere, into messages.
+//! Splits bytes, in chunks of any size, into messages.
 
 use super::decode::{self, DecodedMessage};
 use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};
 use std::fmt;
 
-/// Bytes of buffer kept for the next frame.
+/// Buffer capacity in bytes kept for the next frame.
 const RETAINED_CAPACITY: usize = 64 << 10;
 
-/// Splits a body into frames, with at most one unfinished frame in memory.
+/// Splits a body into frames, buffering at most one partial frame.
 #[derive(Debug)]
 pub struct ProtoDecoder {
     buffer: Vec<u8>,
@@ -18,16 +18,16 @@ pub struct ProtoDecoder {
 /// The result of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProtoStep {
-    /// The input is used up before the frame ends.
+    /// The input ended before the frame did.
     More,
     /// An event.
     Event {
         /// JSON text
         text: String,
-        /// content parts of a later protocol, left out as in the real reader
+        /// number of content parts from a later protocol, dropped as the real reader does
         dropped: usize,
     },
-    /// An event of a later protocol; reading can continue.
+    /// An event from a later protocol; reading can continue.
     Unknown {
         /// the encoded message
         message: Vec<u8>,
@@ -70,7 +70,7 @@ impl Default for ProtoDecoder {
 }
 
 impl ProtoDecoder {
-    /// Limits each frame, and its JSON, to `limit` bytes.
+    /// Creates a decoder that limits each frame, and its JSON, to `limit` bytes.
     #[must_use]
     pub(crate) fn new(limit: usize) -> Self {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
@@ -100,7 +100,7 @@ impl ProtoDecoder {
             Err(MessageError::TooLarge) => return self.fail_too_large(),
             Err(why) => ProtoStep::Malformed { message: self.buffer.split_off(HEADER_LEN), error: why },
         };
-        // A large frame is rare; its capacity is not kept for the small ones after it.
+        // Large frames are rare; do not keep their capacity for the small frames that follow.
         if self.buffer.capacity() > RETAINED_CAPACITY {
             self.buffer = Vec::new();
         } else {
@@ -109,7 +109,7 @@ impl ProtoDecoder {
         step
     }
 
-    /// Returns true if a frame is unfinished.
+    /// Returns true if a partial frame is buffered.
     #[must_use]
     pub fn has_partial_frame(&self) -> bool {
         !self.buffer.is_empty()
@@ -122,7 +122,7 @@ impl ProtoDecoder {
         ProtoStep::Failed(fault)
     }
 
-    /// Moves bytes from `rest`; returns `false` if the buffer has fewer than `size` afterwards.
+    /// Moves bytes from `rest`; returns `false` if the buffer still has fewer than `size`.
     fn fill_buffer(&mut self, size: usize, rest: &mut &[u8]) -> bool {
         let taken = size.saturating_sub(self.buffer.len()).min(rest.len());
         let (piece, after) = rest.split_at(taken);

@@ -1,4 +1,4 @@
-//! JSON text that grows up to a limit.
+//! JSON text with a size limit.
 
 use super::MessageError;
 use crate::event::Json;
@@ -48,7 +48,7 @@ impl JsonBuffer {
         self.out
     }
 
-    /// Writes a member name, preceded by a comma except for the first.
+    /// Writes a member name, with a comma before all but the first.
     pub(crate) fn write_name(&mut self, name: &str) -> Result<(), MessageError> {
         if !self.out.ends_with('{') {
             self.push(",")?;

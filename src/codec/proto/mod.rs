@@ -40,20 +40,20 @@ use std::fmt;
 /// The media type of protobuf events. The real client compares it verbatim, without parameters.
 pub const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
-/// Limits a frame, with its length, to 10 MiB as `@ag-ui/client` does.
+/// Maximum frame size, length prefix included: 10 MiB, as in `@ag-ui/client`.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
-/// Bytes of the length before each message.
+/// Size in bytes of the length prefix.
 const HEADER_LEN: usize = 4;
 
-/// An event carries its original JSON in `metadata.diglot.json`.
+/// Metadata key under which an event carries its original JSON (`metadata.diglot.json`).
 const CARRY_KEY: &str = "diglot";
 const EXACT_TEXT_KEY: &str = "json";
 
 /// The reason why a message is not an event. The next frame can still be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// a length or varint exceeds the message
+    /// a length or varint extends beyond the message
     Length,
     /// an invalid protobuf tag
     Wire,
@@ -61,7 +61,7 @@ pub enum MessageError {
     Utf8,
     /// nested deeper than [`DEPTH_LIMIT`](super::json::DEPTH_LIMIT)
     Depth,
-    /// no event, several events, or an event of another type than declared
+    /// no event, several events, or an event that contradicts its declared type
     Envelope,
     /// several forms of content, or one that the role does not allow
     Content,
@@ -85,8 +85,7 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Returns true if a role may have this form of `content` (`@ag-ui/proto`, `fromWireMessage`). Unknown roles may have
-/// any.
+/// Returns true if the role allows this form of `content` (`@ag-ui/proto`, `fromWireMessage`). Unknown roles allow any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};
     match form {
@@ -97,5 +96,5 @@ fn allows_content(role: &str, form: &table::FieldType) -> bool {
     }
 }
 
-/// Roles whose content may be a list of parts; without content the list is empty.
+/// Roles whose content may be a list of parts; missing content means an empty list.
 const PARTS_ROLES: [&str; 2] = ["user", "tool"];

@@ -16,7 +16,7 @@ pub(super) struct MessageSchema {
 pub(super) enum MessageBody {
     /// fields that are members of a JSON object
     Rows(&'static [FieldRow]),
-    /// one of several messages, told apart in JSON by `type`
+    /// one of several messages, distinguished in JSON by `type`
     OneOf(&'static [UnionArm]),
 }
 
@@ -59,7 +59,7 @@ pub(super) enum FieldType {
     Int64,
     /// `bool`
     Bool,
-    /// an enum with the position in the list as number
+    /// an enum, encoded as the position in this list
     Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
     Value,
@@ -77,24 +77,24 @@ pub(super) enum FieldType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbsentField {
     Omitted,
-    /// the empty text, the empty list, or the first enum value
+    /// an empty string, an empty list, or the first enum value
     DefaultValue,
 }
 
 #[derive(Debug)]
 pub(super) struct EventSchema {
-    /// number of the field in the envelope
+    /// field number in the envelope
     pub(crate) arm: u32,
-    /// number in the enum `EventType`, which differs from `arm`
+    /// number in the `EventType` enum, which differs from `arm`
     pub(crate) number: u32,
     /// all fields except `base_event`
     pub(crate) rows: &'static [FieldRow],
 }
 
-/// Field number of `base_event` in every event.
+/// The field number of `base_event` in every event.
 pub(super) const BASE_NUMBER: u32 = 1;
 
-/// Field number of `type` in `BaseEvent`.
+/// The field number of `type` in `BaseEvent`.
 pub(super) const BASE_TYPE: u32 = 1;
 
 use AbsentField::{DefaultValue, Omitted};
@@ -145,7 +145,7 @@ const fn by_subagent(number: u32) -> FieldRow {
 pub(super) const BASE_ROWS: &[FieldRow] =
     &[opt(2, F::Timestamp, Int64), opt(3, F::RawEvent, NonNullValue), opt(4, F::Metadata, Struct)];
 
-/// In the order of the enum `JsonPatchOperationType`.
+/// In the order of the `JsonPatchOperationType` enum.
 pub(super) const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy", "test"];
 
 static OPERATION: MessageSchema = MessageSchema {
@@ -322,7 +322,7 @@ pub(super) fn event_for_arm(arm: u32) -> Option<EventType> {
 
 macro_rules! entries {
     ($($kind:ident = $arm:literal / $number:literal [$($row:expr),* $(,)?];)+) => {
-        /// Returns the number in the envelope, the number in `EventType`, and the fields.
+        /// Returns the envelope number, the `EventType` number, and the fields.
         pub(super) const fn event_schema(kind: EventType) -> EventSchema {
             match kind {
                 $(EventType::$kind => EventSchema { arm: $arm, number: $number, rows: const { &[$($row),*] } },)+

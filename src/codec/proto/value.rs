@@ -9,7 +9,7 @@ use super::wire::{self, FieldReader, WireValue};
 use crate::codec::json::DEPTH_LIMIT;
 use std::borrow::Cow;
 
-/// Fields of `google.protobuf.Value`.
+/// Field numbers in `google.protobuf.Value`.
 const NULL: u32 = 1;
 const NUMBER: u32 = 2;
 const STRING: u32 = 3;
@@ -17,12 +17,12 @@ const BOOL: u32 = 4;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
 
-/// Fields of `Struct`, of `ListValue`, and of an entry in a `Struct`.
+/// Field numbers in `Struct`, `ListValue`, and `Struct` entries.
 const ITEMS: u32 = 1;
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
-/// Up to this number, every whole number is an exact double.
+/// Every whole number up to this one is an exact double.
 const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
 /// Appends `json` as a `Value`. Returns `false` if decoding would change it.
@@ -50,7 +50,7 @@ fn write<'t>(
     scanner.exact
 }
 
-/// Scans JSON text. Methods return `None` for invalid text, and the output is then incomplete.
+/// Scans JSON text. Methods return `None` for invalid text, which leaves the output incomplete.
 struct JsonScanner<'t> {
     text: &'t str,
     position: usize,
@@ -74,7 +74,7 @@ impl<'t> JsonScanner<'t> {
         None
     }
 
-    /// Estimates the size of a message that begins here: it is never larger.
+    /// Estimates the size of a message that begins here by the remaining text.
     fn remaining(&self) -> usize {
         self.text.len() - self.position
     }
@@ -196,7 +196,7 @@ impl<'t> JsonScanner<'t> {
     }
 }
 
-/// Resolves the escapes of a JSON string; returns `false` if a lone surrogate became U+FFFD, as in the real encoder.
+/// Resolves the escapes in a JSON string; returns `false` if a lone surrogate became U+FFFD, as in the real encoder.
 pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     let inner = &string[1..string.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -229,7 +229,7 @@ fn replace_lone_surrogates(string: &str) -> String {
                 out.push_str("\\ufffd");
                 6
             }
-            // A backslash precedes another character, which may be a backslash too.
+            // The backslash escapes the next character, which may itself be a backslash.
             _ => {
                 let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
                 out.push_str(&rest[..length]);
@@ -242,7 +242,7 @@ fn replace_lone_surrogates(string: &str) -> String {
     out
 }
 
-/// Returns the nearest double, and true if it prints the same digits.
+/// Returns the nearest double, and whether it prints the same digits.
 #[expect(clippy::cast_precision_loss, reason = "the range was checked the line before")]
 fn parse_double(text: &str) -> Option<(f64, bool)> {
     match text.parse::<i64>() {
@@ -276,7 +276,7 @@ fn write_double(out: &mut String, double: f64) {
 /// Appends a `Value` as JSON. Returns `false` if it is empty.
 pub(super) fn read_value(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<bool, MessageError> {
     let mut last = (0, WireValue::Other);
-    // Several pieces of one kind equal a single one.
+    // Several pieces of the same kind are equivalent to one.
     let mut pieces = Vec::new();
     let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
@@ -365,7 +365,7 @@ pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
     if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }
 
-/// Joins the pieces of a message, which merges them.
+/// Concatenates the pieces of a message, which merges them.
 pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),

@@ -9,7 +9,7 @@ const GROUP: u32 = 3;
 const GROUP_END: u32 = 4;
 const FIXED32: u32 = 5;
 
-/// Longest 64-bit varint in bytes.
+/// Maximum length of a 64-bit varint in bytes.
 const VARINT_BYTES: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub(super) enum WireValue<'a> {
     Other,
 }
 
-/// Reads the fields of one message and skips groups as unknown fields.
+/// Reads the fields of one message, skipping groups as unknown fields.
 #[derive(Debug)]
 pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
@@ -130,7 +130,7 @@ pub(super) fn write_string(out: &mut Vec<u8>, field: u32, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// An open message, which must be ended in the same buffer.
+/// An open message, which must be closed in the same buffer.
 #[derive(Debug)]
 #[must_use = "an opened message has to be closed with `end`"]
 pub(super) struct LengthPrefix {
@@ -138,7 +138,7 @@ pub(super) struct LengthPrefix {
     reserved: usize,
 }
 
-/// Begins a message field. With a good `hint` of its length, [`end_message`] need not move any bytes.
+/// Begins a message field. If `hint` predicts its length well, [`end_message`] need not move any bytes.
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
     write_tag(out, field, BYTES);
     let position = out.len();
@@ -192,7 +192,7 @@ mod tests {
     fn reads_fields_and_skips_groups() {
         let bytes = [
             &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..],
-            // A group of number 4 with a field of number 1 inside.
+            // A group numbered 4 that contains a field numbered 1.
             &[0x23, 0x08, 0x01, 0x24],
             &[0x12, 0x01, b'a'],
             &[0x1d, 1, 2, 3, 4],

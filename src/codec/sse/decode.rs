@@ -37,7 +37,7 @@ pub struct SseDecoder {
 
 #[derive(Debug)]
 enum DecoderState {
-    /// Owns the unfinished line and frame.
+    /// Holds the unfinished line and frame.
     Reading { lines: LineSplitter, pending: PendingFrame<'static> },
     /// Every later call returns this error.
     Failed(SseError),
@@ -48,7 +48,7 @@ enum DecoderState {
 pub enum SseStep<'a> {
     /// The input is used up.
     More,
-    /// The input may contain further frames.
+    /// The input may contain more frames.
     Frame(SseFrame<'a>),
     /// The rest cannot be read, and every later call returns the same error.
     Failed(SseError),
@@ -57,8 +57,8 @@ pub enum SseStep<'a> {
 /// One event of the stream, with U+FFFD for invalid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseFrame<'a> {
-    /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies inside the input and has
-    /// one `data` line of valid UTF-8.
+    /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies within the input and has
+    /// a single `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
     /// `None` if it is empty.
     pub(crate) event: Option<Cow<'a, str>>,
@@ -142,7 +142,7 @@ impl SseDecoder {
         Ok(open.dispatch())
     }
 
-    /// Converts a result. An error ends the decoder and frees its buffers.
+    /// Converts a result into a step. An error ends the decoder and frees its buffers.
     fn step_from<'a>(&mut self, read: Result<Option<SseFrame<'a>>, SseError>) -> SseStep<'a> {
         match read {
             Ok(Some(frame)) => SseStep::Frame(frame),
@@ -174,8 +174,8 @@ impl SseDecoder {
     }
 }
 
-/// Reads the most common frame, one `data` line and a blank line, in half the time of [`PendingFrame`], which reads all
-/// others.
+/// Parses the most common frame, one `data` line and a blank line, in half the time of [`PendingFrame`], which parses
+/// all others.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
@@ -201,7 +201,7 @@ struct PendingFrame<'a> {
 }
 
 impl<'a> PendingFrame<'a> {
-    /// Applies one field; `limit` is for the joined data in bytes.
+    /// Applies one field; `limit` bounds the joined data in bytes.
     fn apply_field(&mut self, field: SseField<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), SseError> {
         match field {
             SseField::Data(value) => return self.push_data(value, limit),
@@ -238,7 +238,7 @@ impl<'a> PendingFrame<'a> {
         Ok(())
     }
 
-    /// Returns the frame, if it has data. Otherwise the id is kept for the next frame.
+    /// Returns the frame if it has data. Otherwise keeps the id for the next frame.
     fn dispatch(&mut self) -> Option<SseFrame<'a>> {
         // "If the data buffer is an empty string, set the data buffer and the event type buffer to
         // the empty string and return." The id is not reset with them.
@@ -285,7 +285,7 @@ enum SseField<'a> {
 }
 
 impl<'a> SseField<'a> {
-    /// The line must not be empty or a comment.
+    /// Parses a line that is neither empty nor a comment.
     fn parse(line: Cow<'a, [u8]>) -> Self {
         // "Collect the characters on the line before the first U+003A COLON character (:), and let
         // field be that string. Collect the characters on the line after the first U+003A COLON
@@ -313,7 +313,7 @@ impl<'a> SseField<'a> {
     }
 }
 
-/// Removes the bytes before `start` without a second allocation.
+/// Removes the bytes before `start` without another allocation.
 fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     match line {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
@@ -324,7 +324,7 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     }
 }
 
-/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of an invalid sequence.
+/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD per maximal part of an invalid sequence.
 /// Separators are ASCII, so decoding after splitting gives the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
@@ -340,7 +340,7 @@ fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// Returns `None` unless the value is a number that fits into `u64`.
+/// Returns `None` unless the value is a number that fits in `u64`.
 fn parse_retry(value: &[u8]) -> Option<Duration> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

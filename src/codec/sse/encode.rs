@@ -30,8 +30,8 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     out.push(b'\n');
 }
 
-/// Writes one frame with an id and an event name. Fails if they contain LF, CR or NUL, because the client must be able
-/// to send back the same id.
+/// Writes one frame with an id and an event name. Fails if either contains LF, CR or NUL, because the client must be
+/// able to send back the same id.
 pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
@@ -68,13 +68,13 @@ pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
-/// Writes a comment to keep a connection alive. Each line of `text` becomes one.
+/// Writes a keep-alive comment. Each line of `text` becomes a comment line.
 pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');
 }
 
-/// Writes `prefix` before each line of `text`, split as event streams are.
+/// Writes each line of `text` after `prefix`, split as event streams are.
 fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     let mut rest = text.as_bytes();
     loop {

@@ -28,11 +28,11 @@ pub(super) enum LineSplitter {
     Start { matched: usize },
     /// The next byte begins a line.
     LineStart,
-    /// After a CR, whose line ends here or with a following LF.
+    /// After a CR, which ends the line alone or with a following LF.
     AfterCr,
-    /// The bytes of an unfinished line, at least one.
+    /// The bytes of an unfinished, nonempty line.
     InLine(Vec<u8>),
-    /// Bytes of a comment are counted, not kept.
+    /// Comment bytes are counted, not kept.
     Comment { len: usize },
 }
 
@@ -43,7 +43,8 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// Takes the next line except comments, without its line end, or consumes all of `input`. `limit` is in bytes.
+    /// Takes the next line that is not a comment, without its line end, or consumes all of `input`. `limit` is in
+    /// bytes.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {
@@ -110,7 +111,7 @@ impl LineSplitter {
         Ok(None)
     }
 
-    /// Returns true if the next byte certainly begins a line.
+    /// Returns true if the next byte is certain to begin a line.
     pub(super) fn is_at_line_start(&self) -> bool {
         matches!(self, Self::LineStart)
     }
@@ -151,7 +152,7 @@ impl From<LineEnd> for LineSplitter {
     }
 }
 
-/// Takes the bytes before the next line end, and its first byte, or all of `input`.
+/// Takes the bytes before the next line end and its first byte, or all of `input`.
 fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     // "... with a U+000D CARRIAGE RETURN U+000A LINE FEED (CRLF) character pair, a single U+000A
     // LINE FEED (LF) character not preceded by a U+000D CARRIAGE RETURN (CR) character, and a
@@ -171,7 +172,7 @@ fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     }
 }
 
-/// Appends `bytes`. The buffer doubles when it grows, but never past `limit`, which bounds memory.
+/// Appends `bytes`. The buffer grows by doubling, but never past `limit`, which bounds memory.
 pub(super) fn append_bounded(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let len = buffer.len() + bytes.len();
     if len > buffer.capacity() {

@@ -21,10 +21,10 @@ use std::fmt;
 pub use decode::{SseDecoder, SseFrame, SseStep};
 pub(crate) use encode::{write_comment, write_fields, write_frame, write_frame_with, write_id};
 
-/// Longest line in bytes, without its line end: 10 MiB, as in `@ag-ui/client`.
+/// Maximum line length in bytes, without its line end: 10 MiB, as in `@ag-ui/client`.
 pub(crate) const LINE_LIMIT: usize = 10 << 20;
 
-/// Most data bytes in one frame, lines joined: 10 MiB, as in `@ag-ui/client`.
+/// Maximum data bytes in one frame, lines joined: 10 MiB, as in `@ag-ui/client`.
 pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
 /// Limits the memory of one decoder.
@@ -34,9 +34,9 @@ pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 /// long, because U+FFFD takes three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Longest line in bytes, comments included, without its line end.
+    /// Maximum line length in bytes, comments included, without the line end.
     pub line: usize,
-    /// Most data bytes in one frame: the `data` lines joined by LF.
+    /// Maximum data bytes in one frame: its `data` lines joined by LF.
     pub frame: usize,
 }
 

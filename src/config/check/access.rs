@@ -224,7 +224,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reports other keys that depend on callers, on a route that accepts calls without a credential.
+    /// Reports other keys that depend on callers, on a route without credentials.
     fn reject_caller_rules(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
         if keys.own_threads == Some(true) {
             self.reject_caller_rule(

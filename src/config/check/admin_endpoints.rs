@@ -8,7 +8,6 @@ use crate::config::section::FileValue;
 use crate::config::source::SourceText;
 use std::path::PathBuf;
 
-/// Returns the listeners of the status plane and `run_dir` of a file, which was read from `source`.
 pub(in crate::config) fn check_admin_endpoints(
     source: &SourceText<'_>,
     written: &AdminEndpointsSpec,

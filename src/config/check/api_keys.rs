@@ -11,10 +11,7 @@ use crate::config::section::{CrossCheck, FileValue, KeysOf};
 use crate::config::source::{LoadContext, SourceText};
 use crate::config::text::Spanned;
 
-/// Checks the content of the file of API keys at `path`.
-///
-/// # Errors
-/// Returns every problem of the file.
+/// Fails with every problem of the file.
 pub(in crate::config) fn load_key_file(
     path: &Path,
     content: &[u8],
@@ -86,7 +83,7 @@ impl ConfigChecker<'_> {
         self.report_duplicates(&digests, "this is the same key as", hint);
     }
 
-    /// Returns false after reporting a key of the file that is invalid, or that is one of `listed` as well.
+    /// Returns false after reporting a key that is invalid or also in `listed`.
     fn check_key_file(&mut self, file: &Path, content: &[u8], listed: &[ApiKeyConfig], at: &Place) -> bool {
         match load_key_file(file, content, self.source.context.lookup) {
             Ok(keys) => {

@@ -7,14 +7,12 @@ use crate::config::scalar;
 use crate::config::section::{CrossCheck, FileValue, KeysOf, Section};
 use crate::config::source::KeyMismatch;
 
-/// The keys of an issuer that name the source of its keys.
 const KEY_SOURCES: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "secret_file", "secret"];
 
 struct ResolvedIssuerKeys {
     keys: IssuerKeysConfig,
     /// In bytes.
     secret_length: Option<usize>,
-    /// The content of the key file.
     content: Vec<u8>,
     place: Place,
 }
@@ -83,7 +81,7 @@ impl FileValue for IssuerSpec {
 }
 
 impl ConfigChecker<'_> {
-    /// Returns the source of an issuer's keys: one key of the file, or discovery.
+    /// Returns the source that the file names, or discovery.
     fn resolve_issuer_keys(
         &mut self,
         issuer: &IssuerSpec,
@@ -132,7 +130,6 @@ impl ConfigChecker<'_> {
         Some(ResolvedIssuerKeys { keys, secret_length, content: Vec::new(), place })
     }
 
-    /// Checks that the public keys in a file fit the algorithms.
     fn check_key_algorithms(
         &mut self,
         issuer: &IssuerSpec,
@@ -151,7 +148,7 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Checks that the algorithms are of one family with the keys, and no stronger than the secret.
+    /// Checks that the algorithms fit the keys and are no stronger than the secret.
     fn check_algorithms(
         &mut self,
         issuer: &IssuerSpec,

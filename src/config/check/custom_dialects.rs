@@ -10,16 +10,15 @@ use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialec
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
-/// A mapping from a name that Diglot knows to one that the operator chose.
+/// Maps a name that Diglot knows to the operator's name for it.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Reserved names: `auto`, and the keys of [`crate::translate`] in `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
-/// Members that are the home of what a dialect has no word for.
+/// Members that carry values without a counterpart in the dialect.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
 
-/// Members of a request.
 const REQUEST_MEMBERS: &[Field] = &[
     Field::ThreadId,
     Field::RunId,
@@ -33,7 +32,7 @@ const REQUEST_MEMBERS: &[Field] = &[
 impl FileValue for CustomDialectSpec {
     type Checked = ();
 
-    /// Adds the dialect to those that routes can name.
+    /// Makes the dialect available to routes.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<()> {
         match checker.check_dialect_changes(self, at) {
             Some(changes) => checker.custom_dialects.push(interner::intern_dialect(changes)),
@@ -87,7 +86,7 @@ impl ConfigChecker<'_> {
         (self.problems.len() == before).then_some(DialectOverrides { name, base, events, fields, values, strip })
     }
 
-    /// Reads a name that stands in metrics, on the command line, and as a key.
+    /// Reads a name that metrics, the command line and keys use.
     fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
         let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
@@ -151,7 +150,7 @@ impl ConfigChecker<'_> {
         fields
     }
 
-    /// Notes names that are another member's of the same event, message or request, or the home of what is carried.
+    /// Reports names that collide with another member of the same event, message or request, or with a carrier member.
     fn report_collisions(
         &mut self,
         base: &'static Dialect,
@@ -227,7 +226,6 @@ impl ConfigChecker<'_> {
         Some(scalar.text)
     }
 
-    /// The words of one side: its roles, and the CUSTOM events that are errors.
     pub(super) fn check_roles_and_errors(
         &mut self,
         mapping: &PeerDialectMapping,
@@ -256,12 +254,11 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// The home that a name is, or `metadata` where that member itself was to be renamed.
+/// Returns `name` if it is a carrier member, otherwise `metadata`.
 fn carrier_member(name: &str) -> &str {
     CARRIER_MEMBERS.iter().find(|member| **member == name).copied().unwrap_or(CARRIER_MEMBERS[0])
 }
 
-/// Another member that has this name, and of what.
 fn find_collision(
     base: &'static Dialect,
     field: Field,
@@ -292,7 +289,7 @@ fn find_collision(
     events.chain(message).chain(request).next()
 }
 
-/// Returns whether a name is that of a required member of events, or of the member that carries other values.
+/// Returns whether a required member of events or the carrier member has this name.
 fn is_required_member(name: &str, fields: &[(Field, String)]) -> bool {
     let required = EventType::ALL.iter().flat_map(|kind| kind.all_slots()).filter(|slot| slot.required);
     CARRIER_MEMBERS.contains(&name)

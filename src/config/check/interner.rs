@@ -1,5 +1,5 @@
-//! Values that are kept as long as the process. A reloaded configuration repeats most of them, so each is kept once:
-//! the memory for it is bounded by what differs, and what did not change is the very same thing.
+//! Keeps values for the life of the process, each once, so that a reload adds memory only for what differs. Equal values
+//! stay identical.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;

@@ -13,11 +13,10 @@ use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
-/// The shortest time in which a client that lost its connection comes back, as browsers do.
+/// The shortest time after which browsers reconnect.
 const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
 impl ConfigChecker<'_> {
-    /// Notes what is doubtful about a file and what was made of it.
     pub(super) fn lint_config(&mut self, file: &ConfigFile, config: &Config) {
         self.lint_unused(file, config);
         self.lint_plain_secrets(file);
@@ -35,7 +34,6 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Definitions that nothing refers to.
     fn lint_unused(&mut self, file: &ConfigFile, config: &Config) {
         let hint = "name it in a route, or remove it";
         for (index, (written, policy)) in file.rate_limits.iter().zip(&config.rate_limits.policies).enumerate() {
@@ -109,7 +107,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Quotas of tiers where no caller has one. Keys in a file change without a check.
+    /// Warns about quotas of tiers that no caller has. Keys in a file change without a check.
     fn lint_tiers(&mut self, file: &ConfigFile, config: &Config) {
         let by_token = config.auth.issuers.iter().any(|issuer| issuer.claims.tier.is_some());
         let by_key =
@@ -141,7 +139,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// A route that the whole network may call, unless it says that it is meant.
+    /// Warns about a route that the whole network may call, unless the file marks it as intended.
     fn lint_open_route(&mut self, config: &Config, route: &RouteConfig, written: &file::RouteSpec, at: &Place) {
         let reached: Vec<String> =
             config.data.iter().filter(|one| is_open(one)).map(|one| one.address.to_string()).collect();
@@ -195,14 +193,12 @@ fn is_in_clear(text: &str) -> bool {
     !text.contains("${")
 }
 
-/// Returns whether a request header carries a credential, by its name.
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "cookie", "key", "password", "secret", "token"].iter().any(|part| name.contains(part))
 }
 
-/// Returns whether requests to an agent can be read on the network: it does not use TLS, and is neither on this
-/// machine nor, by its
+/// Returns whether requests to an agent can be read on the network: without TLS, and neither on this machine nor, by
 /// address or name, on a private network.
 fn is_sent_in_clear(upstream: &UpstreamConfig) -> bool {
     let UpstreamAddress::Host { tls: false, host, .. } = &upstream.address else { return false };

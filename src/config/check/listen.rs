@@ -12,7 +12,6 @@ use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerConfig, Lis
 use crate::config::section::{FileValue, Section};
 use crate::config::text::Scalar;
 
-/// The listeners of both planes.
 pub(crate) struct ListenersConfig {
     pub(crate) data: Vec<ListenerConfig>,
     pub(crate) status: Vec<ListenerConfig>,
@@ -118,13 +117,12 @@ impl FileValue for ListenerTlsSpec {
     }
 }
 
-/// A file with the text that names it.
 pub(super) struct NamedFile<'a> {
     pub(super) file: &'a Path,
     pub(super) written: &'a Scalar<kind::FileName>,
 }
 
-/// Returns the seconds since the epoch.
+/// Returns seconds since the epoch.
 fn unix_now() -> Option<i64> {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
@@ -135,7 +133,7 @@ impl ConfigChecker<'_> {
         entries.map(|(place, socket)| Some(LocatedValue::new(socket.check(self, &place)?, place))).collect()
     }
 
-    /// Reports listeners whose PROXY protocol headers would never be used, because no proxy is trusted.
+    /// Reports PROXY protocol settings without effect, because no proxy is trusted.
     pub(super) fn check_proxy_headers(&mut self, trusted: Option<&TrustedProxies>) {
         let Some(trusted) = trusted.filter(|_| !self.is_skipped("trusted_proxies")) else { return };
         for LocatedValue { value: address, place } in std::mem::take(&mut self.proxy_listeners) {
@@ -151,7 +149,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reads a certificate and its key. Returns when the certificate ends, in seconds since the epoch.
+    /// Returns when the certificate ends, in seconds since the epoch.
     pub(super) fn check_certificate_pair(
         &mut self,
         cert: NamedFile<'_>,
@@ -176,7 +174,6 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Reads a file of certificate authorities.
     pub(super) fn check_authorities(
         &mut self,
         file: &Path,

@@ -6,13 +6,12 @@ use crate::config::file::RouteSpec;
 use crate::config::replay::OnDisconnect;
 use crate::config::text::Spanned;
 
-/// The names and paths of all routes.
 #[derive(Default)]
 struct RouteIdentifiers {
     paths: Vec<LocatedValue<String>>,
     names: Vec<LocatedValue<String>>,
     events: Vec<LocatedValue<PathTemplate>>,
-    /// The paths at which runs that outlive their clients are resumed and stopped.
+    /// The paths that resume and stop runs.
     runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 

@@ -62,7 +62,6 @@ impl FileValue for PeerDialectMapping {
 }
 
 impl ConfigChecker<'_> {
-    /// Reads an option, if the dialect has it.
     #[expect(clippy::option_option, reason = "a missing key is not a mistake")]
     fn read_option<K: ScalarKind>(
         &mut self,
@@ -77,7 +76,6 @@ impl ConfigChecker<'_> {
         self.read(&written.value, &place).map(Some)
     }
 
-    /// Reports an option that the dialect does not have.
     pub(super) fn check_option(&mut self, dialect: &'static Dialect, key: &str, at: &Place) -> Option<()> {
         if dialect.option_names.contains(&key) {
             return Some(());

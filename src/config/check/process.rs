@@ -9,7 +9,7 @@ use crate::config::text::Scalar;
 /// The longest path of a Unix socket: `sun_path` has 108 bytes, and the last is zero [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Room for the names of the sockets in the directory, one of which contains the process id.
+/// Room for the longest socket name, which contains the process id.
 const SOCKET_NAME_LENGTH: usize = "/admin.4194304.sock".len();
 
 impl ConfigChecker<'_> {

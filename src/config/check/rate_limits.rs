@@ -10,7 +10,7 @@ use crate::config::kind;
 use crate::config::section::{FileValue, KeysOf, Section, collect_all};
 use crate::config::text::{Scalar, Spanned};
 
-/// The longest time for a whole burst to be refilled.
+/// The longest time to refill a whole burst.
 const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The shortest time between two requests that can be counted.
@@ -60,7 +60,7 @@ impl FileValue for TierSpec {
     }
 }
 
-/// Returns the quota of checked keys. Without a burst of its own it has the `inherited` one, or else `requests`.
+/// Builds a quota whose `burst` defaults to the `inherited` one, or else to `requests`.
 fn build_quota(
     requests: Option<NonZeroU32>,
     per: Option<Duration>,
@@ -72,7 +72,6 @@ fn build_quota(
 }
 
 impl ConfigChecker<'_> {
-    /// Checks that a quota can be counted.
     fn check_quota(
         &mut self,
         quota: RateLimitQuota,

@@ -14,7 +14,6 @@ use crate::config::header_names::{
     FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE,
 };
 
-/// An address, or a network of them.
 pub(in crate::config) fn parse_network(text: &str) -> Result<IpNet, ScalarError> {
     const HINT: &str = "write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies \
                         on a Unix socket `unix`";
@@ -29,7 +28,6 @@ pub(in crate::config) fn parse_network(text: &str) -> Result<IpNet, ScalarError>
     }
 }
 
-/// The name of a file.
 pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarError> {
     if text.contains('\0') {
         return Err(ScalarError::new("is not a valid file name", "write a path without the character NUL"));
@@ -37,7 +35,7 @@ pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarEr
     Ok(PathBuf::from(text))
 }
 
-/// A name or a value that somebody else chose: an audience, a claim, a tenant.
+/// Parses a name that another party chose: an audience, a claim, a tenant.
 pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
         return Err(ScalarError::new("contains a control character", "write it on one line, without tabs"));
@@ -45,7 +43,7 @@ pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// The value of a route's `auth` that allows calls without a credential.
+/// The value of `auth` that allows calls without a credential.
 pub(in crate::config) const NONE: &str = "none";
 
 /// Parses the name of an issuer or of a list of API keys.
@@ -59,7 +57,6 @@ pub(in crate::config) fn parse_method_name(text: &str) -> Result<String, ScalarE
     }
 }
 
-/// A scope of OAuth.
 pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> {
     // RFC 6749 §3.3: scope-token = 1*( %x21 / %x23-5B / %x5D-7E )
     if text.bytes().all(|each| matches!(each, 0x21 | 0x23..=0x5B | 0x5D..=0x7E)) {
@@ -71,7 +68,6 @@ pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> 
     ))
 }
 
-/// The name of a tool, as requests offer it and agents call it.
 pub(in crate::config) fn parse_tool_name(text: &str) -> Result<String, ScalarError> {
     const MAX: usize = 256;
     let hint = "write the name as in `tools` of the request, at most 256 bytes on one line";
@@ -81,7 +77,6 @@ pub(in crate::config) fn parse_tool_name(text: &str) -> Result<String, ScalarErr
     Ok(text.to_owned())
 }
 
-/// A signature algorithm of tokens.
 pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, ScalarError> {
     const HINT: &str = "write HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA";
     let named = |name: &str| Algorithm::ALL.iter().copied().find(|known| known.name() == name);
@@ -107,7 +102,6 @@ pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarEr
     Ok(short.to_owned())
 }
 
-/// Parses the tolerated clock skew of an issuer.
 pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         leeway if leeway <= Duration::from_secs(60) => Ok(leeway),
@@ -118,7 +112,7 @@ pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// The time in which a quota comes back.
+/// Parses the time in which a quota is refilled.
 pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         period if period <= Duration::from_secs(24 * 3600) => Ok(period),
@@ -126,7 +120,7 @@ pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// Time that a browser may cache the response to a preflight.
+/// Parses the time for which a browser may cache a preflight response.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         age if age <= Duration::from_secs(24 * 3600) => Ok(age),
@@ -164,7 +158,6 @@ pub(in crate::config) fn parse_byte_count(text: &str) -> Result<NonZeroU64, Scal
     bytes.ok_or(ScalarError::new("is not a size", "write a size of at least one byte"))
 }
 
-/// The name of a field, in lower case.
 pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, ScalarError> {
     const HINT: &str = "write the header name in lower case, such as `x-tenant`";
     // RFC 9110 §5.1: field names are case-insensitive; here there is one spelling of each.
@@ -176,7 +169,7 @@ pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, Scal
     }
 }
 
-/// Fields that the gateway answers for: no configuration passes them on or sets them.
+/// Rejects fields that the gateway sets or removes itself.
 fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
     // RFC 9110 §7.6.1: fields that "need to be removed before forwarding", and those that a `Connection` could name.
     const HOP: &[&str] = &[
@@ -209,7 +202,6 @@ fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
     None
 }
 
-/// A field that the agent gets as the caller wrote it.
 pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName, ScalarError> {
     let name = parse_field_name(text)?;
     if [header::AUTHORIZATION, header::COOKIE].contains(&name) {
@@ -229,13 +221,11 @@ pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName,
     reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
-/// A field that the agent gets from the gateway.
 pub(in crate::config) fn parse_set_field(text: &str) -> Result<HeaderName, ScalarError> {
     let name = parse_field_name(text)?;
     reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
-/// The key by which a rate limit counts requests.
 pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey, ScalarError> {
     const HINT: &str = "write `caller`, `tenant`, `claim:<name>`, `address`, `header:<name>` or `route`";
     if let Some((_, key)) = enum_values::LIMIT_KEY.iter().find(|(word, _)| *word == text) {
@@ -252,7 +242,6 @@ pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey
     }
 }
 
-/// A SHA-256 digest.
 pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarError> {
     const HINT: &str = "write the SHA-256 digest of the key, 64 hexadecimal digits: `printf %s KEY | sha256sum`";
     let mut digest = [0; 32];
@@ -260,8 +249,7 @@ pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarErro
     Ok(digest)
 }
 
-/// A point in time, in seconds since the epoch: a date, whose first second in UTC is meant, or a date and time of
-/// RFC 3339.
+/// Returns seconds since the epoch. A date means its first second in UTC; a date and time follows RFC 3339.
 pub(in crate::config) fn parse_timestamp(text: &str) -> Result<u64, ScalarError> {
     const HINT: &str = "write a date or a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z` or \
                         `2027-01-31T12:00:00+08:00`";
@@ -297,7 +285,7 @@ fn parse_rfc3339(text: &str) -> Option<u64> {
     u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second - offset).ok()
 }
 
-/// Whole numbers of these many digits, with `separator` between them.
+/// Splits a text into numbers of these many digits.
 fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
@@ -309,7 +297,7 @@ fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]
     parts.next().is_none().then_some(numbers)
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar; `None` for one that it does not have.
+/// Returns `None` for a day that the Gregorian calendar does not have.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

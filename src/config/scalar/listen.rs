@@ -6,16 +6,15 @@ use super::{ScalarError, parse_network, parse_socket_address};
 use crate::config::access::TrustedProxy;
 use crate::config::listen::ListenAddress;
 
-/// The prefix of the path of a Unix socket.
 const UNIX_PREFIX: &str = "unix:";
 
-/// The permissions of a Unix socket that says nothing else: whoever runs Diglot, and its group.
+/// Access for the user who runs Diglot, and its group.
 pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 
 /// The longest path of a Unix socket: 108 bytes [unix(7)], the last of them NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Parses the address of a listener. A Unix socket gets the default permissions.
+/// Gives a Unix socket the default permissions.
 pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddress, ScalarError> {
     let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {
@@ -34,7 +33,7 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
     Ok(ListenAddress::Unix { path: PathBuf::from(path), mode: parse_mode(DEFAULT_MODE)? })
 }
 
-/// The permissions of a socket's file, in octal.
+/// Parses octal permissions of a socket's file.
 pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users";
     match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {
@@ -44,7 +43,7 @@ pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     }
 }
 
-/// An address or a network of proxies, or `unix` for whoever may open a Unix socket.
+/// Parses an address, a network, or `unix` for any peer of a Unix socket.
 pub(in crate::config) fn parse_trusted_proxy(text: &str) -> Result<TrustedProxy, ScalarError> {
     if text == "unix" {
         return Ok(TrustedProxy::Unix);

@@ -14,7 +14,7 @@ use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 /// 104 elsewhere).
 const MAX_SOCKET: usize = 103;
 
-/// Parses the address of an agent: an `http` or `https` URL, or a Unix socket.
+/// Parses an `http` or `https` URL, or a Unix socket.
 pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
     if let Some(rest) = text.strip_prefix("unix:") {
@@ -45,7 +45,7 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
     Ok(upstream)
 }
 
-/// A Unix socket and, behind a colon, what is asked for there: `/run/agent.sock:/chat`.
+/// Parses a socket and a request target: `/run/agent.sock:/chat`.
 fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write the socket's absolute path, and after a colon the request's path: \
                            `unix:/run/agent.sock:/chat`";
@@ -92,7 +92,6 @@ fn new_upstream(place: UpstreamAddress, uri: &Uri) -> UpstreamConfig {
     }
 }
 
-/// A share of runs.
 pub(in crate::config) fn parse_weight(text: &str) -> Result<NonZeroU32, ScalarError> {
     const HINT: &str = "write a whole number from 1 to 1000; to send no requests there, remove it from the list";
     match text.parse::<u32>().map(NonZeroU32::new) {
@@ -101,7 +100,6 @@ pub(in crate::config) fn parse_weight(text: &str) -> Result<NonZeroU32, ScalarEr
     }
 }
 
-/// The name that a certificate is for.
 pub(in crate::config) fn parse_server_name(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address alone, such as `agent.internal`";
     if text.parse::<IpAddr>().is_ok() {
@@ -113,7 +111,6 @@ pub(in crate::config) fn parse_server_name(text: &str) -> Result<String, ScalarE
     }
 }
 
-/// Parses the path that a health check requests.
 pub(in crate::config) fn parse_health_path(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write a path such as `/healthz`; it is requested from each upstream";
     check_sendable(text)?;

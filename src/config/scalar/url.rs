@@ -21,7 +21,7 @@ pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError
     Ok(text.to_owned())
 }
 
-/// An issuer whose keys are found by discovery.
+/// Parses an issuer whose keys are found by discovery.
 pub(in crate::config) fn parse_discovery_issuer(text: &str) -> Result<String, ScalarError> {
     const HINT: &str = "write the issuer's https URL, or configure its keys: `jwks_url`, `jwks_file`, \
                         `public_key_file`, `secret_file` or `secret`";
@@ -33,7 +33,7 @@ pub(in crate::config) fn parse_discovery_issuer(text: &str) -> Result<String, Sc
     }
 }
 
-/// The gateway's own URL, as clients know it.
+/// Parses the gateway's own URL, as clients know it.
 pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarError> {
     parse_web_url(text)?;
     if text.contains('?') {
@@ -48,7 +48,7 @@ pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarErro
     }
 }
 
-/// Parses the origin of a page, as browsers write it, or `*`.
+/// Parses a web origin or `*`.
 pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError> {
     const EXAMPLE: &str = "write scheme, host and port as in the browser's `Origin` header: `https://app.example.com`";
     match text {
@@ -93,7 +93,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError>
     Ok(serialised)
 }
 
-/// A Redis: its URL in parts, so that a password can be put in and left out.
+/// The parts of a URL, so that the password can be set and omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
     scheme: &'static str,
@@ -104,12 +104,11 @@ pub(crate) struct RedisUrl {
 }
 
 impl RedisUrl {
-    /// Returns whether it contains a password.
     pub(in crate::config) fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// With this password, which may hold any character.
+    /// Accepts any character in `password`.
     pub(in crate::config) fn with_password(self, password: &str) -> RedisUrl {
         // RFC 3986 §2.1: what is not unreserved is percent-encoded.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -117,7 +116,6 @@ impl RedisUrl {
         RedisUrl { password: Some(password.bytes().map(each).collect()), ..self }
     }
 
-    /// For the client.
     pub(in crate::config) fn to_url(&self) -> String {
         let RedisUrl { scheme, user, password, host, database } = self;
         match password {
@@ -127,13 +125,11 @@ impl RedisUrl {
         }
     }
 
-    /// For logs.
     pub(in crate::config) fn to_redacted_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.host, self.database)
     }
 }
 
-/// Parses the URL of a Redis or Valkey server.
 pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS";
     const SCHEMES: &[(&str, &str)] = &[("redis://", "redis"), ("rediss://", "rediss")];

@@ -1,7 +1,7 @@
 //! Places of a file that may contain a secret, so that no message or excerpt repeats their values.
 //!
-//! Derived from the schema: values of a secret kind (`writeOnly`), names of files, in whose place the secret itself is
-//! easily written, and keys that are named like the mapping of secrets `auth`.
+//! Derived from the schema: values of a secret kind (`writeOnly`), names of files, which are easily confused with their
+//! content, and keys that are named like the mapping of secrets `auth`.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use crate::config::file::{ApiKeyFile, ConfigFile};
 use crate::config::kind::FileName;
 
 struct SensitiveMarks {
-    /// The schemas of both kinds of files.
+    /// Of both kinds of files.
     schemas: [Value; 2],
     known_keys: BTreeSet<String>,
-    /// Keys whose values are sensitive in every mapping that has them.
+    /// Sensitive in every mapping that has them.
     sensitive_keys: BTreeSet<String>,
     /// Keys of mappings and lists that contain secrets.
     section_keys: BTreeSet<String>,
@@ -25,8 +25,8 @@ struct SensitiveMarks {
 
 static MARKS: LazyLock<SensitiveMarks> = LazyLock::new(SensitiveMarks::from_schemas);
 
-/// Returns whether the value at a path may be a secret. A path that is not in the schema is judged by the names of its
-/// keys, since any of them may be misspelt or misplaced.
+/// Returns whether the value at a path may be a secret. An unknown path is judged by its keys, any of which may be
+/// misspelt or misplaced.
 pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let is_section =
@@ -42,7 +42,7 @@ pub(in crate::config) fn holds_secrets(path: &str) -> bool {
     MARKS.nodes_at(&steps).into_iter().any(|node| MARKS.has_secret_below(node))
 }
 
-/// Returns whether the values of a key are sensitive wherever it is known, or it is unknown and named like a secret.
+/// Returns whether a key is sensitive wherever it is known, or unknown and named like a secret.
 pub(in crate::config) fn is_sensitive_key(key: &str) -> bool {
     MARKS.sensitive_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
 }
@@ -79,7 +79,7 @@ impl SensitiveMarks {
         marks
     }
 
-    /// Returns the schema nodes at a path; several if it has alternatives.
+    /// Returns several nodes if the path has alternatives.
     fn nodes_at(&self, steps: &[&str]) -> Vec<&Value> {
         let mut nodes: Vec<&Value> = self.schemas.iter().collect();
         for step in steps {
@@ -111,7 +111,7 @@ impl SensitiveMarks {
         if forms.is_empty() { vec![node] } else { forms }
     }
 
-    /// Returns whether a value, an entry of a list, or a value of a mapping of free names is sensitive.
+    /// Returns whether a value, a list entry or a value under a free name is sensitive.
     fn is_sensitive(&self, node: &Value) -> bool {
         self.forms(node).into_iter().any(|form| {
             let inside = ["items", "additionalProperties"].into_iter().map(|key| &form[key]);
@@ -124,7 +124,7 @@ impl SensitiveMarks {
         form["writeOnly"] == true || file_kinds.any(|kind| std::ptr::eq(kind, form))
     }
 
-    /// Returns whether a node has to be a mapping or a list.
+    /// Returns whether a node must be a mapping or a list.
     fn is_container(&self, node: &Value) -> bool {
         self.forms(node).into_iter().all(|form| form["type"] == "object" || form["type"] == "array")
     }

@@ -1,4 +1,4 @@
-//! The client's list of messages, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
+//! The client's message list, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
 
 use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
@@ -15,11 +15,11 @@ use crate::translate::{carry, message, tool_result_id, value_aliases};
 
 const TOOL: &str = "tool";
 
-/// Makes the real client keep the activities of earlier runs, which the gateway does not know ("activityHistory" of
+/// Makes the real client keep activities from earlier runs, which the gateway does not know ("activityHistory" of
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
-/// Names of the activity history in the metadata, and of its list of types.
+/// Metadata keys of the activity history and its list of types.
 const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ impl MessageList {
         }
     }
 
-    /// Adds a message for the item, unless its id exists.
+    /// Adds a message for the item, unless the id exists.
     pub(crate) fn open_item(&mut self, what: RunItem, event: &Event<'_>, side: PeerDialect) {
         match what {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => {}
@@ -186,13 +186,13 @@ impl MessageList {
     /// tool messages), else appended."
     pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        // As in the reader: where results have no messages of their own, an empty id counts as absent.
+        // As in the reader: if a dialect has no result messages, an empty id counts as absent.
         let named = |id: &&Json<'_>| side.dialect.carry_location == CarryLocation::Native || !id.is_str("");
         let id =
             event.get(Field::MessageId).filter(named).cloned().map_or_else(|| tool_result_id(&call), Json::into_owned);
         let mut entry = RecapMessage::new(id, TOOL);
         entry.has_closed_content = true;
-        // A message contains a text or parts, whatever the event contains.
+        // A message contains text or parts, whatever the event contains.
         let parts = side.dialect.carry_location == CarryLocation::Native;
         entry.content = match event.get(Field::Content) {
             None => MessageContent::None,
@@ -268,7 +268,7 @@ impl MessageList {
         }
     }
 
-    /// Returns the deltas of activities that could not be applied.
+    /// Returns the activity deltas that could not be applied.
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
@@ -329,10 +329,10 @@ impl MessageList {
     }
 
     /// Builds the list without open items. A message with only open items is left out, unless a closed message follows:
-    /// the client creates it again from the start events.
+    /// the client recreates it from the start events.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
-        // Openers of chunks come after all start events: a message made by chunks keeps its position before those.
+        // Chunk openers come after all start events: a message created by chunks keeps its position before those.
         let rest = &self.entries[settled..];
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
         let count = settled + rest[..started].iter().rposition(&in_chunks).map_or(0, |at| at + 1);

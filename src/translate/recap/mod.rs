@@ -57,9 +57,9 @@ use recap_state::RecapState;
 #[derive(Clone, Debug)]
 pub struct Recap {
     client: PeerDialect,
-    /// repeated on every event of the dialect
+    /// members repeated on every event of the dialect
     common_members: Vec<(Field, Json<'static>)>,
-    /// the dialect sends whole messages, so no snapshot is needed
+    /// whether the dialect sends whole messages, so that no snapshot is needed
     whole_messages: bool,
     start: Option<RecapFrame>,
     messages: MessageList,
@@ -71,7 +71,7 @@ pub struct Recap {
 }
 
 impl Recap {
-    /// Creates the recap of a run whose input has these canonical `messages`, a JSON array.
+    /// Creates the recap of a run from its input's canonical `messages`, a JSON array.
     #[must_use]
     pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
         let stamp = |field: &Field| match field {
@@ -95,7 +95,7 @@ impl Recap {
 
     /// Folds complete SSE frames as sent to the client, ids and comments included, in order.
     pub fn push(&mut self, frames: &[u8]) {
-        // The gateway wrote these frames, so they are within the limits that were in force.
+        // The gateway wrote these frames, so they are within the limits then in force.
         let mut decoder = SseDecoder::new(SseLimits { line: usize::MAX, frame: usize::MAX });
         let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
@@ -103,7 +103,7 @@ impl Recap {
         }
     }
 
-    /// Returns the memory in bytes.
+    /// Returns the memory used, in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
         let kept = self.start.iter().chain(&self.verbatim).chain(&self.terminal);
@@ -111,22 +111,20 @@ impl Recap {
         size_of::<Self>() + kept + self.state.byte_size() + self.messages.byte_size() + self.open_items.byte_size()
     }
 
-    /// Writes the frames after which a client continues with the run's next ones, at `now` ms since the epoch; nothing
-    /// before the run has begun. Only the last frame has the `id`: a client disconnected before it requests all of this
-    /// again.
+    /// Writes the frames that a client needs before the run's next ones, at `now` ms since the epoch; nothing if the
+    /// run has not begun. Only the last frame has the `id`: a client disconnected before it requests everything again.
     pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = RecapWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
                 self.open_items.iter().partition(|open| self.messages.contains(open));
-            // A snapshot from the agent removed these while they were open: open them, and let the snapshot remove them
-            // again.
+            // An agent snapshot removed these while they were open: open them, and let the snapshot remove them again.
             lost.iter().for_each(|open| writer.write(&open.opener));
             self.write_snapshot(now, &mut writer);
             self.state.frames(self.client).for_each(|kept| writer.write(&kept));
             self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
-            // Chunks come last, because any other event of their lane closes them.
+            // Chunks come last, because any other event in their lane closes them.
             let (chunks, started): (Vec<&RecapItem>, Vec<&RecapItem>) =
                 open.into_iter().partition(|open| open.is_chunk());
             started.into_iter().chain(chunks).flat_map(RecapItem::frames).for_each(|kept| writer.write(kept));
@@ -197,7 +195,7 @@ impl Recap {
         }
     }
 
-    /// Keeps the members that determine the lane: a client without subagents has a single lane.
+    /// Keeps the members that determine the lane: a client without subagents has only one.
     fn lane_event<'a>(&self, event: &Event<'a>) -> Event<'a> {
         let mut event = event.clone();
         if self.client.dialect.is_versioned() && self.client.peer_version < PeerVersion::V0_0_59 {
@@ -206,7 +204,7 @@ impl Recap {
         event
     }
 
-    /// Returns true if a snapshot of messages can replace the event.
+    /// Returns true if a message snapshot can replace the event.
     fn is_in_snapshot(&self, row: &EventRow) -> bool {
         !self.whole_messages
             && row.shape.own_shape().is_none_or(|own| own.is_in_snapshot)
@@ -242,7 +240,7 @@ impl Recap {
             | EventType::ReasoningMessageEnd
             | EventType::ReasoningEnd
             | EventType::ToolCallEnd => {
-                // A call stays open until its result arrives; a peer with versions would then receive one call as two.
+                // A call stays open until its result arrives; a versioned peer would then receive one call as two.
                 let waits = event.kind == EventType::ToolCallEnd && !side.dialect.is_versioned();
                 opens.end_item(event, kept(), waits, list, *side);
             }
@@ -254,7 +252,7 @@ impl Recap {
                         list.open_item(what, &named, *side);
                     }
                     lanes.mark_used(stream);
-                    // This ends another stream of the same lane.
+                    // This ends another stream in the same lane.
                     opens.close_chunks(lanes, list, *side);
                     opens.add_chunk(what, &named, RecapFrame::from_event(row, &named, data, *side), list, *side);
                 }

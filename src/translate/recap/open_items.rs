@@ -1,4 +1,4 @@
-//! The open items, with the frames that make them up.
+//! The open items, and the frames that make them up.
 
 use super::message_list::MessageList;
 use super::recap_frame::{RecapFrame, push_merged};
@@ -36,7 +36,7 @@ impl RecapItems {
         let id = item_id(what, event);
         match self.position(what, &id) {
             Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
-            // It is open already: no client accepts that, so nothing it received can depend on it.
+            // Already open: no client accepts a second start, so nothing it received depends on this one.
             Some(_) => return,
             None => {}
         }
@@ -83,7 +83,7 @@ impl RecapItems {
         }
     }
 
-    /// Returns true if the item consists of chunks that may go on.
+    /// Returns true if the item consists of chunks that may continue.
     pub(crate) fn is_chunked(&self, what: RunItem, id: &Json<'_>) -> bool {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
@@ -152,7 +152,7 @@ impl RecapItems {
         }
     }
 
-    /// Drops the content that a snapshot from the agent replaced.
+    /// Drops content that an agent snapshot replaced.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
         let stays = |open: &RecapItem| {
@@ -178,7 +178,7 @@ impl RecapItems {
     }
 }
 
-/// Turns the chunks of a call into start, arguments and end, since chunks cannot express the end.
+/// Turns a call's chunks into start, arguments and end, since chunks cannot express the end.
 fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, RecapFrame, RecapFrame)> {
     let data = open.opener.data();
     let mut members = json::parse_object(&data).ok()?.members;

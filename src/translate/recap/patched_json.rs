@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// names that `fast-json-patch`, which the real client uses, refuses in a path
+/// Names that `fast-json-patch`, which the real client uses, rejects in a path.
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) enum JsonTree {
     Object(Vec<(Box<str>, JsonTree)>),
 }
 
-/// The document is unchanged.
+/// The patch could not be applied; the document is unchanged.
 #[derive(Clone, Debug)]
 pub(super) struct PatchNotApplied;
 
@@ -86,7 +86,7 @@ impl JsonTree {
         size_of::<Self>() + inner
     }
 
-    /// Returns `None` and changes nothing if the operation does not apply.
+    /// Applies an operation. Returns `None`, changing nothing, if it does not apply.
     fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
@@ -106,7 +106,7 @@ impl JsonTree {
             }
             "move" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
-                // The target would have to exist inside the value that is being removed.
+                // The target would lie inside the value being removed.
                 if path.0.starts_with(&from.0) {
                     return None;
                 }
@@ -212,7 +212,7 @@ fn parse_index(token: &str) -> Option<usize> {
     token.parse().ok().filter(|_| plain)
 }
 
-/// The last of several members with the same name wins.
+/// Keeps the last of several members with the same name.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
@@ -243,7 +243,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 mod tests {
     use super::*;
 
-    /// The document, the patch, and the result, or `None` if the client has to apply it.
+    /// The document, the patch, and the result (`None` if the client has to apply it).
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]

@@ -1,4 +1,4 @@
-//! A frame to repeat: verbatim, or several pieces of one text joined.
+//! A frame to repeat: verbatim, or merged from several pieces of one text.
 
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, MemberCase, PeerDialect};
@@ -16,7 +16,7 @@ pub(super) enum RecapFrame {
     Text(Box<MergedText>),
 }
 
-/// JSON before and after a text.
+/// The JSON before and after a text.
 type TextAffixes = (Box<str>, Box<str>);
 
 /// Consecutive frames that differ only in their text.
@@ -25,16 +25,16 @@ pub(super) struct MergedText {
     row: &'static EventRow,
     /// the object up to the delta: `{"type":…,"messageId":…,"delta":`
     prefix: Box<str>,
-    /// JSON around the text in a block
+    /// the JSON around the text in a block
     block: Option<TextAffixes>,
     /// the text, as the content of a JSON string
     text: String,
-    /// of the first frame
+    /// taken from the first frame
     timestamp: Option<Json<'static>>,
     /// merged from all frames
     metadata: Option<Json<'static>>,
     spelling: MemberCase,
-    /// the real client merges the metadata of these frames
+    /// whether the real client merges these frames' metadata
     merges_metadata: bool,
 }
 
@@ -72,7 +72,7 @@ impl RecapFrame {
             }
     }
 
-    /// Appends the next frame if it continues the text; returns it otherwise.
+    /// Appends the next frame if it continues the text; otherwise returns it.
     fn try_merge(&mut self, next: RecapFrame) -> Option<RecapFrame> {
         match (self, next) {
             (RecapFrame::Text(text), RecapFrame::Text(next)) => text.try_merge(next).map(RecapFrame::Text),
@@ -105,7 +105,7 @@ impl RecapFrame {
                 let own_member = row.and_then(|row| row.shape.own_shape()?.text_member);
                 let added = match (own_member, row) {
                     (Some(name), _) => carry::take(&mut members, name),
-                    // In other events a member of that name has another meaning.
+                    // In other events, this member has another meaning.
                     (None, Some(row)) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
                     _ => None,
                 };
@@ -134,7 +134,7 @@ pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
 }
 
-/// Returns the inside of a JSON string, or another value as JSON text.
+/// Returns the content of a JSON string, or any other value as JSON text.
 pub(super) fn to_string_inner(value: &Json<'_>) -> String {
     match value.json_type() {
         JsonType::String => string_inner(value).to_owned(),

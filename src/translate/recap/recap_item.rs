@@ -1,4 +1,4 @@
-//! One open item of a run, with the frames that make it up.
+//! An open item of a run, and the frames that make it up.
 //!
 //! ```text
 //!   START ─▶ Open ── END ──▶ (folded into its message)
@@ -19,18 +19,18 @@ pub(super) struct RecapItem {
     /// the start event, or all chunks merged
     pub(super) opener: RecapFrame,
     pub(super) content: Vec<RecapFrame>,
-    /// belong to the message, but not to its text
+    /// encrypted values, which belong to the message but not to its text
     pub(super) encrypted: Vec<RecapFrame>,
     pub(super) stage: ItemStage,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ItemStage {
-    /// `answered`: the result of the call has arrived
+    /// `answered` means that the call's result has arrived
     Open { answered: bool },
     /// an ended call without a result, with its end event
     Ended(RecapFrame),
-    /// `answered`: the result of the call has arrived
+    /// `answered` means that the call's result has arrived
     Chunk { answered: bool },
 }
 

@@ -1,4 +1,4 @@
-//! One message of a client with its tool calls: from a snapshot, from the input, or made by events.
+//! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inner};
 use crate::codec::json;
@@ -14,32 +14,32 @@ pub(super) struct RecapMessage {
     pub(crate) calls: Option<Vec<RecapCall>>,
     pub(crate) metadata: Option<Json<'static>>,
     pub(crate) rest: Members<'static>,
-    /// deltas that could not be applied to an activity
+    /// activity deltas that could not be applied
     pub(crate) changes: Vec<RecapFrame>,
-    /// has content besides open items, whose start events create it again
+    /// whether it has content besides open items, which their start events recreate
     pub(crate) has_closed_content: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum MessageContent {
     None,
-    /// the content of a JSON string
+    /// content of a JSON string
     Text(String),
-    /// content parts, or the content of an activity
+    /// content parts, or an activity's content
     Value(Json<'static>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
     pub(crate) id: Json<'static>,
-    /// as received; once an event changes it, the other fields are used
+    /// as received; once an event changes it, the other fields apply
     pub(crate) original: Option<Json<'static>>,
     pub(crate) name: Json<'static>,
-    /// the content of a JSON string
+    /// content of a JSON string
     pub(crate) args: String,
     pub(crate) rest: Members<'static>,
     pub(crate) has_closed_content: bool,
-    /// its start contains the id of the message
+    /// whether its start contains the message id
     pub(crate) names_message: bool,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
     }
 }
 
-/// Selects the metadata that the message keeps. Members carried for a dialect without versions belong to the event
-/// alone.
+/// Selects the metadata that the message keeps. For a dialect without versions, carried members belong only to the
+/// event.
 pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
     match side.dialect.carry_location {
@@ -122,7 +122,7 @@ impl RecapMessage {
             MessageContent::Value(value) => members.push((MemberKey::Known(Field::Content), value.as_borrowed())),
         }
         if let Some(calls) = &self.calls {
-            // Starts that name the message create the last calls again.
+            // Starts that name the message recreate the last calls.
             let count = calls
                 .iter()
                 .rposition(|call| call.has_closed_content || !call.names_message)

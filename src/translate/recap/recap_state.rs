@@ -12,7 +12,7 @@ use crate::event::{Event, Field, MemberKey, Members, into_owned_members, remove}
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapState {
     snapshot: Option<LastSnapshot>,
-    /// not yet in the snapshot
+    /// changes not yet in the snapshot
     changes: Vec<RecapFrame>,
 }
 
@@ -26,7 +26,7 @@ struct LastSnapshot {
 impl RecapState {
     pub(crate) fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
         let mut rest = into_owned_members(event.members.clone());
-        // The producer's own event describes another state after the first change.
+        // After the first change, the producer's own event describes an outdated state.
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
         self.snapshot = document.map(|document| LastSnapshot { row, rest, document: JsonTree::new(&document) });

@@ -1,4 +1,4 @@
-//! Chunks: the lanes of agents that send pieces without starts and ends.
+//! Chunk lanes for agents that send pieces without starts and ends.
 
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
@@ -43,8 +43,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or content event into a chunk if its lane differs, because the client would not close the
-    /// chunks.
+    /// Converts a start or content event into a chunk if its item has chunks in another lane: the client would not close
+    /// them.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
@@ -61,13 +61,13 @@ impl RunGuard {
         event.kind = chunk;
         event.source = None;
         if piece == ChunkStreamKind::Reasoning {
-            // The chunk type implies the role of reasoning.
+            // The chunk type implies the reasoning role.
             event.remove(Field::Role);
         }
         self.resolve_owners(event, report)
     }
 
-    /// Continues an open stream and carries the members that contradict it.
+    /// Continues an open stream, carrying any members that contradict it.
     fn continue_stream<'a>(
         &mut self,
         mut event: Event<'a>,
@@ -87,7 +87,7 @@ impl RunGuard {
         event
     }
 
-    /// "First … must have a messageId / a toolCallId": a chunk without one continues the last of its kind.
+    /// "First … must have a messageId / a toolCallId": a chunk without one continues the last stream of its kind.
     fn last_stream_id(&self, piece: ChunkStreamKind, owner: Option<&Json<'_>>) -> Json<'static> {
         let last = self.lanes.last_stream(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
         last.map_or_else(

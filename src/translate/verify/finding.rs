@@ -1,10 +1,10 @@
-//! Findings, and the display of external text in them.
+//! Findings, and how they display external text.
 
 use super::rule::Rule;
 use crate::event::{Json, JsonType};
 use std::fmt::Write as _;
 
-/// One violated rule at one event.
+/// A rule violated by an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub rule: Rule,
@@ -12,7 +12,7 @@ pub struct Finding {
     pub(crate) line: u64,
     /// from 1; 0 for a finding about the whole stream
     pub(crate) event: u64,
-    /// `type` as received, sanitized
+    /// the received `type`, sanitized
     pub(crate) kind: String,
     /// JSON Pointer to the member; empty for the event as a whole
     pub(crate) path: String,
@@ -22,11 +22,11 @@ pub struct Finding {
 /// Counts the events and findings of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifySummary {
-    /// frames, or lines of NDJSON
+    /// frames, or NDJSON lines
     pub(crate) events: u64,
     pub(crate) violations: u64,
     pub(crate) warnings: u64,
-    /// the client ignores the stream after it
+    /// the first violation; the client ignores everything after it
     pub(crate) first_violation: Option<(u64, Rule)>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn describe(value: &Json<'_>) -> String {
     }
 }
 
-/// Appends one step to a JSON Pointer (RFC 6901), shortened as external text.
+/// Appends a token to a JSON Pointer (RFC 6901), shortened as external text.
 pub(super) fn push_pointer_token(path: &mut String, name: &str) {
     path.push('/');
     path.push_str(&sanitize(name).replace('~', "~0").replace('/', "~1"));

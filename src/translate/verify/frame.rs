@@ -6,22 +6,22 @@
 use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;
 
-/// "tail > 10 MiB chars fatal": UTF-16 code units of one frame.
+/// "tail > 10 MiB chars fatal": UTF-16 code units per frame.
 const FRAME_LIMIT: u64 = 10 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 const SEPARATOR: &[u8] = b"\n\n";
 
-/// A frame as the client splits it.
+/// A frame as split by the client.
 #[derive(Debug)]
 pub(super) struct ClientBlock {
     pub(crate) text: String,
     pub(crate) line: u64,
-    /// false for a last block without separator
+    /// false for a final block without a separator
     pub(crate) is_terminated: bool,
 }
 
-/// A frame that exceeds the client's limit: the rest cannot be read.
+/// A frame exceeds the client's limit: the rest cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockTooLarge;
 
@@ -54,7 +54,7 @@ impl BlockSplitter {
             return Ok(());
         }
         let mut from = 0;
-        // A separator may lie across the end of the searched part.
+        // A separator may straddle the end of the searched part.
         while let Some(at) = memchr::memmem::find(&self.tail[self.searched.saturating_sub(1).max(from)..], SEPARATOR)
             .map(|at| at + self.searched.saturating_sub(1).max(from))
         {
@@ -100,7 +100,7 @@ impl BlockSplitter {
         }
     }
 
-    /// Adds UTF-16 code units: two for a character of four bytes, one for any other.
+    /// Adds UTF-16 code units: two for a four-byte character, one for any other.
     fn count_units(&mut self, from: usize, to: usize) -> Result<(), BlockTooLarge> {
         let bytes = self.tail.get(from..to).unwrap_or_default();
         let units = bytes.iter().map(|byte| u64::from(byte & 0xC0 != 0x80) + u64::from(*byte >= 0xF0)).sum::<u64>();
@@ -113,7 +113,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the data as the client reads it, the line of the first `data:`, and the number of these lines.
+/// Returns the data as the client reads it, the line of the first `data:`, and the number of such lines.
 pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;
@@ -134,7 +134,7 @@ pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usiz
     first.map(|line| (joined, line, count))
 }
 
-/// Splits a stream by the standard and keeps the line of each frame.
+/// Splits a stream by the standard, tracking the line of each frame.
 #[derive(Debug)]
 pub(super) struct StandardSplitter {
     decoder: SseDecoder,
@@ -150,7 +150,7 @@ impl StandardSplitter {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
-        // A carriage return alone ends a line as well, but no editor counts it.
+        // A lone carriage return also ends a line, but editors do not count it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let room = b"data".len() - self.line_prefix.len().min(b"data".len());
             self.line_prefix.extend(part.iter().take(room));

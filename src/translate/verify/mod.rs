@@ -99,7 +99,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies one protobuf message in JSON form, which counts as a line.
+    /// Verifies one protobuf message as JSON, counted as one line.
     pub(crate) fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match self.splitter {
             InputSplitter::Lines { line } => line + 1,
@@ -123,7 +123,7 @@ impl Verifier {
             _ if text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text) => {
                 InputSplitter::Lines { line }
             }
-            // For example a JSON document: the client ends the run without an event.
+            // For example, a JSON document: the client ends the run without an event.
             _ => InputSplitter::NotEvents { line },
         };
         if matches!(self.splitter, InputSplitter::Lines { .. }) && !text.trim().is_empty() {

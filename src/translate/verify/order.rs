@@ -18,7 +18,7 @@ const MAX_NAMED_ITEMS: usize = 5;
 
 type OwnerId = Option<String>;
 
-/// Kind and id of an open item, and the owner of a step.
+/// The kind and id of an open item, and the owner of a step.
 type OrderItemKey = (RunItem, String, OwnerId);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ enum OwnerScope {
 #[derive(Debug)]
 struct OpenedItem {
     sequence: u64,
-    /// used without a start, which was reported; no end is required
+    /// used without a start, which was reported; needs no end
     is_implicit: bool,
 }
 
@@ -62,7 +62,7 @@ impl OrderCheck {
         OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
-    /// Applies an event whose values are valid, and reports violations of the order.
+    /// Applies an event with valid values, and reports order violations.
     pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         if let Err((rule, found)) = self.advance_phase(event.kind) {
             problems.push(order_problem(rule, found));
@@ -176,7 +176,7 @@ impl OrderCheck {
             return Ok(());
         }
         let Some(id) = event.owned_text(field) else {
-            // Its value is wrong, which was reported.
+            // The value is wrong, which was already reported.
             return Ok(());
         };
         let tag = owner_tag(event);
@@ -244,7 +244,7 @@ impl OrderCheck {
         }
     }
 
-    /// Sets the owner at the first opening, and compares it at later ones.
+    /// Sets the owner at the first opening, and checks it at later ones.
     fn settle_owner(&mut self, space: OwnerScope, id: &str, tag: OwnerId) -> Result<(), (Rule, String)> {
         let checked = self.check_owner(space, id, &tag);
         self.owners.entry((space, id.to_owned())).or_insert(tag);
@@ -313,7 +313,7 @@ impl OrderCheck {
         }
     }
 
-    /// Records the owner of an activity or result, where the latest one counts.
+    /// Records the owner of an activity or result; the latest one wins.
     fn record_owner(&mut self, event: &Event<'_>) {
         let Some(id) = event.owned_text(Field::MessageId) else {
             return;
@@ -365,12 +365,12 @@ impl OrderCheck {
         self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit });
     }
 
-    /// Removes a step with this name from another owner, and returns that owner.
+    /// Removes another owner's step with this name, and returns that owner.
     fn take_other_owners_step(&mut self, item: RunItem, id: &str) -> Option<OwnerId> {
         if item != RunItem::Step {
             return None;
         }
-        // Keys are sorted, and `None` is the least.
+        // Keys are sorted, and `None` comes first.
         let from = (RunItem::Step, id.to_owned(), None);
         let found = self
             .open

@@ -1,4 +1,4 @@
-//! Requirements on a producer that no client enforces yet (`specs/ag-ui-1.0.md` §3.3, §4.3).
+//! Producer requirements that no client enforces yet (`specs/ag-ui-1.0.md` §3.3, §4.3).
 //!
 //! "Stored draft fixtures show that these are meant to become fatal: comply now."
 
@@ -13,23 +13,23 @@ use std::collections::{HashMap, HashSet};
 /// Longer arguments are not checked.
 const ARGUMENTS_LIMIT: usize = 1 << 20;
 
-/// Characters after the prefix of a CUSTOM name: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
+/// Characters that end the prefix of a CUSTOM name: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.
 const PREFIX_ENDS: [char; 3] = ['.', ':', '/'];
 
 #[derive(Debug, Default)]
 struct SeenCall {
     arguments: Option<String>,
     has_result: bool,
-    /// 0 for a call from a list of messages
+    /// 0 for a call from a message list
     run: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ProducerChecks {
-    /// ids are optional, and CUSTOM may have any name
+    /// whether ids are optional and CUSTOM may have any name
     is_foreign: bool,
     run: u64,
-    /// thread and run id of the active run
+    /// thread and run ids of the active run
     ids: Option<(Json<'static>, Json<'static>)>,
     calls: HashMap<String, SeenCall>,
 }
@@ -54,7 +54,7 @@ impl ProducerChecks {
             EventType::ToolCallEnd => {
                 let id = event.owned_text(Field::ToolCallId);
                 let arguments = id.as_ref().and_then(|id| self.calls.get_mut(id)?.arguments.take());
-                // A call without arguments may send none.
+                // A call without arguments may send nothing.
                 if arguments.is_some_and(|text| !text.is_empty() && serde_json::from_str::<&RawValue>(&text).is_err()) {
                     let found = format!("the arguments of \"{}\" are not JSON", sanitize(&id.unwrap_or_default()));
                     report(Rule::InvalidArguments, Field::ToolCallId, found);

@@ -1,11 +1,11 @@
-//! The rules for streams: one table of names, severities and sentences.
+//! Verification rules: one table of names, severities and sentences.
 
 /// The consequence of breaking a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSeverity {
     /// the real client rejects the run
     Violation,
-    /// no client enforces it yet, or the client drops what it does not know
+    /// no client enforces it yet, or the client ignores the unknown content
     Warning,
 }
 
@@ -20,16 +20,16 @@ impl RuleSeverity {
 
 macro_rules! rules {
     ($($name:ident $severity:ident $label:literal $text:literal;)+) => {
-        /// One rule. Sections are those of `specs/ag-ui-1.0.md`.
+        /// A rule. Sections refer to `specs/ag-ui-1.0.md`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each has its sentence in `text`")]
         pub enum Rule { $($name,)+ }
 
         impl Rule {
-            /// Lists every rule in the order of the table.
+            /// Lists every rule in table order.
             pub const ALL: &'static [Rule] = &[$(Rule::$name,)+];
 
-            /// Returns the name in reports, stable across releases.
+            /// Returns the name used in reports, stable across releases.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $(Rule::$name => $label,)+ }
@@ -41,7 +41,7 @@ macro_rules! rules {
                 match self { $(Rule::$name => RuleSeverity::$severity,)+ }
             }
 
-            /// Returns the rule as one sentence.
+            /// Returns the rule in one sentence.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Rule::$name => $text,)+ }
@@ -51,7 +51,7 @@ macro_rules! rules {
 }
 
 rules! {
-    // The reader.
+    // Reader.
     NotJson Violation "not-json" "the data of a frame must be one JSON text (§3.2 Reader)";
     NotAnObject Violation "not-an-object" "an event must be a JSON object (§3.2 Reader)";
     NoType Violation "no-type" "an event must have a `type` that is a string and not empty (§3.2 Reader)";

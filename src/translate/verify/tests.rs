@@ -26,7 +26,7 @@ fn sse(events: &[&str]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// Checks rows: events, the first on line 1 and each further one two lines below, and their findings.
+/// Checks rows: events, the first on line 1 and each later one two lines below, and their findings.
 fn check(rows: &[(&[&str], &[&str])]) {
     for (events, expected) in rows {
         let input = sse(events);
@@ -229,7 +229,7 @@ fn counts_ndjson_lines_and_rejects_a_document() {
 fn accepts_hai_streams_as_their_builders_write_them() {
     let start = r#"{"type":"RUN_STARTED","messageId":"m","role":"assistant","timestamp":1}"#;
     let finish = r#"{"type":"RUN_FINISHED","messageId":"m","role":"assistant","timestamp":1}"#;
-    // The builder writes a `from` on every operation.
+    // The builder writes `from` on every operation.
     let built = r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1,"from":""}]}"#;
     let rows: &[(&[&str], &[&str])] = &[
         (
@@ -272,7 +272,7 @@ fn allows_a_missing_start_where_the_dialect_does() {
     assert_eq!(finding_lines(&verify_pieces(&AG_UI, &[input.as_bytes()]).0)[0], "1 not-started");
 }
 
-/// Any input is read to its end, and findings lie inside it.
+/// Reads any input to its end, with all findings inside it.
 #[test]
 fn no_input_breaks_the_verifier() {
     let whole = sse(&[
@@ -285,7 +285,7 @@ fn no_input_breaks_the_verifier() {
     let wide: Vec<String> = (0..300).map(|at| format!("\"k{at}\":0")).collect();
     let wide = format!("data: {{\"type\":\"RAW\",\"event\":1,{}}}\n\n", wide.join(","));
     for text in [whole.as_str(), &deep, &wide] {
-        // The rest of a long text adds no new case.
+        // The rest of a long input adds no new case.
         for at in 0..if text.len() < 500 { text.len() } else { 20 } {
             for byte in [b'\n', b'\r', b'"', b'{', b'\\', 0, 0xED, 0xEF] {
                 let mut bytes = text.as_bytes().to_vec();

@@ -32,7 +32,7 @@ struct ValueChecker<'p> {
     problems: &'p mut Vec<VerifyProblem>,
 }
 
-/// Checks the members of `event` and strips those that the client strips.
+/// Checks the members of `event`, stripping those that the client strips.
 pub(super) fn check_event(event: &mut Event<'_>, problems: &mut Vec<VerifyProblem>) {
     let kind = event.kind;
     let mut walk = ValueChecker { path: String::new(), problems };
@@ -68,7 +68,7 @@ impl ValueChecker<'_> {
             && !(need == MemberPresence::NullIsAbsent && value.is_null())
     }
 
-    /// Returns `None` if the member counts as absent.
+    /// Checks a member; returns `None` if it counts as absent.
     fn check_member(&mut self, value: &Json<'_>, shape: ValueSchema, need: MemberPresence) -> Option<MemberVerdict> {
         if need == MemberPresence::NullIsAbsent && value.is_null() {
             self.report(Rule::NullMember, "null, which the client treats as absence".to_owned());

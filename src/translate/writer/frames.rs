@@ -1,4 +1,4 @@
-//! Frames: the bytes of an event, its id and its budget.
+//! Writes the bytes of an event, charges the budget and assigns the id.
 
 use super::{EventWriter, OutputContext};
 use crate::codec::json::{self, ObjectWriter};
@@ -34,7 +34,7 @@ impl EventWriter {
         self.write_data(out, wire, &self.scratch);
     }
 
-    /// Writes one frame. If the dialect wants an event type and it contains a line break, only the data has it.
+    /// Writes one frame. If the dialect needs an event type but it contains a line break, only the data includes it.
     pub(super) fn write_data(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
         self.write_frame_id(out);
         if !self.peer.dialect.has_event_line || sse::write_frame_with(out, None, Some(wire), data).is_err() {

@@ -19,14 +19,14 @@ use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 #[derive(Debug)]
 pub(super) struct EventWriter {
     pub(super) peer: PeerDialect,
-    /// label of the row for each event type; small, because there are many streams
+    /// label of each event type's row; compact, because there are many streams
     labels: Box<[Option<u16>]>,
     chunk_unfolder: ChunkUnfolder,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     scratch: String,
     pub(crate) framing: Framing,
-    /// an event was too large for a frame, so nothing more is written
+    /// whether an event was too large for a frame, so nothing more is written
     pub(crate) is_full: bool,
     pub(crate) budget: OutputBudget,
     /// only on a route whose clients may reconnect
@@ -53,7 +53,7 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 }
 
 impl EventWriter {
-    /// `ids` are those known before the start event.
+    /// Creates a writer; `ids` are those known before the start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
         EventWriter {
             peer,
@@ -113,7 +113,7 @@ impl EventWriter {
     fn must_unfold(&self, kind: EventType) -> bool {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
-            // With text written as strings, a chunk has no thinking block to unfold to.
+            // If text is written as strings, a chunk has no thinking block to unfold to.
             None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
         }
     }

@@ -1,4 +1,4 @@
-//! Writes one event by its row: one arm for each shape; the table defines the shape of an event.
+//! Writes one event as its row specifies: one arm per shape.
 
 use super::{EventWriter, OutputContext};
 use crate::codec::json;
@@ -15,7 +15,7 @@ use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids,
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
-/// Members that no version accepts, and which stay carried. The echo of an input needs members that may be missing
+/// Members that no version accepts, and which stay carried. An echoed input needs members that may be missing
 /// (measured), and content is a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 
@@ -89,7 +89,7 @@ impl EventWriter {
             }
             EventShape::AnyContent => {
                 restore_empty_id(&mut outgoing);
-                // Flattens parts first: a value restored as JSON afterwards is the dialect's own.
+                // Flattens parts first: a value later restored as JSON belongs to the dialect.
                 flatten_parts(&mut outgoing);
                 if !self.peer.dialect.is_versioned() {
                     write_as_json(&mut outgoing, Field::Content);
@@ -152,7 +152,7 @@ impl EventWriter {
         self.run_stamps.write(self.peer.dialect, row.kind, outgoing);
         aliases::write_nulls(row, outgoing);
         carry::keep_notes(self.peer.dialect.name, NOTES_TO_KEEP, &mut outgoing.extensions);
-        // Any other event may have a member of that name.
+        // Any other event may have a member with that name.
         if matches!(row.kind, EventType::RunStarted | EventType::ToolCallResult) && self.peer.dialect.is_versioned() {
             carry::keep_notes(self.peer.dialect.name, REJECTED_MEMBERS, &mut outgoing.extensions);
         }

@@ -1,4 +1,4 @@
-//! Events and their messages: the bytes of the real encoder, the decoded text, and the carried text.
+//! Events and their messages: bytes from the real encoder, decoded JSON, and carried JSON.
 
 use super::{decode_one, encode_event, normalise_json, unhex, with_length_prefix};
 use crate::codec::json;
@@ -9,9 +9,9 @@ use crate::codec::proto::{
 use crate::event::{Event, EventType, Field, Json};
 
 /// Bytes that `@ag-ui/proto` 1.0.0 wrote for these events (`encode`, run under node); `tests/interop/proto.test.mjs`
-/// compares many more with the encoder itself.
+/// compares many more against the encoder itself.
 const WRITTEN_BY_THE_REAL_ENCODER: &[(&str, &str)] = &[
-    // The example of `specs/ag-ui-1.0.md` §4.4.
+    // The example in `specs/ag-ui-1.0.md` §4.4.
     (r#"{"type":"RUN_STARTED","threadId":"th","runId":"r"}"#, "620b0a02080b120274681a0172"),
     (r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#, "0a050a0012016d"),
     (r#"{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":[]}"#, "b2010a0a0208151a016d220174"),
@@ -51,7 +51,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
     }
 }
 
-/// Events that the wire cannot express (`specs/ag-ui-1.0.md` §4.5), and a little more.
+/// Events that the wire cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
 const NOT_SAYABLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
     r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
@@ -100,11 +100,12 @@ fn carries_events_that_protobuf_cannot_express_in_metadata() {
     }
 }
 
-/// A reader that does not know the carried text finds the rest of the metadata, and all that the wire can express.
+/// A reader that does not know the carried JSON still finds the rest of the metadata, and all that the wire can
+/// express.
 #[test]
 fn keeps_existing_metadata_beside_the_carried_event() {
     let (bytes, _) = encode_event(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
-    // With another name in its place nothing is restored.
+    // Under another key, nothing is restored.
     let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
     let renamed = [&bytes[..at], b"jsom", &bytes[at + 4..]].concat();
     let text = decode_one(&renamed);
@@ -151,12 +152,12 @@ fn drops_the_carried_copy_before_refusing_a_large_event() {
     }
 }
 
-/// Messages of other encoders: (hex of the message, its text or the error).
+/// Messages from other encoders: message hex, and its JSON or error.
 #[test]
 fn decodes_messages_like_the_reference_decoder() {
     let rows: &[(&str, Result<&str, MessageError>)] = &[
         ("", Err(MessageError::Envelope)),
-        // Two types of event; an arm that is not a message; a base of another type; no base.
+        // Two event types; an arm that is not a message; a base with another type; no base.
         ("1a(0a(0802) 12(61)) 12(0a(0801) 12(61))", Err(MessageError::Envelope)),
         ("0801", Err(MessageError::Envelope)),
         ("62(0a(080c) 12(7468) 1a(72))", Err(MessageError::Envelope)),
@@ -166,20 +167,20 @@ fn decodes_messages_like_the_reference_decoder() {
         ("620b 0a02 080b 12", Err(MessageError::Length)),
         ("62(0a(080b) 1205)", Err(MessageError::Length)),
         ("62(0a(080b) 12(ff61))", Err(MessageError::Utf8)),
-        // Pieces of one type merge, and the last piece of a text counts.
+        // Pieces of the same type merge, and the last piece of a string wins.
         ("62(0a(080b) 12(7a)) 62(1a(72)) 7801", Err(MessageError::Envelope)),
         ("62(0a(080b) 12(61) 12(7a)) 62(1a(72))", Ok(r#"{"type":"RUN_STARTED","threadId":"z","runId":"r"}"#)),
-        // Unknown fields at every level, known ones of another wire type, a group: all skipped.
+        // Unknown fields at every level, known fields with another wire type, a group: all skipped.
         (
             "a00601 62(0a(080b 7801 a206(aa)) 12(7468) 1001 1a(72) fb01 0801 fc01)",
             Ok(r#"{"type":"RUN_STARTED","threadId":"th","runId":"r"}"#),
         ),
-        // Missing texts are empty; the default operation is the first; an unknown one is its number.
+        // Missing strings are empty; the default operation is the first; an unknown one is its number.
         ("12(0a(0801))", Ok(r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"","delta":""}"#)),
         ("42(0a(0807) 12(0809))", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"9","path":""}]}"#)),
         ("42(0a(0807) 12())", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":""}]}"#)),
-        // Content by role: absence is the empty list for a user and nothing for an assistant; not every role may have
-        // parts.
+        // Content by role: missing content is an empty list for a user and nothing for an assistant; not every role
+        // allows parts.
         (
             "4a(0a(0808) 12(12(75736572)))",
             Ok(r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"","role":"user","content":[]}]}"#),
@@ -191,7 +192,7 @@ fn decodes_messages_like_the_reference_decoder() {
         ("4a(0a(0808) 12(12(617373697374616e74) 42()))", Err(MessageError::Content)),
         ("4a(0a(0808) 12(12(75736572) 1a(78) 42()))", Err(MessageError::Content)),
         ("4a(0a(0808) 12(12(75736572) 42(0a() 12())))", Err(MessageError::Content)),
-        // An interrupt has its list; a list without an outcome remains a member of its own.
+        // An interrupt has its list; a list without an outcome stays a separate member.
         (
             "6a(0a(080c) 2a(696e74657272757074))",
             Ok(r#"{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"interrupt","interrupts":[]}}"#),
@@ -215,7 +216,7 @@ fn decodes_messages_like_the_reference_decoder() {
 
 #[test]
 fn skips_and_counts_parts_of_a_newer_protocol() {
-    // A tool result of three parts: number 9, an image whose source is number 9, and a text.
+    // A tool result with three parts: number 9, an image whose source is number 9, and text.
     let bytes = with_length_prefix(&unhex("b201(0a(0815) 1a(6d) 22(74) 3a(4a()) 3a(12(0a(4a()))) 3a(0a(0a(78))))"));
     let step = ProtoDecoder::default().next(&mut bytes.as_slice());
     let ProtoStep::Event { text, dropped } = step else { panic!("{step:?}") };

@@ -45,7 +45,7 @@ fn decodes_the_same_frames_at_every_split() {
         assert_eq!(steps([first, second]).0, whole, "cut at {at}");
     }
     assert_eq!(steps(bytes.chunks(1)).0, whole);
-    // A body that ends inside a frame.
+    // A body that ends in the middle of a frame.
     let (all, cut) = steps([&bytes[..bytes.len() - 1]]);
     assert_eq!((all.len(), cut), (EVENTS.len() - 1, true));
 }
@@ -84,7 +84,7 @@ fn encodes_an_unknown_message_as_a_data_url() {
     }
 }
 
-/// Generates numbers that are random enough to break things (Knuth's MMIX constants).
+/// Generates pseudo-random numbers (Knuth's MMIX constants).
 fn next_random(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*seed >> 33).unwrap_or_default()

@@ -8,7 +8,7 @@ use super::{ProtoDecoder, ProtoStep, WireFidelity, encode_frame};
 use crate::codec::json;
 use crate::event::EventType;
 
-/// Encodes the event with this text.
+/// Encodes an event from its JSON.
 fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
     let object = json::parse_object(text).expect("an event");
     let kind = object.kind.and_then(|kind| EventType::from_wire(&kind.text()?)).expect("a kind");
@@ -17,7 +17,7 @@ fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
     (out, told)
 }
 
-/// Returns the text of the one event in these bytes.
+/// Decodes the single event in these bytes.
 fn decode_one(bytes: &[u8]) -> String {
     let (mut decoder, mut rest) = (ProtoDecoder::default(), bytes);
     match decoder.next(&mut rest) {
@@ -32,7 +32,7 @@ fn with_length_prefix(message: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], message].concat()
 }
 
-/// Reads hex digits, in which `(…)` stands for its content after the length of the content.
+/// Decodes hex digits; `(…)` is replaced by its content, prefixed with the content's length.
 fn unhex(text: &str) -> Vec<u8> {
     let mut open: Vec<Vec<u8>> = vec![Vec::new()];
     let mut high = None;
@@ -57,7 +57,7 @@ fn unhex(text: &str) -> Vec<u8> {
     open.pop().expect("the bytes")
 }
 
-/// Normalises a JSON text: members sorted by name, escapes resolved, digits kept.
+/// Normalizes JSON: members sorted by name, escapes resolved, digits kept.
 fn normalise_json(text: &str) -> String {
     let value = json::parse_value(text).expect("JSON");
     match value.as_str().as_bytes()[0] {

@@ -5,10 +5,10 @@ use crate::codec::proto::table::{self, AbsentField, FieldRow, FieldType, JsonLoc
 use crate::event::{EventType, Field, kind::COMMON_SLOTS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One field of the schema: label (`optional`, `repeated`, nothing), type, name, number.
+/// One schema field: label (`optional`, `repeated` or empty), type, name, number.
 type SchemaField = (String, String, String, u32);
 
-/// Reads the messages and enums of the schema by name, without comments, `oneof` braces and nesting.
+/// Parses the schema's messages and enums by name, ignoring comments, `oneof` braces and nesting.
 fn schema() -> BTreeMap<String, Vec<SchemaField>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.proto");
     let text = std::fs::read_to_string(path).expect("the schema");
@@ -76,7 +76,7 @@ fn assert_same_fields(message: &str, rows: &[FieldRow], fields: &[SchemaField]) 
     }
 }
 
-/// Compares a message and all below it with the schema.
+/// Compares a message and everything below it with the schema.
 fn check_shape(shape: &MessageSchema, schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
     if !seen.insert(shape.name.to_owned()) {
         return;

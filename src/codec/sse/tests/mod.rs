@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::encode::InvalidSseField;
 use super::*;
 
-/// A frame that has left its input: data, event, id.
+/// A frame copied out of its input: data, event, id.
 type Seen = (String, Option<String>, Option<String>);
 
 /// The result of reading a body.
@@ -80,7 +80,7 @@ fn read_data(body: impl AsRef<[u8]>) -> Vec<String> {
     reading.frames.into_iter().map(|(data, _, _)| data).collect()
 }
 
-/// Asserts that the body split in two at every position, and byte by byte, yields the same as the whole.
+/// Asserts that the body, split in two at every position and byte by byte, yields the same as the whole.
 fn assert_every_split_agrees(limits: SseLimits, body: &[u8]) -> Reading {
     let expected = read_pushes(limits, [body]);
     for at in 0..=body.len() {
@@ -103,7 +103,7 @@ fn assert_every_two_splits_agree(limits: SseLimits, body: &[u8]) -> Reading {
     expected
 }
 
-/// Replaces the line ends in data by those that a reader sees.
+/// Replaces line ends in data with those that a reader sees.
 fn with_lf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }

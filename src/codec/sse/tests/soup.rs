@@ -1,4 +1,4 @@
-//! Random bytes in random pushes against a plain reading of the whole body.
+//! Random bytes in random pushes, compared with a simple parse of the whole body.
 
 use super::*;
 
@@ -67,13 +67,13 @@ impl Numbers {
     }
 }
 
-/// Decodes a whole body by the words of the standard, without limits or speed in mind.
+/// Decodes a whole body as the standard says, ignoring limits and speed.
 fn reference_decode(body: &[u8]) -> Vec<Seen> {
     let text = String::from_utf8_lossy(body);
     let text = with_lf(text.strip_prefix('\u{FEFF}').unwrap_or(&text));
     let (mut data, mut event, mut id) = (String::new(), String::new(), None);
     let mut frames = Vec::new();
-    // Two line ends at the end of the body dispatch its last event, as `finish` does.
+    // Two line ends after the body dispatch its last event, as `finish` does.
     for line in format!("{text}\n\n").lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Every rule once, in one body.
+/// Exercises every rule once, in one body.
 const EVERY_RULE: &[u8] = b"\xEF\xBB\xBFdata: one\n\n\
     : a comment\ndata: two\r\ndata:2\r\n\r\n\
     data:cr\r\rid: 7\revent: tick\rdata\r\r\
@@ -58,7 +58,7 @@ fn accepts_mixed_line_endings() {
                 let body = format!("data:a{first}data:b{second}{third}data:c{first}");
                 let reading = assert_every_split_agrees(SseLimits::default(), body.as_bytes());
                 let frames: Vec<_> = reading.frames.iter().map(|f| f.0.as_str()).collect();
-                // A CR followed by a LF is one line end, so no blank line remains.
+                // A CR followed by an LF is one line end, so no blank line remains.
                 let expected: &[&str] = match (second, third) {
                     ("\r", "\n") => &["a\nb\nc"],
                     _ => &["a\nb", "c"],
@@ -81,8 +81,8 @@ fn dispatches_on_a_blank_line_ended_by_cr_without_waiting() {
     assert_eq!(decoder.finish(), SseStep::More);
 }
 
-/// The rules that the web platform tests check under `eventsource/format-*`, by their names. The `format-mime-*` cases
-/// concern the response's header, which is not read here. An unfinished event at the end of a case is dropped there and
+/// The rules that the web platform tests check under `eventsource/format-*`, by test name. The `format-mime-*` cases
+/// concern the response header, which is not read here. An unfinished event at the end of a case is dropped there and
 /// dispatched here.
 #[test]
 fn passes_the_web_platform_eventsource_cases() {
@@ -135,7 +135,7 @@ fn reads_event_names_and_ids() {
     assert_eq!(id("id: \u{2026}\ndata:1\n\n").as_deref(), Some("\u{2026}"));
     assert_eq!(id("id:1\nid:2\ndata:1\n\n").as_deref(), Some("2"));
     assert_eq!(id("id:1\ndata:1\n\nid\ndata:2\n\n").as_deref(), Some(""));
-    // An id is reported once, with its frame or the first one after it.
+    // An id is reported once, with its own frame or the next one.
     assert_eq!(id("id:1\ndata:1\n\ndata:2\n\n"), None);
     assert_eq!(id("id:1\n\ndata:2\n\n").as_deref(), Some("1"));
     // format-field-id-null

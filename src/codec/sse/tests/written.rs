@@ -1,4 +1,4 @@
-//! The encoder's text, and that the decoder reads it back.
+//! Tests what the encoder writes, and that the decoder reads it back.
 
 use super::*;
 
