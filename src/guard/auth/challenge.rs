@@ -33,7 +33,7 @@ impl Authenticator {
         challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
 
-    /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
+    /// RFC 9110, section 11.6.1: a 401 response "MUST send a WWW-Authenticate header field containing at least one
     /// challenge".
     fn challenges<'a>(
         &'a self,
