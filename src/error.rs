@@ -231,13 +231,13 @@ pub struct Rejection {
     /// shown to the client in place of the row's text
     pub(crate) detail: Option<Cow<'static, str>>,
     /// shown in place of the row's hint
-    pub(crate) hint: Option<String>,
+    pub(crate) hint: Option<Box<str>>,
     /// sent in place of the row's status (the agent's own if it is more specific)
     pub(crate) status: Option<u16>,
     /// `Retry-After` value from the agent or a limit, in place of the row's
-    pub(crate) retry_after: Option<String>,
+    pub(crate) retry_after: Option<Box<str>>,
     /// internal cause, only logged
-    pub(crate) cause: Option<String>,
+    pub(crate) cause: Option<Box<str>>,
     /// name of the limit or rule that caused the rejection, from the configuration
     pub(crate) policy: Option<Arc<str>>,
     /// sent in addition to the row's headers
@@ -266,7 +266,7 @@ impl Rejection {
     }
 
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
-        self.cause = Some(cause.to_string());
+        self.cause = Some(cause.to_string().into());
         self
     }
 
@@ -304,8 +304,8 @@ impl Rejection {
         }
     }
 
-    fn retry_after(&self) -> Option<String> {
-        self.retry_after.clone().or_else(|| self.kind.spec().retry_after.map(|seconds| seconds.to_string()))
+    fn retry_after(&self) -> Option<Box<str>> {
+        self.retry_after.clone().or_else(|| self.kind.spec().retry_after.map(|seconds| seconds.to_string().into()))
     }
 
     /// Returns whether routes with `errors: run_error` send this rejection as an event. Malformed HTTP, which closes

@@ -57,7 +57,7 @@ async fn log_level() -> String {
 
 /// Sets the log filter, with the syntax of `DIGLOT_LOG`; an empty body restores the default.
 async fn set_log_level(text: String) -> (StatusCode, String) {
-    let level = log::set_level(&text).map(|()| log::level().to_string()).map_err(|error| error.to_string());
+    let level = log::set_level(&text).map(|()| log::level()).map_err(|error| error.to_string());
     respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 

@@ -1,11 +1,9 @@
 //! Shutdown of the process.
 //!
 //! 1. On a signal or command, `/readyz` returns 503. Requests are accepted for another `drain_grace`, until load
-//! balancers
-//!    notice; HTTP/1 responses ask clients to reconnect.
+//!    balancers notice; HTTP/1 responses ask clients to reconnect.
 //! 2. The listeners close, and each connection closes after its current requests; runs continue for up to
-//! `drain_timeout`.
-//!    Requests that an HTTP/2 client sends before it receives GOAWAY are served.
+//!    `drain_timeout`. Requests that an HTTP/2 client sends before it receives GOAWAY are served.
 //! 3. Runs that are still open end with RUN_ERROR, and their bodies end cleanly.
 //! 4. The process exits after the last connection has been flushed.
 //!

@@ -36,7 +36,7 @@ pub(super) struct TreeError<'t> {
 pub(super) enum TreeMistake {
     MissingValue,
     WrongShape { expected: NodeShape },
-    WrongType { expected: String, found: String },
+    WrongType { expected: Box<str>, found: Box<str> },
     UnknownKey { known: &'static [&'static str] },
     Unreadable,
 }
@@ -85,7 +85,7 @@ impl Error for TreeError<'_> {
             Unexpected::Other(kind) => kind.to_owned(),
             _ => NodeShape::Scalar.to_string(),
         };
-        TreeMistake::WrongType { expected: expected.to_string(), found }.into()
+        TreeMistake::WrongType { expected: expected.to_string().into(), found: found.into() }.into()
     }
 
     fn unknown_field(_: &str, known: &'static [&'static str]) -> Self {

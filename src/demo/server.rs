@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// An error response in the format of FastAPI.
+/// An error response in FastAPI's format.
 struct HttpRefusal(StatusCode, String);
 
 impl IntoResponse for HttpRefusal {

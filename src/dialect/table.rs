@@ -1,4 +1,4 @@
-//! The types that make up a dialect's table and describe a peer that uses it.
+//! The types of a dialect's table, and of a peer that uses it.
 
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
@@ -133,7 +133,7 @@ pub struct ValueAlias {
     pub is_reversible: bool,
 }
 
-/// The policy for events that have no row.
+/// Policy for events without a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
     /// written unchanged: the dialect includes all other AG-UI events

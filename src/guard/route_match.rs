@@ -1,4 +1,4 @@
-//! The route that a request matched, and what the request is for.
+//! The route that a request matched, and its purpose.
 
 use crate::config::access::AccessConfig;
 use crate::telemetry::RouteMetrics;

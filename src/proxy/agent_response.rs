@@ -89,7 +89,7 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
         let mut rejection =
             Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
         rejection.status = forwarded_status(status);
-        rejection.retry_after = retry_after;
+        rejection.retry_after = retry_after.map(Into::into);
         return Err(match read_error_message(session, &kind).await {
             Some(message) => rejection.with_detail(message),
             None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),

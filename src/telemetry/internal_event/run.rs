@@ -73,9 +73,9 @@ impl RequestRejected<'_> {
         }
         // The gateway did not refuse a request that failed at the agent.
         if rejection.kind.proxy_status().is_some() {
-            line!("request failed at the agent")
+            line!("request failed at the agent");
         } else {
-            line!("request refused")
+            line!("request refused");
         }
     }
 }
