@@ -49,7 +49,7 @@ const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#
 /// A row is `Name = status "code" [other columns], "text", "hint";`.
 macro_rules! rejections {
     ($($name:ident = $status:literal $code:literal $([$($column:ident: $value:expr),+])?, $text:literal, $hint:literal;)+) => {
-        /// Why a request was rejected or a run failed.
+        /// The reason why a request was rejected or a run failed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the rows of the table are their own documentation")]
         pub enum RejectionKind { $($name,)+ }

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// How to reach a gateway.
+/// An address at which a gateway can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeTarget {
     /// a status listener on this machine

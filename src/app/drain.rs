@@ -35,7 +35,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// Time for the steps after the runs, with some margin.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
-/// How long after a handover idle connections stay open. During this time, responses ask clients to reconnect.
+/// Time that idle connections stay open after a handover, while responses ask clients to reconnect.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
 /// Time for requests already sent when their connection closes and no run is open.

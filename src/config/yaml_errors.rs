@@ -31,7 +31,7 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
 pub(super) enum KeySuggestion {
     /// Similar known keys, if any.
     Misspelt(Vec<&'static str>),
-    /// Where a key of another mapping belongs.
+    /// the right place for a key of another mapping
     Misplaced(&'static str),
 }
 

@@ -70,7 +70,7 @@ enum PipeEnd {
     Closed,
 }
 
-/// Where a client that stops reading is detected.
+/// The place where a client that stops reading is detected.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
     /// not attached so far

@@ -1,4 +1,4 @@
-//! What a run and its request to the agent need.
+//! The data that a run and its request to the agent need.
 
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};

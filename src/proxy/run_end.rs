@@ -1,4 +1,4 @@
-//! Why a run ends, and what that means for the client, log and metrics.
+//! The reasons why a run ends, and their effects on the client, log and metrics.
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;

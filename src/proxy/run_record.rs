@@ -1,4 +1,4 @@
-//! What is written to the log, metrics and traces when a run ends.
+//! The record of a run, written to the log, metrics and traces when the run ends.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;

@@ -53,7 +53,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as RUN_ERROR
+/// Time that a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as RUN_ERROR
 /// in the stream.
 const START_GRACE: Duration = Duration::from_secs(1);
 

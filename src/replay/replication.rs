@@ -39,7 +39,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an owner may lack a lease before it counts as gone. After a restart, Redis may lack the lease at first.
+/// Time that an owner may lack a lease before it counts as gone. After a restart, Redis may lack the lease at first.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// Time for all processes to write their runs again after Redis lost its data. Until then a missing run may still

@@ -71,7 +71,7 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
 }
 
-/// Why there is no response.
+/// The reason why there is no response.
 pub(super) struct ExchangeError {
     pub(super) rejection: Rejection,
     /// whether no run can have begun: the request is incomplete, or the agent reported that it did not process it

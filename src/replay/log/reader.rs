@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 /// Size limit of a run's unread recaps, as a multiple of `max_bytes`.
 const MAX_UNREAD_RECAPS: usize = 2;
 
-/// Where a reader starts. The number is the timestamp of a recap, in ms since the epoch.
+/// The start position of a reader. The number is the timestamp of a recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
     /// at the first event, or with a recap if it was trimmed

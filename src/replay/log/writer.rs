@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Why writing must stop.
+/// The reason why writing must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogStopReason {
     /// there was no reader for `abandon_after`

@@ -30,7 +30,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long following continues without readers; clients can reconnect during this time.
+/// Time that following continues without readers, so that clients can reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
 /// Readers are disconnected if Redis does not respond for this long.
@@ -187,7 +187,7 @@ enum ReadStatus {
     Gap,
 }
 
-/// How the local log ends.
+/// The end of the local log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     Complete,

@@ -42,7 +42,7 @@ use std::time::Duration;
 /// Maximum length of client or agent text in a log line, in characters.
 pub(crate) const MAX_TEXT_CHARS: usize = 200;
 
-/// What is known about the caller. Contains no credentials.
+/// The known facts about the caller, without credentials.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallerInfo<'a> {
     pub(crate) address: Option<IpAddr>,

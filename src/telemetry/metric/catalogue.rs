@@ -35,7 +35,7 @@ pub struct LabelSpec {
     pub values: LabelSource,
 }
 
-/// Where a label's values come from. Client or agent text is not allowed.
+/// The source of a label's values. Client or agent text is not allowed.
 #[derive(Clone, Copy, Debug)]
 pub enum LabelSource {
     /// a closed list
