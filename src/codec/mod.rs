@@ -1,4 +1,4 @@
-//! Bytes ⇄ frames ⇄ members: the two framings and the JSON payload, as independent parts.
+//! Bytes ⇄ frames ⇄ members: two framings and the JSON payload, independent of each other.
 
 pub mod json;
 pub mod proto;

@@ -1,6 +1,6 @@
 //! The canonical member names of AG-UI 1.0, each written once, with its snake_case spelling.
 //!
-//! Reading is liberal: both spellings of a known member are accepted everywhere (`translation.md` §1).
+//! Both spellings of a known member are accepted everywhere (`translation.md` §1).
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident = $camel:literal / $snake:literal,)+) => {

@@ -1,5 +1,5 @@
-//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, time
-//! units, nulls, and the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
+//! Differences in spelling, not in meaning, between a dialect and canonical AG-UI: member names, time units, nulls, and
+//! the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
 //!
 //! Reading converts them to canonical form and notes whatever writing could not restore.
 

@@ -1,6 +1,6 @@
-//! Reading: turns a frame of the agent's dialect into canonical events.
+//! Turns a frame of the agent's dialect into canonical events.
 //!
-//! Each shared shape is read here; events of a dialect's own shape go to its adapter.
+//! Shared shapes are read here; events with a dialect-specific shape go to its adapter.
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};

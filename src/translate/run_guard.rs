@@ -2,7 +2,7 @@
 //!
 //! Every canonical event passes through it, even if both sides speak the same dialect. The rules are in the run's state
 //! machine ([`RunStateMachine`]), `conform` for values, `message_ids` for ids and `call_tracker` for calls. The guard
-//! repairs what has one obvious remedy, and drops a start or end that does not match. The route chooses the mode
+//! repairs violations with one obvious remedy, and drops unmatched starts and ends. The route chooses the mode
 //! ([`GuardMode`]).
 
 mod chunks;

@@ -1,4 +1,4 @@
-//! Splits bytes, in chunks of any size, into messages.
+//! Splits a byte stream, however divided into pushes, into messages.
 
 use super::decode::{self, DecodedMessage};
 use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};

@@ -1,7 +1,7 @@
-//! The messages of the protobuf wire as tables (`tests/spec/ag-ui-1.0.proto`): one row per field.
+//! The protobuf messages as tables (`tests/spec/ag-ui-1.0.proto`): one row per field.
 //!
-//! Rows are in the order of their numbers, because `@ag-ui/proto` writes them in that order. A test compares every row
-//! with the schema, and the rows of an event with the slots of its [`EventType`].
+//! Rows are ordered by field number, because `@ag-ui/proto` writes them in that order. A test compares every row with
+//! the schema, and an event's rows with the slots of its [`EventType`].
 
 use crate::event::{EventType, Field as F};
 

@@ -1,7 +1,6 @@
 //! Turns the lines of an event stream into frames.
 //!
-//! A frame that lies entirely inside one push borrows from that push; it is copied only if the push ends before the
-//! frame does.
+//! A frame contained in a single push borrows from it; it is copied only if the push ends before the frame does.
 
 use std::borrow::Cow;
 use std::mem;
@@ -16,7 +15,7 @@ use super::{SseError, SseLimits};
 /// Reading --a limit is exceeded--> Failed
 /// ```
 ///
-/// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame.
+/// Between frames the decoder owns no heap memory, unless an `id` is waiting for its frame.
 ///
 /// ```text
 /// let mut input = push;

@@ -1,7 +1,7 @@
 //! Writes frames and comments safely for any content.
 //!
-//! The output decodes to exactly one frame: a line end inside data begins another `data` line, and an id or event name
-//! with one is rejected. All line ends written are LF.
+//! The output decodes to exactly one frame: a line end in data begins another `data` line, and one in an id or event
+//! name is rejected. All line ends written are LF.
 
 use std::fmt;
 use std::io::Write as _;

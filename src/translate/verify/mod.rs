@@ -6,9 +6,9 @@
 //!            with lines                           (strip)                  └─▶ producer checks
 //! ```
 //!
-//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in its order, so the verdict is the
-//! client's: a stream with a violation is rejected, one without is accepted. A stream of another dialect first passes
-//! the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
+//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in the same order, so the verdict is the
+//! client's: a stream with a violation is rejected, one without is accepted. A stream in another dialect first passes
+//! through the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
 
 mod frame;
 mod rule;

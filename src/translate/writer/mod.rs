@@ -1,4 +1,4 @@
-//! Writing: turns a canonical event into a frame of the client's dialect.
+//! Turns a canonical event into a frame of the client's dialect.
 //!
 //! ```text
 //!   event ─▶ chunk unfolded ─▶ the dialect's adapter, which may buffer or replace it ─▶ rows ─▶ frames
