@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 }
 
-/// Borrowed if the name has no escapes.
+/// A member name, borrowed if it has no escapes.
 struct MemberName<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for MemberName<'de> {

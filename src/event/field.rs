@@ -49,7 +49,7 @@ fields! {
     Role = "role" / "role",
     /// display name of the author, or the name of a CUSTOM event, tool or subagent
     Name = "name" / "name",
-    /// a piece of text, or a JSON Patch on state
+    /// a piece of text, or a JSON Patch for the state
     Delta = "delta" / "delta",
     ToolCallId = "toolCallId" / "tool_call_id",
     ToolCallName = "toolCallName" / "tool_call_name",

@@ -1,4 +1,4 @@
-//! The state machine of a run: the events that may come next.
+//! The state machine of a run, which determines the events that may come next.
 //!
 //! ```text
 //!              RUN_STARTED                 RUN_FINISHED (nothing open)

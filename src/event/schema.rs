@@ -61,7 +61,7 @@ impl ValueSchema {
 /// [`SAFE_INTEGER`] as a JavaScript number.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Accepts `1.0` and `1e3` as integers, as JavaScript does.
+/// Checks for an integer of at least `least`; accepts `1.0` and `1e3`, as JavaScript does.
 fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
     value.json_type() == JsonType::Number
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))

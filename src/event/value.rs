@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// One JSON value as well-formed text without surrounding white space.
+/// A JSON value as well-formed text without surrounding whitespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 

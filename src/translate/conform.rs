@@ -231,7 +231,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
         // The guard sets the ids on run boundaries.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),
-        // Old encoders omit a required null.
+        // Old encoders omit a required member that is null.
         _ if slot.member_type == MemberType::Any => Json::NULL,
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
+//! The engine: dialect → canonical → dialect, for requests and streams, driven by the tables in `dialect/`.
 //!
 //! ```text
 //!   bytes ─▶ FrameReader ─▶ EventReader ─▶ RunGuard ─▶ EventWriter ─▶ bytes

@@ -24,7 +24,7 @@ enum ClientVerdict {
     Rejected,
 }
 
-/// Returns true if the client accepts `value`, with or without its unknown members.
+/// Returns true if the client accepts `value`, with or without unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }

@@ -69,7 +69,7 @@ impl EventReader {
         before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
-    /// Returns the bytes kept for calls without a result.
+    /// Returns the size in bytes of state kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }

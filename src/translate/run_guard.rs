@@ -39,7 +39,7 @@ pub enum GuardMode {
     Repair,
     /// ends the run at the first broken rule; see [`super::StreamError::Violation`]
     Strict,
-    /// counts repairs and sends the stream without them
+    /// counts repairs but sends the stream without them
     Report,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for StrictViolation {
     }
 }
 
-/// The ids of messages and calls before the run begins.
+/// The ids of messages and calls known before the run begins.
 #[derive(Debug, Default)]
 pub struct ConversationState {
     message_ids: MessageIdMap,

@@ -45,7 +45,7 @@ enum DecoderState {
 /// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseStep<'a> {
-    /// The input is used up.
+    /// All input was consumed.
     More,
     /// The input may contain more frames.
     Frame(SseFrame<'a>),
@@ -59,7 +59,7 @@ pub struct SseFrame<'a> {
     /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies within the input and has
     /// a single `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
-    /// `None` if it is empty.
+    /// The event name; `None` if empty.
     pub(crate) event: Option<Cow<'a, str>>,
     /// The last `id` since the previous frame, even from a block without data. An empty `id` tells the client to clear
     /// its last one.

@@ -1,4 +1,4 @@
-//! The recap of a run: the frames that a late client needs before the run's next frames.
+//! The recap of a run: the frames that a late client needs before the run's next ones.
 //!
 //! ```text
 //!   frames 1 … n as sent to the client ─▶ fold ─▶ written ─▶ frames n+1 … unchanged

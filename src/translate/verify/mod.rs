@@ -1,5 +1,4 @@
-//! Verification: predicts whether the real client would accept a recorded stream, and reports what else the
-//! specification forbids in it.
+//! Predicts whether the real client would accept a recorded stream, and reports other violations of the specification.
 //!
 //! ```text
 //!   bytes ─▶ frames ─▶ [reader of the dialect] ─▶ values ─▶ chunks unfolded ─▶ order     ─▶ findings
@@ -29,7 +28,7 @@ use crate::dialect::PeerDialect;
 use checks::{EventChecks, is_event};
 use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
 
-/// Verifies one stream, piece by piece.
+/// Verifies one stream incrementally.
 ///
 /// ```
 /// use diglot::{dialect::{self, PeerDialect}, translate::verify::Verifier};

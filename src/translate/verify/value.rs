@@ -98,7 +98,7 @@ impl ValueChecker<'_> {
     }
 
     fn check_list(&mut self, value: &Json<'_>, inner: ValueSchema, least: usize) {
-        // Elements are always readable, because the whole frame was.
+        // The elements always parse, because the whole frame did.
         let elements = json::parse_elements(value).unwrap_or_default();
         let mut left = 0;
         for (at, element) in elements.iter().enumerate() {
