@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use upgrade::{LocalEndpoint, Predecessor};
 
-/// Names of the planes in metrics and logs.
+/// Plane names in metrics and logs.
 const DATA: &str = label::PlaneKind::Data.label();
 const STATUS: &str = label::PlaneKind::Status.label();
 
@@ -59,7 +59,7 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
-    /// take over the sockets of the process in `run_dir`, if there is one
+    /// takes over the sockets of the process in `run_dir`, if there is one
     Upgrade,
 }
 
@@ -73,7 +73,7 @@ impl App {
         let guard = Arc::new(guard.map_err(|error| StartError::Unusable(error.to_string()))?);
         let tracing =
             TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
-        // Last, because it is the first step with an effect on the running process.
+        // Last, because it is the first step that affects the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let data_listeners = bind_plane(DATA, &config.data, predecessor.as_mut())?;
         let status_listeners = bind_plane(STATUS, &config.status, predecessor.as_mut())?;
@@ -152,7 +152,7 @@ impl App {
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // `Server::run` returns without waiting for its services.
         socket_files.iter().for_each(|file| file.remove());
-        // After the last runs, so that their spans are sent too.
+        // After the last runs, so that their spans are also sent.
         tracing.flush(SPAN_FLUSH_TIMEOUT);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl App {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
         runtime.block_on(reload::resolve(&gateway.clusters()));
-        // A look-up that hangs is abandoned.
+        // DNS look-ups that hang are abandoned.
         runtime.shutdown_background();
         Ok(gateway)
     }
@@ -182,7 +182,7 @@ impl App {
     }
 }
 
-/// Adds the planes on the network to pingora's server.
+/// Adds the network planes to pingora's server.
 struct PlaneBuilder<'a> {
     config: &'a Config,
     metrics: &'a Metrics,
@@ -214,7 +214,7 @@ impl PlaneBuilder<'_> {
         })
     }
 
-    /// Adds the status plane, on its own runtime so that it responds while the data plane is busy.
+    /// Adds the status plane, on a separate runtime so that it responds while the data plane is busy.
     fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
         let edge = EdgeServer::new(routes, &self.config.limits);
         let plane = PlaneConfig {
@@ -244,7 +244,7 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     }
 }
 
-/// Binds the listeners of a plane, or takes them over from the previous process.
+/// Binds a plane's listeners, or takes them over from the previous process.
 fn bind_plane(
     plane: &'static str,
     listeners: &[ListenerConfig],
@@ -286,7 +286,7 @@ fn new_server() -> Server {
     server
 }
 
-/// Adapts a future to a service that pingora starts once.
+/// Adapts a future to a pingora service that is started once.
 struct TaskService<F>(Mutex<Option<F>>);
 
 fn run_once<F: Future<Output = ()> + Send + 'static>(name: &str, task: F) -> GenBackgroundService<TaskService<F>> {

@@ -1,13 +1,13 @@
-//! The rejection table: every reason to refuse a request or to fail a run, as clients see it.
+//! The rejection table: every reason for rejecting a request or failing a run, as clients see it.
 //!
-//! A row has the HTTP status, headers and problem document of a refusal before the stream has begun, the code of the
-//! RUN_ERROR of a failure after that, and the way out. Internal details go to the log, never to the client.
+//! Each row has the HTTP status, headers and problem document of a rejection before the stream begins, the RUN_ERROR
+//! code of a later failure, and a hint. Internal details are logged, never sent to the client.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The reason why a response is not the one of the upstream (RFC 9209).
+/// Explains why a response did not come from the upstream (RFC 9209).
 pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 struct RejectionSpec {
@@ -15,21 +15,21 @@ struct RejectionSpec {
     code: &'static str,
     text: &'static str,
     hint: &'static str,
-    /// `error` of `Proxy-Status` (RFC 9209 §2.3), where the agent is at fault
+    /// `error` parameter of `Proxy-Status` (RFC 9209 §2.3), if the agent is at fault
     proxy_status: Option<&'static str>,
-    /// the registered problem type (draft-ietf-httpapi-ratelimit-headers-10 §5); `urn:diglot:problem:<code>` otherwise
+    /// registered problem type (draft-ietf-httpapi-ratelimit-headers-10 §5); `urn:diglot:problem:<code>` otherwise
     problem_type: Option<&'static str>,
-    /// `Allow`
+    /// value of `Allow`
     allow: Option<&'static str>,
-    /// `Retry-After` in seconds, where the refusal does not have one of its own
+    /// `Retry-After` in seconds, unless the rejection has its own
     retry_after: Option<u32>,
-    /// sends `Connection: close`: the rest of the request is unread, so the connection cannot be reused
+    /// sends `Connection: close`: the rest of the request is not read, so the connection cannot be reused
     close: bool,
-    /// becomes a RUN_ERROR on routes with `errors: run_error`; a problem document otherwise
+    /// sent as RUN_ERROR on routes with `errors: run_error`; as a problem document otherwise
     run_error: bool,
 }
 
-/// The columns that a row may leave out.
+/// Defaults for the columns that a row may omit.
 const DEFAULTS: RejectionSpec = RejectionSpec {
     status: 500,
     code: "",
@@ -49,13 +49,13 @@ const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#
 /// A row is `Name = status "code" [other columns], "text", "hint";`.
 macro_rules! rejections {
     ($($name:ident = $status:literal $code:literal $([$($column:ident: $value:expr),+])?, $text:literal, $hint:literal;)+) => {
-        /// The reason of a refusal or a failure.
+        /// Why a request was rejected or a run failed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the rows of the table are their own documentation")]
         pub enum RejectionKind { $($name,)+ }
 
         impl RejectionKind {
-            /// Every row of the table.
+            /// All rows of the table.
             pub const ALL: &'static [RejectionKind] = &[$(RejectionKind::$name,)+];
 
             const SPECS: &'static [RejectionSpec] = &[
@@ -193,54 +193,54 @@ impl RejectionKind {
         &RejectionKind::SPECS[self as usize]
     }
 
-    /// Returns the HTTP status of a refusal before the stream has begun.
+    /// Returns the HTTP status of a rejection before the stream begins.
     #[must_use]
     pub const fn status(self) -> u16 {
         self.spec().status
     }
 
-    /// Returns `code` of the problem document and of RUN_ERROR.
+    /// Returns the `code` of the problem document and of RUN_ERROR.
     #[must_use]
     pub const fn code(self) -> &'static str {
         self.spec().code
     }
 
-    /// Returns `error` of `Proxy-Status` (RFC 9209 §2.3), where the agent is at fault.
+    /// Returns the `error` parameter of `Proxy-Status` (RFC 9209 §2.3), if the agent is at fault.
     #[must_use]
     pub const fn proxy_status(self) -> Option<&'static str> {
         self.spec().proxy_status
     }
 
-    /// Describes the cause in a sentence that is safe to show to clients.
+    /// Describes the cause in one sentence that is safe to show to clients.
     #[must_use]
     pub const fn text(self) -> &'static str {
         self.spec().text
     }
 
-    /// Describes the way out in a sentence.
+    /// Describes in one sentence how to fix the problem.
     #[must_use]
     pub const fn hint(self) -> &'static str {
         self.spec().hint
     }
 }
 
-/// One refusal or failure.
+/// One rejected request or failed run.
 #[derive(Clone, Debug)]
 pub struct Rejection {
     pub(crate) kind: RejectionKind,
     /// shown to the client in place of the row's text
     pub(crate) detail: Option<Cow<'static, str>>,
     /// shown in place of the row's hint
-    pub(crate) hint: Option<String>,
-    /// sent in place of the row's status (the agent's own, where it is more specific)
+    pub(crate) hint: Option<Box<str>>,
+    /// sent in place of the row's status (the agent's own if it is more specific)
     pub(crate) status: Option<u16>,
-    /// `Retry-After` of the agent or of a limit, in place of the row's
-    pub(crate) retry_after: Option<String>,
-    /// internal cause, for the log only
-    pub(crate) cause: Option<String>,
-    /// name of the limit or rule that refused, from the configuration
+    /// `Retry-After` value from the agent or a limit, in place of the row's
+    pub(crate) retry_after: Option<Box<str>>,
+    /// internal cause, only logged
+    pub(crate) cause: Option<Box<str>>,
+    /// name of the limit or rule that caused the rejection, from the configuration
     pub(crate) policy: Option<Arc<str>>,
-    /// sent in addition to the headers of the row
+    /// sent in addition to the row's headers
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -266,7 +266,7 @@ impl Rejection {
     }
 
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
-        self.cause = Some(cause.to_string());
+        self.cause = Some(cause.to_string().into());
         self
     }
 
@@ -284,7 +284,7 @@ impl Rejection {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
-    /// Adds the headers of the refusal, those of its row included.
+    /// Adds the rejection's headers, including those of its row.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         let RejectionSpec { allow, close, .. } = self.kind.spec();
         if let Some(token) = self.kind.proxy_status() {
@@ -304,18 +304,18 @@ impl Rejection {
         }
     }
 
-    fn retry_after(&self) -> Option<String> {
-        self.retry_after.clone().or_else(|| self.kind.spec().retry_after.map(|seconds| seconds.to_string()))
+    fn retry_after(&self) -> Option<Box<str>> {
+        self.retry_after.clone().or_else(|| self.kind.spec().retry_after.map(|seconds| seconds.to_string().into()))
     }
 
-    /// Returns whether routes with `errors: run_error` send this refusal as an event. Malformed HTTP, which closes its
-    /// connection, gets a problem document.
+    /// Returns whether routes with `errors: run_error` send this rejection as an event. Malformed HTTP, which closes
+    /// its connection, gets a problem document.
     pub(crate) fn is_run_error(&self) -> bool {
         let malformed = self.headers.iter().any(|(name, _)| *name == header::CONNECTION);
         self.kind.spec().run_error && !malformed
     }
 
-    /// Returns `message` of RUN_ERROR and `detail` of the problem document.
+    /// Returns the `message` of RUN_ERROR and `detail` of the problem document.
     pub(crate) fn message(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
     }
@@ -324,7 +324,7 @@ impl Rejection {
         self.hint.as_deref().unwrap_or_else(|| self.kind.hint())
     }
 
-    /// Returns the problem document (RFC 9457); `instance` is the id of the request.
+    /// Returns the problem document (RFC 9457); `instance` is the request id.
     #[must_use]
     pub fn problem_document(&self, instance: &str) -> String {
         let registered = self.kind.spec().problem_type;
@@ -372,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The core cannot import this table, so the dialects' aliases of our codes are checked here.
+    /// The core cannot import this table, so the dialects' aliases for our codes are checked here.
     #[test]
     fn dialects_name_only_codes_of_the_error_table() {
         let aliases = crate::dialect::ALL

@@ -1,11 +1,11 @@
-//! Diglot: a reverse-proxy gateway that translates agent protocols in both directions, event by event, without loss.
+//! Diglot: a reverse-proxy gateway that translates agent protocols in both directions, event by event, and counts what it must leave out.
 //!
 //! It sits between agents and the user interfaces that talk to them, rewrites each request into the agent's dialect, and
 //! rewrites the agent's event stream back into the client's.
 //!
 //! ```text
 //!                       +---------------------------- one run ------------------------------+
-//!  client dialect  -->  | guard: policy  -> decode input -> RunInput -> encode input         | --> agent dialect
+//!  client dialect  -->  | guard: policy  -> decode input -> RunAgentInput -> encode input    | --> agent dialect
 //!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE, protobuf | <-- agent dialect
 //!                       +-------------------------------------------------------------------+
 //!    DATA PLANE proxy/      TABLES AND ADAPTERS dialect/<name>/      STATUS, ADMIN PLANES admin/
@@ -14,8 +14,8 @@
 //! # Life of a run
 //! 1. A listener accepts the connection, performs the TLS handshake if configured, and hyper reads the request
 //!    ([`proxy`]). The tower stack assigns an id, finds the route and turns rejections ([`error`]) into responses.
-//! 2. The gates of the [`guard`] check the request: valid HTTP, the page's origin, the client's address, the caller, its
-//!    permissions, its rate and its concurrency. Issuers' keys, secret files and the replicas' Redis are refreshed in the
+//! 2. The gates of the [`guard`] check the request: valid HTTP, the page's origin, the client's address, its rate, the caller, its
+//!    permissions, the caller's rate and its concurrency. Issuers' keys, secret files and the replicas' Redis are refreshed in the
 //!    background, never by a request, except for an unknown key id.
 //! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Forbidden tools are
 //!    refused here, and then the threads of other callers.
@@ -28,7 +28,7 @@
 //!    keep-alives and, whatever ends the run, one terminal event.
 //!
 //! # Life of the process
-//! [`app`] composes it, with one picture for each transition:
+//! [`app`] composes it; each transition is a file with its steps:
 //! - `app/reload.rs`: a new configuration is built alongside the current one, with unchanged parts reused. Requests and
 //!   runs keep the configuration they started with.
 //! - `app/upgrade.rs`: the next process takes over the listening sockets. Runs finish in the process that started them.

@@ -1,4 +1,4 @@
-//! The command line: arguments in, one command, an exit code out.
+//! The binary: sets the allocator and runs the command line (`cli`).
 
 use std::process::ExitCode;
 

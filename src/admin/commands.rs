@@ -5,15 +5,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// Receives the result of a reload.
 pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
-/// The changes, or all problems.
+/// The changes, or all problems found.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// Further reloads by signal are dropped, since the file will be read after them anyway.
+/// Additional reloads by signal are dropped, since the file will be read after them anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdminCommand {
-    /// no command yet
+    /// no command so far
     Serve,
     Drain,
     /// drain within `upgrade_timeout`, since another process has taken over the sockets
@@ -32,7 +32,7 @@ impl ProcessHandle {
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
     }
 
-    /// Shuts the process down. Only the first command counts.
+    /// Shuts down the process. Only the first command counts.
     pub(crate) fn shut_down(&self, command: AdminCommand) {
         self.command.send_if_modified(|now| {
             let first = *now == AdminCommand::Serve;
@@ -45,7 +45,7 @@ impl ProcessHandle {
 
     pub(crate) async fn wait_for_shutdown(&self) -> AdminCommand {
         let mut command = self.command.subscribe();
-        // Fails only if the sender is gone, and `self` holds it.
+        // Fails only if the sender has been dropped, but `self` holds it.
         command.wait_for(|now| *now != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |now| *now)
     }
 
@@ -55,7 +55,7 @@ impl ProcessHandle {
 
     pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (request, result) = oneshot::channel();
-        // Fails if the process is ending, and then so does the wait for the result.
+        // Fails only if the process is exiting, in which case waiting for the result also fails.
         let _ = self.reloads.send(request).await;
         result.await.unwrap_or_else(|_| Err("the process is ending".to_owned()))
     }

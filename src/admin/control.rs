@@ -1,5 +1,5 @@
-//! Routes of the admin plane, which change the process. They need no authorisation, since only this user may open the
-//! Unix socket.
+//! Routes of the admin plane, which change the process. They need no authorisation, since only the user that runs the
+//! gateway may open the Unix socket.
 
 use super::commands::{AdminCommand, ProcessHandle};
 use crate::net::SwapCell;
@@ -55,21 +55,21 @@ async fn log_level() -> String {
     format!("{}\n", log::level())
 }
 
-/// Sets the log filter in the syntax of `DIGLOT_LOG`; an empty text restores the default.
+/// Sets the log filter, with the syntax of `DIGLOT_LOG`; an empty body restores the default.
 async fn set_log_level(text: String) -> (StatusCode, String) {
-    let level = log::set_level(&text).map(|()| log::level().to_string()).map_err(|error| error.to_string());
+    let level = log::set_level(&text).map(|()| log::level()).map_err(|error| error.to_string());
     respond(level, StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// Sends the sockets to the new process; this one continues to serve.
+/// Sends the sockets to the new process; this one keeps serving.
 async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, String) {
-    // Blocks until the other process has received them.
+    // Blocks until the other process receives them.
     let sent = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
     let sent = sent.unwrap_or_else(|error| Err(error.to_string()));
     respond(sent.map(|()| "handed over".to_owned()), StatusCode::CONFLICT)
 }
 
-/// Starts to drain, since the new process accepts requests.
+/// Starts draining, since the new process accepts requests.
 async fn finish_takeover(State(control): State<AdminState>) -> (StatusCode, &'static str) {
     control.process.shut_down(AdminCommand::Retire);
     (StatusCode::ACCEPTED, "retiring\n")

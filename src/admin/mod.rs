@@ -1,5 +1,5 @@
-//! The status plane and the admin plane. The status plane is for kubelet and Prometheus; it is read-only and has no
-//! secrets. The admin plane changes the process, over a Unix socket that only this user may open.
+//! The status and admin planes. The status plane is for kubelet and Prometheus; it is read-only and exposes no secrets.
+//! The admin plane changes the process, over a Unix socket that only the gateway's own user may open.
 
 mod commands;
 mod control;

@@ -1,4 +1,4 @@
-//! Checks a gateway's health, over its status listener (with or without TLS) or the socket in its `run_dir`.
+//! Checks a gateway's health, via its status listener (with or without TLS) or the socket in its `run_dir`.
 
 use super::socket::{AdminResponse, exchange, send_request};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
@@ -18,14 +18,14 @@ use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// The address of a gateway.
+/// How to reach a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeTarget {
-    /// a status listener of this machine
+    /// a status listener on this machine
     Listener(ListenerConfig),
-    /// a host and a port, without TLS
+    /// host and port, without TLS
     Host(String),
-    /// the folder of the process's own socket
+    /// the directory of the admin socket
     RunDir(PathBuf),
 }
 
@@ -36,7 +36,7 @@ impl ProbeTarget {
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
 
-    /// Parses the URL of a status listener: `http`, host, and port unless it is 80.
+    /// Parses a status listener URL: `http`, host, and port unless it is 80.
     pub(crate) fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
@@ -77,14 +77,14 @@ impl fmt::Display for ProbeTarget {
     }
 }
 
-/// Requests a path from the targets in order until one responds. `timeout` covers all of them.
+/// Tries the targets in order until one responds to a request for `path`. `timeout` covers all of them.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,
     timeout: Duration,
 ) -> Result<(ProbeTarget, AdminResponse), String> {
     let (result, results) = mpsc::channel();
-    // Name resolution has no timeout, so the thread is abandoned after `timeout`.
+    // Name resolution has no timeout of its own, so the thread is abandoned after `timeout`.
     thread::spawn(move || {
         // Fails only after the timeout.
         let _ = result.send(try_in_order(ways, path));
@@ -119,7 +119,7 @@ fn exchange_with_listener(
     path: &str,
 ) -> io::Result<AdminResponse> {
     if listen.proxy_protocol {
-        // The connection is this process's own, without a client address (PROXY protocol, 2.1).
+        // The probe's own connection has no client address to report (PROXY protocol, 2.1).
         stream.write_all(b"PROXY UNKNOWN\r\n")?;
     }
     if listen.tls.is_none() {
@@ -135,8 +135,8 @@ fn tls_client() -> Result<ClientConnection, Error> {
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
-/// Accepts any certificate: it is for the gateway's public name, and its authority may not be trusted here. The probe
-/// sends no secrets.
+/// Accepts any certificate, because certificates name the gateway's public host and may come from an authority that is
+/// not trusted here. The probe sends no secrets.
 #[derive(Debug)]
 struct NoVerification;
 

@@ -13,22 +13,23 @@ const SOCKET_NAME: &str = "admin.sock";
 
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// The listening socket. Its file is removed on drop, unless another process has replaced it.
+/// The listening socket. Its file is removed on drop unless another process has replaced it.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     listener: UnixListener,
-    /// path before it is published
+    /// temporary path until `publish`
     staging_path: PathBuf,
     path: PathBuf,
     inode: u64,
 }
 
 impl AdminSocket {
-    /// Binds a socket in `run_dir`, which is created if needed. Clients find it only after [`AdminSocket::publish`].
+    /// Binds a socket in `run_dir`, creating the directory if needed. Clients find it only after
+    /// [`AdminSocket::publish`].
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
-        // Left by an earlier process with the same id.
+        // Left behind by an earlier process with the same id.
         let _ = fs::remove_file(&waiting);
         let listener = UnixListener::bind(&waiting)?;
         fs::set_permissions(&waiting, Permissions::from_mode(0o600))?;
@@ -59,11 +60,11 @@ impl Drop for AdminSocket {
 }
 
 pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
-    // Held to the end, so that the plane does not count as drained before.
+    // Held to the end, so that the plane does not count as drained earlier.
     let held = drain_signal.watch_closing();
     let mut closing = held.clone();
     let closed = async move {
-        // Fails only if the sender is gone, which means closing as well.
+        // Fails only if the sender has been dropped, which also means closing.
         let _ = closing.wait_for(|closing| *closing).await;
     };
     let listener = tokio::net::UnixListener::from_std(listener)?;
@@ -102,7 +103,7 @@ pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) 
     stream.flush()?;
     let mut answer = Vec::new();
     match stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer) {
-        // Peer closed TLS without close_notify; what was read is the full response.
+        // The peer closed TLS without close_notify, but the response is complete.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => {}
         read => drop(read?),
     }

@@ -13,7 +13,7 @@ use axum::routing::get;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Content type of the text exposition format.
+/// Content type of the Prometheus text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Clone)]
@@ -38,8 +38,8 @@ pub(crate) fn router(
         .with_state(StatusState { metrics, lifecycle, guard, clusters })
 }
 
-/// Returns 200 while runs are accepted and every route can authenticate callers. Unavailable agents do not matter:
-/// after a 503 clients could not even get an error that names the agent, and no run would detect its recovery.
+/// Returns 200 while runs are accepted and every route can authenticate callers. Unavailable agents are ignored: after
+/// a 503, clients could not even get an error that names the agent, and no run would detect its recovery.
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
     let guard = status.guard.load();
@@ -55,7 +55,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     let mut report = String::new();
     let mut line = |good: bool, text: &str| {
         let sign = if good { '+' } else { '-' };
-        // A cause may contain text from an issuer, which must not start a new line.
+        // A cause may contain an issuer's text, which must not start a new line.
         let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         // Writing to a string never fails.
         let _ = writeln!(report, "[{sign}] {text}");
@@ -71,7 +71,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     (code, report).into_response()
 }
 
-/// Responds once a drain has begun and no run is open. The pre-stop hook of an agent waits for this.
+/// Responds once draining has begun and no run is open. The pre-stop hook of an agent waits for this.
 async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
     status.lifecycle.wait_drained().await;
     "drained\n"

@@ -1,11 +1,9 @@
 //! Shutdown of the process.
 //!
 //! 1. On a signal or command, `/readyz` returns 503. Requests are accepted for another `drain_grace`, until load
-//! balancers
-//!    notice; HTTP/1 responses ask clients to reconnect.
+//!    balancers notice; HTTP/1 responses ask clients to reconnect.
 //! 2. The listeners close, and each connection closes after its current requests; runs continue for up to
-//! `drain_timeout`.
-//!    Requests that an HTTP/2 client sends before it receives GOAWAY are served.
+//!    `drain_timeout`. Requests that an HTTP/2 client sends before it receives GOAWAY are served.
 //! 3. Runs that are still open end with RUN_ERROR, and their bodies end cleanly.
 //! 4. The process exits after the last connection has been flushed.
 //!
@@ -29,24 +27,24 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time for open runs to send RUN_ERROR.
+/// Time in which open runs can send RUN_ERROR.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for the steps after the runs, with a reserve.
+/// Time for the steps after the runs, with some margin.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Time after a handover before idle connections are closed. Meanwhile, responses ask clients to reconnect.
+/// How long after a handover idle connections stay open. During this time, responses ask clients to reconnect.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Time for requests already sent when their connection closes, if no run is open.
+/// Time for requests already sent when their connection closes and no run is open.
 const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 
-/// Longest wait for the issuers' keys before a takeover.
+/// Maximum wait for issuer keys before a takeover.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for a shutdown and drains. pingora exits when [`Drain::recv`] returns.
+/// Waits for shutdown and drains. pingora exits when [`Drain::recv`] returns.
 pub(super) struct Drain {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
@@ -55,10 +53,10 @@ pub(super) struct Drain {
     pub(crate) process: ProcessHandle,
     pub(crate) drain_signals: Arc<PlaneDrainSignals>,
     pub(crate) local: Option<LocalEndpoint>,
-    /// notified when this process accepts requests
+    /// notified once this process accepts requests
     pub(crate) predecessor: Mutex<Option<Predecessor>>,
     pub(crate) listening: Vec<internal_event::ListenerStarted>,
-    /// files of Unix sockets, which the successor takes over
+    /// Unix socket files, which the successor takes over
     pub(crate) socket_files: Vec<Arc<SocketFile>>,
 }
 
@@ -73,7 +71,7 @@ pub(super) struct PlaneDrainSignals {
 enum ShutdownCause {
     /// a signal; a second one ends the wait
     Signal,
-    /// an admin command; a later signal of the service manager is ignored
+    /// an admin command; a later signal from the service manager is ignored
     Command,
     /// another process has taken over the sockets; a signal still starts the shutdown
     Successor,
@@ -127,7 +125,7 @@ impl Drain {
                     sleep(Duration::from_millis(20)).await;
                 }
             };
-            // Until then the predecessor serves; it has the keys.
+            // Until then the predecessor, which has the keys, continues to serve.
             let _ = timeout(KEYS_TIMEOUT, keys_loaded).await;
             let confirmed = tokio::task::spawn_blocking(|| predecessor.confirm_takeover()).await;
             let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
@@ -139,7 +137,7 @@ impl Drain {
         {
             tracing::error!(%error, run_dir = %local.run_dir.display(), "the admin socket cannot be put in its place");
         }
-        // After all else: a reader of this line may send a signal at once, which starts the drain.
+        // Last, because whatever reads this line may immediately send a signal, which starts the drain.
         self.listening.iter().for_each(internal_event::ListenerStarted::emit);
         ServiceState::Ready.notify();
     }
@@ -158,7 +156,7 @@ impl Drain {
         }
     }
 
-    /// Waits for the end of the last run, the timeout or a second signal.
+    /// Waits until the last run ends, the timeout expires or a second signal arrives.
     async fn wait_for_runs(&self, cause: ShutdownCause, signals: &mut UnixSignals) {
         let times = self.config.load().process.clone();
         let PlaneDrainSignals { data, status, .. } = &*self.drain_signals;
@@ -212,9 +210,9 @@ impl Drain {
         internal_event::DrainStarted { timeout, runs: self.lifecycle.open_runs() }.emit();
     }
 
-    /// Waits until all runs have ended and clients know that their connections close.
+    /// Waits until all runs have ended and clients know that their connections are closing.
     async fn wait_until_drained(&self) {
-        // Usually no connection is open any more, and this returns at once.
+        // Usually no connections are open any more, and this returns immediately.
         let _ = timeout(IN_FLIGHT_GRACE, self.drain_signals.data.wait_drained()).await;
         self.lifecycle.advance(LifecyclePhase::Draining);
         self.lifecycle.wait_drained().await;

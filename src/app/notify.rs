@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServiceState {
     Ready,
-    /// the process exits after this time at the latest
+    /// the process will exit within this time
     Stopping(Duration),
 }
 
@@ -31,7 +31,7 @@ impl ServiceState {
 impl fmt::Display for ServiceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // After a takeover the service manager does not know this process's id yet.
+            // After a takeover, the service manager does not know this process's id yet.
             ServiceState::Ready => write!(f, "READY=1\nMAINPID={}\nSTATUS=serving", process::id()),
             // The configured time applies instead of the unit's TimeoutStopSec.
             ServiceState::Stopping(within) => {
@@ -43,7 +43,7 @@ impl fmt::Display for ServiceState {
 
 fn send(socket: &OsStr, text: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
-        // An abstract name, outside the file system (unix(7)).
+        // An abstract name, which is not in the file system (unix(7)).
         #[cfg(target_os = "linux")]
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(socket)?,

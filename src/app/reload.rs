@@ -1,4 +1,4 @@
-//! Reload of the configuration while the gateway runs: all of it or nothing.
+//! Reloads the configuration while the gateway runs, completely or not at all.
 //!
 //! ```text
 //!   SIGHUP, POST /reload ──────────┐
@@ -32,22 +32,22 @@ use tokio::time::{interval, sleep, timeout};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time without changes after which a file counts as completely written.
+/// A file that does not change for this long counts as completely written.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// Longest wait for resolving new agents.
+/// Maximum time to resolve the names of new agents.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of digest bytes to show.
+/// Number of digest bytes to display.
 const HASH_BYTES: usize = 6;
 
 #[derive(Debug)]
 pub(crate) struct ConfigSource {
     path: PathBuf,
     digest: Sha256Digest,
-    /// without secrets
+    /// with secrets removed
     pub(super) effective_config: String,
-    /// false for a pipe
+    /// false if it was read from a pipe
     is_reloadable: bool,
     warnings: Vec<ConfigProblem>,
 }
@@ -101,7 +101,7 @@ pub(super) struct ConfigReloader {
 struct PreparedReload {
     config: Config,
     effective_config: String,
-    /// differences from the configuration in use
+    /// differences from the active configuration
     changes: ConfigChanges,
     guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
@@ -137,18 +137,18 @@ impl ConfigReloader {
             tokio::select! {
                 request = self.requests.recv() => match request {
                     Some(request) => requests.push(request),
-                    // No more requests can arrive, but the file may change.
+                    // No more requests can arrive, but the file may still change.
                     None => sleep(POLL_INTERVAL).await,
                 },
                 _ = poll.tick() => if !self.has_changed().await { continue },
             }
-            // All requests that wait get the same result: the file is read after all of them.
+            // All waiting requests get the same result, since the file is read after all of them.
             while let Ok(request) = self.requests.try_recv() {
                 requests.push(request);
             }
             let result = self.reload().await;
             for request in requests {
-                // A request by signal has no receiver.
+                // A reload requested by signal has no receiver.
                 let _ = request.send(result.clone());
             }
         }
@@ -156,7 +156,7 @@ impl ConfigReloader {
 
     async fn has_changed(&self) -> bool {
         let Some(source) = self.source.as_ref().filter(|source| source.is_reloadable) else { return false };
-        // During a shutdown the next process reads the file.
+        // During shutdown, the next process will read the file.
         if self.active.lifecycle.phase() != LifecyclePhase::Serving {
             return false;
         }
@@ -200,7 +200,7 @@ impl ConfigReloader {
         Err(problems)
     }
 
-    /// Builds the new configuration on a blocking thread, since the single runtime thread also serves health checks and
+    /// Builds the new configuration on a blocking thread, since the only runtime thread also handles health checks and
     /// Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.source.as_ref().map(|source| source.path.clone()).unwrap_or_default();
@@ -277,7 +277,7 @@ fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
-/// Resolves agents before their first request, within [`RESOLVE_TIMEOUT`].
+/// Resolves agent names before their first request, within [`RESOLVE_TIMEOUT`].
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }

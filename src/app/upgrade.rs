@@ -1,4 +1,4 @@
-//! Handover to a new process without refusing a connection.
+//! Handover to a new process without rejecting connections.
 //!
 //! ```text
 //!   new                                         old
@@ -27,14 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Socket in `run_dir` for the transfer.
+/// Name of the transfer socket in `run_dir`.
 const UPGRADE_SOCKET: &str = "upgrade.sock";
 
-/// pingora's limits: number of sockets, and bytes of their names.
+/// pingora's limits: number of sockets, and total bytes of their names.
 const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
-/// Timeout of each response; pingora may take five seconds for one.
+/// Timeout for each response; pingora alone may take five seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Predecessor {
 fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     let path = run_dir.join(UPGRADE_SOCKET);
     let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
-    // Left by an upgrade that failed.
+    // Left behind by a failed upgrade.
     let _ = fs::remove_file(&path);
     let receiver = std::thread::spawn(move || {
         let mut fds = Fds::new();
@@ -106,7 +106,7 @@ impl LocalEndpoint {
 }
 
 /// Copies of the listening sockets for the successor. They are closed when this process stops accepting, since clients
-/// would wait in the queue of an open one.
+/// would otherwise wait in an open socket's queue.
 #[derive(Clone, Debug)]
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes per read.
 pub(super) const READ_SIZE: usize = 64 << 10;
 
 /// A failure to read the input or write to stdout while processing a recording.

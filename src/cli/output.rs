@@ -24,10 +24,9 @@ impl From<CliExit> for ExitCode {
     }
 }
 
-/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ReportFormat {
-    /// for people to read
+    /// for people
     Text,
     /// one JSON document
     Json,

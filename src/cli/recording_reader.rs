@@ -29,7 +29,7 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadStop<E> {
     Framing(SseError),

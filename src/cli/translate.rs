@@ -252,7 +252,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// Why the translation stopped early.
+/// The reason why the translation stopped early.
 enum TranslateStop {
     Fault(StreamError),
     Output(io::Error),

@@ -1,4 +1,4 @@
-//! Checked authentication, authorisation and limits of callers.
+//! Checked settings for authentication, authorisation and rate limits.
 
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
@@ -43,7 +43,7 @@ pub(crate) struct IssuerConfig {
     /// One of these must be in `aud`. Never empty.
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: IssuerKeysConfig,
-    /// Never empty; of one family with `keys`: HMAC with a secret, signatures with public keys.
+    /// Never empty. All fit `keys`: HMAC for a secret, signatures for public keys.
     pub(crate) algorithms: Vec<Algorithm>,
     /// The accepted `typ` values in lower case, without `application/`. A token without `typ` is accepted.
     pub(crate) types: Vec<String>,
@@ -63,20 +63,20 @@ pub enum IssuerKeysConfig {
     JwksFile(PathBuf),
     /// one or more public keys in PEM
     PemFile(PathBuf),
-    /// a shared secret in a file; white space at its end is removed
+    /// a shared secret in a file; trailing white space is removed
     SecretFile(PathBuf),
     /// a shared secret from the environment
     Secret(Secret),
 }
 
-/// Names of claims. A dot steps into an object (`realm_access.roles`), unless the whole name is a claim.
+/// Names of claims. A dot selects a member of an object (`realm_access.roles`), unless the whole name is a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClaimNames {
     /// `sub` by default
     pub(crate) subject: String,
     pub(crate) tenant: Option<String>,
     pub(crate) tier: Option<String>,
-    /// a text with spaces between scopes, or a list; `scope` by default
+    /// a space-separated string or a list; `scope` by default
     pub(crate) scopes: String,
 }
 
@@ -135,7 +135,7 @@ pub(crate) enum RouteErrorFormat {
     RunError,
 }
 
-/// A field that the gateway adds to requests for the agent.
+/// A header field that the gateway adds to requests to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamHeaderConfig {
     pub(crate) name: HeaderName,
@@ -150,7 +150,7 @@ pub(crate) enum UpstreamHeaderValue {
     File {
         /// such as `Bearer `
         prefix: String,
-        /// white space at the end of the content is removed
+        /// trailing white space in the content is removed
         path: PathBuf,
     },
 }
@@ -170,9 +170,9 @@ pub struct RateLimitsConfig {
 pub(crate) struct RateLimitPolicy {
     pub(crate) name: String,
     pub(crate) key: RateLimitKey,
-    /// For callers whose tier is not in `tiers`.
+    /// The quota for callers whose tier is not in `tiers`.
     pub(crate) quota: RateLimitQuota,
-    /// By tier name.
+    /// Quotas by tier name.
     pub(crate) tiers: Vec<(String, RateLimitQuota)>,
     /// Set if replicas share the quota.
     pub(crate) shared: bool,
@@ -191,11 +191,11 @@ impl fmt::Display for RateLimitPolicy {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RateLimitKey {
-    /// one subject of one tenant, or the address of an anonymous caller
+    /// a subject within a tenant, or the address of an anonymous caller
     Caller,
     Tenant,
     Claim(String),
-    /// one address; of IPv6 the /64 network
+    /// an IPv4 address or an IPv6 /64 network
     Address,
     Header(HeaderName),
     Route,
@@ -214,7 +214,7 @@ impl fmt::Display for RateLimitKey {
     }
 }
 
-/// Allows `requests` in each `per`, `burst` of them at once.
+/// Allows `requests` per period `per`, with bursts of up to `burst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateLimitQuota {
     pub(crate) requests: NonZeroU32,
@@ -231,7 +231,7 @@ impl fmt::Display for RateLimitQuota {
     }
 }
 
-/// The Redis through which replicas share quotas.
+/// The Redis server through which replicas share quotas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
@@ -240,7 +240,7 @@ pub struct RedisConfig {
     pub display_url: String,
     /// the prefix of all keys in Redis
     pub(crate) prefix: String,
-    /// longest wait for a response
+    /// timeout for a response
     pub(crate) deadline: Duration,
     pub(crate) on_error: OnError,
 }
@@ -248,14 +248,14 @@ pub struct RedisConfig {
 /// The policy while the shared quotas are unavailable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnError {
-    /// each replica counts by itself
+    /// each replica counts separately
     #[default]
     Local,
     Allow,
     Deny,
 }
 
-/// Proxies whose information about their clients is used.
+/// Proxies whose information about their clients is trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrustedProxies {
     pub(crate) networks: Vec<IpNet>,

@@ -1,6 +1,6 @@
-//! Admin endpoints of a running gateway, for tools on the same host such as the health check of a container.
+//! Admin endpoints of a running gateway, for tools on the same host such as a container health check.
 //!
-//! Only `listeners.status` and `run_dir` are read, which no reload changes: the file may have mistakes by now.
+//! Reads only `listeners.status` and `run_dir`, which a reload cannot change; mistakes elsewhere do not matter.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Reads certificates and keys of listeners from PEM: for `check`, which reports a mistake at its line, and for the
-//! listener whenever a file has changed.
+//! Parses the listeners' PEM certificates and keys, for `check`, which reports mistakes with their line, and for the
+//! listeners, which reload changed files.
 
 use crate::net::tls::{parse_certificates, parse_private_key};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct CertificatePair {
     pub(crate) not_after: i64,
 }
 
-/// A mistake in one of the two files. The reason does not quote their content.
+/// A mistake in the certificate or key file. The reason does not quote the content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CertificateError {
     Cert(String),
@@ -36,7 +36,7 @@ impl CertificateError {
     }
 }
 
-/// Reads a certificate chain and its key.
+/// Parses a certificate chain and its private key.
 pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
     let chain = parse_certificates(cert).map_err(|error| CertificateError::Cert(error.to_string()))?;
     let mut not_after = i64::MAX;
@@ -54,7 +54,7 @@ pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Cer
     Ok(CertificatePair { certified, not_after })
 }
 
-/// Reads the authorities of client certificates.
+/// Parses the certificate authorities for client certificates.
 pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem).map_err(|error| error.to_string())? {
@@ -63,8 +63,8 @@ pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Supports TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. The authorities of `clients` verify client certificates, and the flag
-/// makes a certificate mandatory.
+/// Supports TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. `clients` holds the authorities that verify client certificates, and
+/// whether a certificate is mandatory.
 pub(crate) fn server_config(
     pair: CertificatePair,
     clients: Option<(RootCertStore, bool)>,

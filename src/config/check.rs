@@ -1,4 +1,5 @@
-//! Checks a file: replaces variables, parses each value, applies the rules between keys, and reports every mistake.
+//! Checks a file: expands variables, parses each value, applies rules that involve several keys, and reports every
+//! mistake.
 
 use super::Config;
 use super::access::{RateLimitsConfig, TrustedProxies, TrustedProxy};
@@ -29,7 +30,7 @@ mod route;
 pub(super) use admin_endpoints::check_admin_endpoints;
 pub(super) use api_keys::load_key_file;
 
-/// Returns the warnings with the configuration, or every mistake of the file.
+/// Returns the configuration with its warnings, or every mistake in the file.
 pub(super) fn check(
     source: &SourceText<'_>,
     file: &ConfigFile,

@@ -1,4 +1,4 @@
-//! Collects the problems of a check. An unreadable value is reported once, at its place, and is `None` from there on.
+//! Collects the problems of a check. An invalid value is reported once, at its position, and is `None` afterwards.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ use crate::net::read_file::read_regular_file;
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(super) path: String,
-    /// For the problem of a missing key.
+    /// An example for the message about a missing key.
     example: &'static str,
     /// At an alias, the position of the anchor.
     defined: Location,
@@ -54,12 +54,12 @@ impl Place {
         SourcePosition::from_location(self.defined)
     }
 
-    /// Uses the position of the alias, if the value is one.
+    /// Uses the position of the alias if the value is an alias.
     pub(super) fn at_use(&self) -> Place {
         Place { defined: self.referenced, ..self.clone() }
     }
 
-    /// Distinguishes two uses of one anchor.
+    /// Describes the use, to distinguish two aliases of one anchor.
     fn describe_use(&self) -> String {
         match SourcePosition::from_location(self.referenced) {
             Some(position) => format!("{} ({position})", self.path),
@@ -87,7 +87,7 @@ impl<T> LocatedValue<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReferenceKind {
     Dialect,
-    /// An issuer or a list of API keys.
+    /// An issuer or an API key list.
     Method,
     RateLimit,
 }
@@ -97,14 +97,14 @@ pub(super) struct AuthMethodRef {
     /// `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
     pub(super) is_keys: bool,
-    /// Set if a caller may have a tenant. Keys in a file change without a check.
+    /// Set if a caller may have a tenant. Always set with a key file, which may change later.
     pub(super) has_tenants: bool,
 }
 
 pub(super) struct RateLimitRef {
     /// `None` if it is invalid, which is already reported.
     pub(super) name: Option<String>,
-    /// The part that depends on the caller's identity.
+    /// The part of the key that depends on the caller.
     pub(super) caller_dependency: Option<&'static str>,
 }
 
@@ -113,14 +113,14 @@ pub(crate) struct ConfigChecker<'a> {
     pub(super) custom_dialects: Vec<&'static Dialect>,
     /// Dialects with mistakes, which are already reported.
     pub(super) invalid_dialects: Vec<String>,
-    /// The listeners of the data plane. No upstream may lead to one of them.
+    /// The data plane listeners, which no upstream may lead to.
     pub(super) own_listeners: Vec<LocatedValue<ListenerConfig>>,
     pub(super) methods: Vec<AuthMethodRef>,
     pub(super) policies: Vec<RateLimitRef>,
-    /// The kinds with an unreadable name. Any unknown name may be meant.
+    /// The kinds with an invalid name, which any unknown reference may refer to.
     pub(super) kinds_with_unnamed: Vec<ReferenceKind>,
     pub(super) has_redis: bool,
-    /// Keys `proxy_protocol` that require a header, with the address of the listener.
+    /// Addresses of listeners with `proxy_protocol`.
     pub(super) proxy_listeners: Vec<LocatedValue<ListenAddress>>,
     pub(super) problems: Vec<ConfigProblem>,
     pub(super) warnings: Vec<ConfigProblem>,
@@ -129,7 +129,7 @@ pub(crate) struct ConfigChecker<'a> {
 /// A scalar with its variables replaced.
 pub(super) struct ExpandedScalar {
     pub(super) text: String,
-    /// As written, so never with the value of a variable.
+    /// The text as written, without the values of variables.
     pub(super) display: String,
     pub(super) substituted: bool,
 }
@@ -158,7 +158,7 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Returns whether the value at `path` was unreadable, which is already reported.
+    /// Returns whether the value at `path` was skipped because of a mistake that is already reported.
     pub(super) fn is_skipped(&self, path: &str) -> bool {
         self.source.repairs.skipped_paths.iter().any(|skipped| {
             path.strip_prefix(skipped.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -170,7 +170,7 @@ impl<'a> ConfigChecker<'a> {
         Some(K::resolve(value, self.source.context.base_dir))
     }
 
-    /// Reads a scalar by another parser than that of its kind.
+    /// Reads a scalar with a parser other than its kind's.
     pub(super) fn read_as<K: OpenKind, T>(
         &mut self,
         scalar: &Scalar<K>,
@@ -180,13 +180,13 @@ impl<'a> ConfigChecker<'a> {
         self.read_with(&scalar.value, false, &at.with_position_of(scalar), parse)
     }
 
-    /// Returns a valid value and reports nothing.
+    /// Returns a value if it is valid, without reporting problems.
     pub(super) fn peek<K: ScalarKind>(&self, text: &Text<K>) -> Option<K::Value> {
         let expanded = expand(text.expose_secret(), self.source.context.lookup).ok()?;
         K::parse(&expanded.text).ok().filter(|_| !expanded.text.is_empty())
     }
 
-    /// Returns a valid value with its place, for comparisons.
+    /// Returns a value with its place if it is valid, for comparisons.
     pub(super) fn locate<K: ScalarKind>(
         &self,
         scalar: Option<&Scalar<K>>,
@@ -250,7 +250,7 @@ impl<'a> ConfigChecker<'a> {
         None
     }
 
-    /// Replaces variables. Messages quote no part of a secret.
+    /// Expands variables. Messages quote no part of the secret.
     fn expand_secret(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
@@ -281,7 +281,7 @@ impl<'a> ConfigChecker<'a> {
         match read_regular_file(file) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
-                // The name is not quoted: it may be the secret itself, in place of the file that contains it.
+                // The name is not quoted: it may be the secret itself, written instead of a file name.
                 self.report_error(&at.with_position_of(written), format!("the file {error}"), HINT);
                 None
             }
@@ -307,7 +307,7 @@ impl<'a> ConfigChecker<'a> {
     }
 
     pub(super) fn report_error(&mut self, at: &Place, message: impl Into<String>, hint: impl Into<String>) {
-        // The consequences of a skipped value are not mistakes of their own.
+        // Consequences of a skipped value are not reported.
         if !self.is_skipped(&at.path) {
             self.problems.push(self.build_problem(&at.path, at.position(), message, hint));
         }
@@ -342,7 +342,7 @@ impl<'a> ConfigChecker<'a> {
     ) {
         for (index, one) in all.iter().enumerate() {
             if let Some(earlier) = all[..index].iter().find(|earlier| conflict(&earlier.value, &one.value)) {
-                // Only a written value can be changed, not a default.
+                // Points at an explicit value, because a default has no position.
                 let is_written = one.place.referenced != Location::UNKNOWN;
                 let (at, other) = if is_written { (one, earlier) } else { (earlier, one) };
                 self.report_error(&at.place.at_use(), format!("{message} {}", other.describe_location()), hint);
@@ -351,15 +351,15 @@ impl<'a> ConfigChecker<'a> {
     }
 }
 
-/// Stands for a value that may be a secret. A message that begins with it has no excerpt either.
+/// Replaces a value that may be a secret. A message that begins with it has no excerpt.
 const HIDDEN_VALUE: &str = "the value";
 
 const REFERENCE_HINT: &str = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
 
-/// Quotes the text of the file, never the value of a variable.
+/// Quotes the text as written, never the value of a variable.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
-    // Text with `: ` is probably a header field with its value.
+    // Text with `: ` is probably a header field and its value.
     if may_hold_password(written) || written.contains(": ") {
         return HIDDEN_VALUE.to_owned();
     }
@@ -373,7 +373,7 @@ pub(super) fn quote_names<T: Display>(names: impl Iterator<Item = T>) -> String 
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns a hint for a value in quotes that are not YAML's.
+/// Returns a hint for a value in quotation marks that YAML does not recognize.
 pub(super) fn hint_for_quotes(written: &str) -> Option<&'static str> {
     const CURLY: [char; 8] = ['“', '”', '„', '‘', '’', '‚', '«', '»'];
     let written = written.trim();

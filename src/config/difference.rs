@@ -1,6 +1,6 @@
 //! Compares two configurations as `effective` prints them, with secrets masked.
 //!
-//! Entries of lists are matched by name, so that a new first entry does not change all others.
+//! List entries are matched by name, so that inserting one does not change all others.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ impl fmt::Display for ConfigDifference {
     }
 }
 
-/// Compares two printed configurations. Added and removed routes are omitted, because the caller reports their names.
+/// Compares two printed configurations. Omits added and removed routes, whose names the caller reports.
 pub(super) fn diff(before: &str, after: &str) -> Vec<ConfigDifference> {
     let read = |text| serde_saphyr::from_str::<Value>(text).ok();
     let mut found = Vec::new();
-    // One of thousands of routes may be larger than the reader takes. Then keys and routes are named without their values.
+    // The parser has size limits. A larger configuration gets only the names of keys and routes.
     if let (Some(before), Some(after)) = (read(before), read(after)) {
         compare(Some(&before), Some(&after), "", &mut found);
     }
@@ -90,7 +90,7 @@ fn compare_entries(before: &[Value], after: &[Value], path: &str, found: &mut Ve
     }
 }
 
-/// Returns the `name` of an entry, the path of a route, or the id of an API key.
+/// Returns an entry's `name`, a route's path, or an API key's id.
 fn entry_name(entry: &Value) -> Option<&str> {
     ["name", "path", "id"].iter().find_map(|key| entry.get(key)?.as_str())
 }
@@ -141,7 +141,7 @@ mod tests {
             "list: [p, q] → [q]",
             "new: not set → {a: b}",
         ];
-        // Entries that stay or go come first, in their order.
+        // Kept and removed entries come first, in their order.
         let mut all = describe_differences(before, after);
         all.sort();
         assert_eq!(all, expected);

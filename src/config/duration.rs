@@ -1,8 +1,8 @@
-//! Durations as a configuration spells them.
+//! Formats durations as they are written in a configuration.
 
 use std::time::Duration;
 
-/// Formats a duration in the largest unit without a remainder.
+/// Formats a duration in the largest unit that divides it.
 #[must_use]
 pub(crate) fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();

@@ -1,7 +1,7 @@
-//! Prints the effective configuration: the written keys and every default, without secrets.
+//! Prints the effective configuration: explicit keys and all defaults, without secrets.
 //!
-//! References such as `${NAME}` are kept. The kind of each scalar redacts it: a secret prints as `***`, the digest of an
-//! API key as its first digits. Relative file names become absolute unless they contain a reference.
+//! References such as `${NAME}` are kept. Scalars are redacted by kind: a secret prints as `***`, the digest of an API
+//! key as its first digits. Relative file names become absolute unless they contain references.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::source::{KeyCheck, LoadContext};
 
-/// Prints the checked file at `path` as YAML, in the order of the complete file.
+/// Checks the file at `path` and prints it as YAML, in the key order of the complete file.
 pub(crate) fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
     to_yaml(path, file, &config)
 }
 
-/// Prints the same as JSON.
+/// Checks the file at `path` and prints it as JSON.
 pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
@@ -37,7 +37,7 @@ pub struct EffectiveConfig {
     pub(crate) warnings: Vec<ConfigProblem>,
 }
 
-/// Understands `bytes`, the content of the file at `path`.
+/// Checks `bytes`, the content of the file at `path`.
 ///
 /// # Errors
 /// Fails as [`load::load_bytes`] does.
@@ -53,7 +53,7 @@ fn to_yaml(path: &Path, file: ConfigFile, config: &Config) -> Result<String, Con
         .map_err(|error| render_error(path, error))
 }
 
-/// Printing a configuration fails only through a bug in Diglot.
+/// Printing a configuration fails only because of a bug in Diglot.
 fn render_error(path: &Path, error: impl std::fmt::Display) -> ConfigProblems {
     ConfigProblem::for_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
 }
@@ -69,7 +69,7 @@ fn to_effective_file(path: &Path, mut file: ConfigFile, config: &Config) -> Conf
 
 fn make_absolute(name: &mut FileName, base: &Path) {
     if !name.contains("${") && Path::new(&**name).is_relative() {
-        // It fails for an empty name alone, and where the current folder is gone.
+        // Fails only for an empty name or if the current directory was removed.
         if let Ok(path) = std::path::absolute(base.join(name.trim())) {
             *name = Text::new(path.display().to_string());
         }
@@ -109,7 +109,7 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.into_iter().map(value_mut).collect()
 }
 
-/// Fills in values that follow from other keys: the callers of a route, the algorithms of an issuer, bursts.
+/// Fills in values derived from other keys: a route's `auth`, an issuer's algorithms, bursts.
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
     for (written, issuer) in file.auth.issuers.iter_mut().map(value_mut).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {

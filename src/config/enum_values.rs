@@ -1,17 +1,17 @@
-//! Lists of words that `check` accepts and that the schema and the reference show.
+//! Lists of the words that `check` accepts and that the schema and the reference show.
 
 use super::access::{OnError, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::replay::ReplayStoreKind;
 use super::upstream::UpstreamHttpVersion;
 use crate::translate::GuardMode;
 
-/// The words of a choice, with their values.
+/// The accepted words of an enumeration with their values.
 pub(crate) type EnumValues<T> = &'static [(&'static str, T)];
 
 pub(crate) const GUARD: EnumValues<GuardMode> =
     &[("repair", GuardMode::Repair), ("strict", GuardMode::Strict), ("report", GuardMode::Report)];
 
-/// True if a thread belongs to the caller who opened it.
+/// True if only the caller who opened a thread may use it.
 pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true)];
 
 pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
@@ -39,7 +39,7 @@ pub(crate) fn name_of<T: PartialEq>(values: EnumValues<T>, choice: &T) -> &'stat
     values.iter().find(|(_, known)| known == choice).map_or("", |(word, _)| word)
 }
 
-/// The keys of rate limits that are a single word.
+/// Rate limit keys that are a single word.
 pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("caller", RateLimitKey::Caller),
     ("tenant", RateLimitKey::Tenant),
@@ -47,8 +47,8 @@ pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("route", RateLimitKey::Route),
 ];
 
-/// Precedes the name of a claim.
+/// The rate limit key prefix before the name of a claim.
 pub(crate) const CLAIM_PREFIX: &str = "claim";
 
-/// Precedes the name of a request field.
+/// The rate limit key prefix before the name of a request header.
 pub(crate) const HEADER_PREFIX: &str = "header";

@@ -1,4 +1,4 @@
-//! Decides what of a file may be repeated in messages: nothing that may be a secret.
+//! Decides which lines of a file messages may quote: none that may contain a secret.
 
 use super::problem::{ConfigProblem, may_hold_password};
 use super::schema::secrets::{is_sensitive_key, is_sensitive_path};
@@ -22,7 +22,7 @@ impl ConfigProblem {
     }
 }
 
-/// Returns whether a line, or a parent by indentation, has a key whose value may be a secret.
+/// Returns whether a line, or a less indented parent line, has a key whose value may be a secret.
 fn is_sensitive_line(source: &str, line: usize) -> bool {
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;
@@ -34,7 +34,7 @@ fn is_sensitive_line(source: &str, line: usize) -> bool {
     })
 }
 
-/// Returns the words of a line that a colon follows.
+/// Returns the words of a line that are followed by a colon.
 fn keys_in_line(line: &str) -> impl Iterator<Item = &str> {
     line.split(':').rev().skip(1).map(|before| {
         let before = before.trim_end().trim_end_matches(['"', '\'']);

@@ -1,4 +1,4 @@
-//! Header names that several modules use and the crate `http` does not define.
+//! Header names used by several modules that the `http` crate does not define.
 
 use http::HeaderName;
 
@@ -21,19 +21,19 @@ pub(crate) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forw
 
 pub(crate) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The prefix of fields that identify the caller to the agent. Those sent by a client are dropped.
+/// The prefix of header fields that identify the caller to the agent. Fields sent by a client are dropped.
 pub(crate) const IDENTITY_PREFIX: &str = "x-diglot-";
 
 pub(crate) const SUBJECT: HeaderName = HeaderName::from_static("x-diglot-subject");
 
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-diglot-tenant");
 
-/// Separated by spaces.
+/// A space-separated list.
 pub(crate) const SCOPES: HeaderName = HeaderName::from_static("x-diglot-scopes");
 
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("x-diglot-method");
 
-/// Selects a quota.
+/// The tier, which selects a quota.
 pub(crate) const TIER: HeaderName = HeaderName::from_static("x-diglot-tier");
 
 /// draft-ietf-httpapi-ratelimit-headers-10 §3.

@@ -15,14 +15,14 @@ pub(super) fn is_route_key_at_top(key: &str, path: &str) -> bool {
     path == key && keys_of::<RouteSpec>().contains(&key)
 }
 
-/// Describes the right place of the unknown key at `path`.
+/// Returns where the unknown key at `path` belongs.
 pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     const OF_ROUTE: &str =
         "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
     let is_top = path == key;
     let index = path.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(key)?.strip_suffix("]."));
     let is_in_route = index.is_some_and(|index| index.bytes().all(|each| each.is_ascii_digit()));
-    // `headers` is rather a part of `forward_headers` than the key of `limits`.
+    // `headers` probably abbreviates `forward_headers`, rather than being the key of `limits`.
     let is_partial = keys_of::<RouteSpec>().iter().any(|known| ends_with_key(known, key));
     let locations = [
         (is_top, keys_of::<RouteSpec>(), OF_ROUTE),
@@ -93,7 +93,7 @@ pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str]
         }
     }
     let keys = Cell::new(&[][..]);
-    // The error is always the same; the keys are known by then.
+    // The probe always fails, after recording the keys.
     let _ = T::deserialize(FieldNameProbe(&keys));
     keys.get()
 }

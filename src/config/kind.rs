@@ -1,6 +1,6 @@
-//! The kinds of scalars: for each its schema, its parser, the type of its value, and how much of its text is printed.
+//! The kinds of scalars. Each defines its schema, its parser, its value type, and how much of its text is printed.
 //!
-//! The schema lets an editor mark mistakes, and accepts everything that the parser accepts: also every text with `${`,
+//! The schema lets editors mark mistakes, and accepts everything that the parser accepts, including any text with `${`,
 //! because the value of the variable is unknown.
 
 use std::borrow::Cow;
@@ -24,17 +24,17 @@ use super::upstream::{UpstreamConfig, UpstreamHttpVersion};
 use crate::dialect::{self, ALL, AUTO, OptionSetter};
 use crate::translate::GuardMode;
 
-/// The JSON types of what YAML reads as this scalar.
+/// The JSON types that YAML may infer for a scalar.
 #[derive(Debug, Clone, Copy)]
 enum JsonTypes {
     String,
     Integer,
     Number,
-    /// `1`, `1.5` and `true` are texts, too.
+    /// `1`, `1.5` and `true` are accepted as text.
     Any,
 }
 
-/// Matches texts with a reference to an environment variable.
+/// Matches text that contains a reference to an environment variable.
 const REFERENCE_PATTERN: &str = r"\$\{";
 
 /// A kind of scalar. Its marker type has no values.
@@ -44,7 +44,7 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
     /// Marks the schema with `writeOnly`. Messages quote no part of the text.
     const IS_SECRET: bool = false;
 
-    /// Set if a number or a boolean is printed without quotes.
+    /// Set if numbers and booleans are printed without quotes.
     const IS_BARE: bool = false;
 
     fn parse(text: &str) -> Result<Self::Value, ScalarError>;
@@ -62,7 +62,7 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
 /// A kind whose text a message may quote.
 pub(crate) trait OpenKind: ScalarKind {}
 
-/// Implements [`ScalarKind`]: `redacted` text is printed in part, but quoted in messages; `secret` text never is.
+/// Implements [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
 macro_rules! kind {
     ($name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
         impl ScalarKind for $name {
@@ -100,7 +100,7 @@ macro_rules! kind {
     };
 }
 
-/// Defines scalars by name in the schema, disclosure, JSON types, pattern, value and parser.
+/// Defines kinds by schema name, redaction, JSON types, pattern, value type and parser.
 macro_rules! scalars {
     ($($(#[doc = $doc:literal])+ $name:ident $word:literal $([$($disclosure:tt)+])?: $types:expr, $pattern:expr => $value:ty, $parse:expr;)+) => {
         $(
@@ -173,7 +173,7 @@ scalars! {
     OnDisconnect "on-disconnect": JsonTypes::String, r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))" => replay::OnDisconnect, scalar::parse_on_disconnect;
 }
 
-/// Defines kinds with the schema of another kind and a parser of their own.
+/// Defines kinds with another kind's schema and their own parser.
 macro_rules! narrower {
     ($($name:ident as $base:ident => $value:ty, $parse:expr;)+) => {
         $(
@@ -252,7 +252,7 @@ fn scalar_schema(what: &str, types: JsonTypes, pattern: &str, is_secret: bool) -
     schema
 }
 
-/// Defines a kind that is one of some words. Its schema is inline.
+/// Defines kinds with a fixed list of words. Their schema is inline.
 macro_rules! choices {
     ($($name:ident => $value:ty, $choices:expr;)+) => {
         $(
@@ -306,7 +306,7 @@ fn parse_choice<T>(text: &str, choices: Vec<(&'static str, T)>) -> Result<T, Sca
     chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", names.join(" or "))))
 }
 
-/// Returns a word as YAML reads it, if that is a number or a boolean.
+/// Returns a word as a number or boolean if YAML reads it as one.
 pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
     match word.parse::<u64>() {
         Ok(number) if number.to_string() == word => Some(number.into()),
@@ -324,7 +324,7 @@ fn choice_schema(values: Vec<&str>) -> Schema {
     enum_or_reference(&all)
 }
 
-/// Returns the schema of one of `known`, or of a reference. White space around a word is removed, so it passes.
+/// Returns a schema that accepts `known` words and references. White space around a word is trimmed, so it is allowed.
 fn enum_or_reference(known: &[Value]) -> Schema {
     json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE_PATTERN}|^\s|\s$") }] })
 }
@@ -361,7 +361,7 @@ impl JsonSchema for DialectRefKind {
         let names: Vec<&str> = ALL.iter().map(|dialect| dialect.name).chain([AUTO]).collect();
         json_schema!({
             "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`, which detects the dialect from the traffic.",
-            // The first is for editors, which show its words; the second for names of the file's own.
+            // The first lets editors suggest names; the second allows custom dialects.
             "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE_PATTERN}") }],
         })
     }

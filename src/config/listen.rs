@@ -14,22 +14,22 @@ pub struct ListenerConfig {
     pub(crate) proxy_protocol: bool,
 }
 
-/// Displayed as it is written in a configuration.
+/// An address, displayed as written in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListenAddress {
-    /// port 0 takes a free one
+    /// port 0 binds any free port
     Tcp(SocketAddr),
     Unix {
-        /// absolute, and short enough for the system
+        /// absolute, at most as long as the system allows
         path: PathBuf,
         mode: u32,
     },
 }
 
-/// The TLS files of a listener, which were valid when the configuration was read.
+/// A listener's TLS files, which were valid when the configuration was loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerTlsConfig {
-    /// with its intermediate certificates
+    /// includes intermediate certificates
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) client: Option<ClientAuthConfig>,
@@ -59,14 +59,14 @@ impl ListenerConfig {
         self.tcp_address().is_some_and(|address| !address.ip().is_loopback())
     }
 
-    /// Returns whether a connection to a host and port ends here, as far as known without resolving names.
+    /// Returns whether a connection to a host and port reaches this listener, without resolving names.
     pub(super) fn is_reached_by(&self, tls: bool, host: &str, port: u16) -> bool {
-        // A connection to the wildcard address goes to the loopback one.
+        // A connection to the wildcard address goes to loopback.
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let Some(address) = self.tcp_address() else { return false };
         let here = address.ip();
         let reached = match host.parse().map(|ip: IpAddr| ip.to_canonical()) {
-            // A wildcard of IPv6 takes IPv4 as well.
+            // The IPv6 wildcard also accepts IPv4.
             Ok(there) if here.is_ipv6() && here.is_unspecified() => local(there),
             Ok(there) if there.is_ipv4() != here.is_ipv4() => false,
             Ok(there) => {
@@ -77,8 +77,8 @@ impl ListenerConfig {
         tls == self.tls.is_some() && port == address.port() && reached
     }
 
-    /// Returns whether both cannot be bound: one address and port, a wildcard of the same family, or one file. Port 0
-    /// is a new port each time.
+    /// Returns whether the two conflict: the same address and port, a wildcard of the same family, or the same file.
+    /// Port 0 never conflicts.
     pub(super) fn overlaps(&self, other: &ListenerConfig) -> bool {
         match (&self.address, &other.address) {
             (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => {

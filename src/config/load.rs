@@ -11,7 +11,7 @@ use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
 
-/// Resolves relative file names against the directory of `path`. Fails with every problem of the file.
+/// Loads the file at `path`. Resolves relative file names against its directory.
 pub(crate) fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
     from_path_with(path, &env_var)
 }
@@ -45,18 +45,18 @@ fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConf
     Ok(LoadedConfig { config, warnings, file })
 }
 
-/// Checks `text` as the file `name`. Relative names of files start at the current directory.
+/// Checks `text` as the file `name`. Relative file names are resolved against the current directory.
 ///
 /// # Errors
-/// Returns every problem of the text.
+/// Returns every problem in the text.
 pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigProblems> {
     from_str_with(name, text, &env_var)
 }
 
-/// Checks as [`from_str`] does, with the variables of `lookup`.
+/// Checks like [`from_str`], with environment variables from `lookup`.
 ///
 /// # Errors
-/// Returns every problem of the text.
+/// Returns every problem in the text.
 pub fn from_str_with(
     name: &str,
     text: &str,
@@ -77,13 +77,13 @@ pub(crate) struct LoadedConfig {
 }
 
 impl AdminEndpointsConfig {
-    /// Reads the file at `path` even if other keys have mistakes.
+    /// Reads the file at `path`, ignoring mistakes in other keys.
     pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
         load_endpoints(&name, decode_utf8(&name, &read_source(path)?)?, LoadContext::for_path(path, &env_var))
     }
 
-    /// Returns the endpoints of a file that sets neither key.
+    /// Returns the default endpoints.
     pub(crate) fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
         load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
     }

@@ -1,14 +1,14 @@
-//! The configuration that the program runs on: plain, checked values.
+//! The checked configuration.
 //!
 //! ```text
 //! diglot.yaml --recovery--> file::ConfigFile --check--> Config
 //!                 \                             \
 //!                  every ConfigProblem           every ConfigProblem
 //! ```
-//! `file` holds the file as it was written, with the manual and the defaults. The kind of each scalar (`kind`)
-//! decides its schema and how much of it is printed. `recovery` reads as much of the file as possible and reports mistakes
-//! in YAML, keys and shapes. `check` replaces variables and parses each value by the rules of `scalar`. Neither reports
-//! what only follows from another mistake. Only [`load`] creates a `Config`, so every `Config` has been checked.
+//! `file` holds the file as written, with the manual and the defaults. Each scalar's kind (`kind`) defines its schema
+//! and how much of it is printed. `recovery` reads as much of the file as possible and reports mistakes in YAML, keys
+//! and shapes. `check` expands variables and parses each value with `scalar`. Neither reports consequences of other
+//! mistakes. Only [`load`] creates a `Config`, so every `Config` has been checked.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(crate) use upstream::{
     UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
 };
 
-/// Parses a duration that is not zero: `500ms`, `15s`, `5m`, `1h`. The error has a hint.
+/// Parses a non-zero duration: `500ms`, `15s`, `5m`, `1h`. The error includes a hint.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
@@ -72,18 +72,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Never empty; overlaps with neither itself nor `status`.
+    /// Never empty; no two listeners conflict, including those in `status`.
     pub data: Vec<ListenerConfig>,
     /// Empty if the status plane is turned off.
     pub status: Vec<ListenerConfig>,
     /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are accepted.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) auth: AuthConfig,
-    /// Rate limits, by policy.
+    /// Rate limit policies.
     pub rate_limits: RateLimitsConfig,
     /// Limits of requests, runs and connections.
     pub limits: LimitsConfig,
-    /// Silence after which a client receives a comment. Never zero.
+    /// The idle time after which a client receives an SSE comment. Never zero.
     pub keep_alive: Duration,
     /// Process lifecycle.
     pub process: ProcessConfig,

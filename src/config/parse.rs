@@ -1,4 +1,4 @@
-//! Reads a text as YAML and checks the readable part.
+//! Parses YAML and checks the part that could be read.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
@@ -30,7 +30,7 @@ pub(super) fn env_var(variable: &str) -> Option<String> {
     std::env::var(variable).ok()
 }
 
-/// Removes the byte order mark, which would count as a column.
+/// Removes the byte order mark, which would shift column numbers.
 pub(super) fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -44,11 +44,11 @@ pub(super) fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, Co
     })
 }
 
-/// The limits are far above the needs of a configuration and far below what would exhaust memory.
+/// Returns limits far above a configuration's needs and far below what would exhaust memory.
 fn yaml_options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,
-        // YAML 1.2: `no` is a text, such as the name of a country; only `true` and `false` are truth values.
+        // YAML 1.2: `no` is text, such as a country code; only `true` and `false` are booleans.
         strict_booleans: true,
         budget: serde_saphyr::budget! {
             max_depth: 16,

@@ -1,4 +1,4 @@
-//! Problems of a configuration: position, message and hint.
+//! Configuration problems: position, message and hint.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-/// In characters, half of it on each side of the mistake.
+/// In characters, centered on the mistake.
 const MAX_EXCERPT: usize = 120;
 
 /// A line and a column in characters, both from 1.
@@ -30,7 +30,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// The consequence of a problem.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemSeverity {
     /// The configuration is refused.
@@ -51,7 +51,7 @@ pub enum ProblemSeverity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub(crate) severity: ProblemSeverity,
-    /// The file, as given on the command line or in the configuration.
+    /// The file name, as given on the command line or in the configuration.
     pub(crate) file: String,
     /// From 1; `None` if the problem concerns the whole file.
     pub(crate) line: Option<u64>,
@@ -133,21 +133,21 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// The problems of a configuration in the order of the file, at least one.
+/// One or more configuration problems, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblems(Vec<ConfigProblem>);
 
 impl ConfigProblems {
     pub(super) fn new(mut problems: Vec<ConfigProblem>) -> ConfigProblems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
-        // The API keys may be in another file.
+        // API keys may be in another file.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
         // A mistake that an alias repeats is reported once.
         let mut reported = HashSet::new();
         problems.retain(|one| {
             one.line.is_none() || reported.insert((one.file.clone(), one.line, one.column, one.message.clone()))
         });
-        // If one problem hides its line, all problems of that line do.
+        // If one problem hides its line, all problems on that line do.
         let place = |problem: &ConfigProblem| (problem.file.clone(), problem.line);
         let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
         problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
@@ -202,7 +202,7 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
 /// Returns the nearest words, several if they are equally near.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
-    // Two edits turn a word of two letters into any other, so short words must be nearer.
+    // Two edits can turn any two-letter word into any other, so short words must be closer.
     let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);
     let mut near: Vec<(usize, &str)> =
         known.iter().map(|each| (edit_distance(word, each), *each)).filter(near).collect();
@@ -214,7 +214,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
-/// Returns whether a key is `part` after a prefix: `upstream_headers`, `headers`.
+/// Returns whether a key ends with the word `part`, such as `upstream_headers` with `headers`.
 pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
@@ -242,7 +242,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Returns whether a text could be a URL with a password or key: other text before an `@`, or a query.
+/// Returns whether text may be a URL with a password or key: it has text before an `@`, or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
     // The path `/@me` contains none, but a password may end in `/`.
     let in_url = text.contains("://");
@@ -257,7 +257,7 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
-/// Replaces characters with which a file could control the terminal.
+/// Replaces characters that could control the terminal.
 fn to_printable(each: char) -> char {
     match each {
         '\t' => ' ',

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Times of a drain and a hand-over, and the directory of the control sockets.
+/// Timeouts for drains and upgrades, and the control socket directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessConfig {
     /// Time for which a draining process accepts connections and runs. May be zero.

@@ -1,4 +1,4 @@
-//! Reads a file as far as possible: its values, and every mistake in its keys and shapes.
+//! Reads as much of a file as possible, and reports every mistake in its keys and shapes.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
@@ -10,7 +10,7 @@ use super::spanned_tree::{MapEntry, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
 
-/// More mistakes than one pass corrects.
+/// The most mistakes corrected in one pass.
 const MAX_MISTAKES: usize = 100;
 
 pub(super) struct RecoveredFile<T> {
@@ -26,7 +26,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Option
         Ok(tree) => tree,
         Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet())),
     };
-    // Such as a ConfigMap that contains a configuration.
+    // For example, a ConfigMap that contains a configuration.
     if let (Some(_), Some(kind)) = (tree.entry("apiVersion"), tree.entry("kind")) {
         let message = "this is a Kubernetes manifest, not a configuration";
         let hint = "check the configuration below `data` as a separate file";
@@ -57,7 +57,7 @@ impl FileRepairs {
     }
 }
 
-/// Reads the tree until all of its mistakes are known and repaired.
+/// Reads the tree repeatedly until all mistakes are found and repaired.
 fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> RecoveredFile<T> {
     let mut file = RecoveredFile { value: None, problems: Vec::new(), repairs: FileRepairs::default() };
     tree.skip_duplicate_keys("", &mut |path, entry, first_line| {
@@ -80,7 +80,7 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
                 file.repairs.apply(&suggestion, &error, entry);
             }
             _ => {
-                // A mistake below a guessed key shows only that the guess was wrong.
+                // A mistake below a guessed key only means that the guess was wrong.
                 if guessed.is_none() {
                     file.problems.push(explain_mistake(name, text, &error, node));
                 }
@@ -94,13 +94,13 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
     file
 }
 
-/// Suggests similar keys of `known`, or else the right place of the key.
+/// Suggests similar keys from `known`, or else where the key belongs.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
-    // A file of API keys has no routes.
+    // API key files have no routes.
     let has_others = at.corrected_path != entry.key || known.contains(&"routes");
-    // A key that is known elsewhere is probably misplaced, unless it is one typing error off.
+    // A key that is valid elsewhere is probably misplaced, unless it is one typo away from a known key.
     let is_other = has_others && !meant.iter().any(|meant| is_one_edit_off(&entry.key, meant));
     match keys::suggest_location(&entry.key, &at.corrected_path).filter(|_| is_other) {
         Some(location) => KeySuggestion::Misplaced(location),

@@ -21,7 +21,7 @@ pub(crate) fn redact_prefix(text: &str) -> Cow<'_, str> {
     if is_scheme { text.into() } else { redact_secret(text) }
 }
 
-/// Masks user name, password and query values of a URL or a path.
+/// Masks the user name, password and query values of a URL or path.
 pub(crate) fn redact_url(text: &str) -> Cow<'_, str> {
     let (before, query) = text.split_once('?').map_or((text, None), |(before, query)| (before, Some(query)));
     let mut redacted = match (before.split_once("://"), before.rfind('@')) {

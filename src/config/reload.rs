@@ -1,18 +1,18 @@
-//! Describes the changes of a reload for the log, and finds those that need a new process.
+//! Compares two configurations: the changes to log, and the keys that need a restart.
 //!
-//! Values come from printed configurations: where only a secret differs, only the key or the route is named.
+//! Values come from printed configurations. If only a secret differs, only the key or route is named.
 
 use super::Config;
 use super::difference::{self, ConfigDifference};
 use std::fmt;
 
-/// Further values are counted.
+/// The most values that are listed; the rest are only counted.
 const MAX_VALUES: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConfigChanges {
     values: Vec<ConfigDifference>,
-    /// keys of the top level
+    /// top-level keys
     keys: Vec<&'static str>,
     /// route names
     added: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct ConfigChanges {
 }
 
 impl ConfigChanges {
-    /// Compares two configurations, which `printed` has as [`super::effective`] prints them.
+    /// Compares two configurations; `printed` is their output from [`super::effective`].
     #[must_use]
     pub(crate) fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
         let mut keys = keys_needing_restart(before, after);
@@ -38,11 +38,11 @@ impl ConfigChanges {
             ("drain_timeout", before.process.drain_timeout != after.process.drain_timeout),
             ("upgrade_timeout", before.process.upgrade_timeout != after.process.upgrade_timeout),
         ];
-        // Those are said as one key below.
+        // These are reported as one key below.
         keys.retain(|key| !key.starts_with("limits.") && !key.starts_with("replay.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         let values = difference::diff(printed[0], printed[1]);
-        // A key that is listed with its value is not listed again.
+        // Keys that are listed with values are not listed again.
         keys.retain(|key| !values.iter().any(|value| value.is_within(key)));
         let mut changes = ConfigChanges { values, keys, ..ConfigChanges::default() };
         for route in &after.routes {
@@ -88,7 +88,7 @@ impl fmt::Display for ConfigChanges {
     }
 }
 
-/// Returns the changed keys that need a restart.
+/// Returns the changed keys that take effect only after a restart.
 #[must_use]
 pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str> {
     let (one, other) = (&running.limits, &now.limits);
@@ -121,7 +121,7 @@ mod tests {
 
     const ROUTE: &str = "client: ag-ui, agent: hai, upstream: \"http://h/\"";
 
-    /// A configuration, and how it is printed.
+    /// Returns a configuration and its printed form.
     fn read(text: &str) -> (Config, String) {
         let EffectiveConfig { config, yaml: printed, .. } =
             load_effective(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()))
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(keys_needing_restart(&read(&before).0, &read(&after).0), restart);
     }
 
-    /// Values that are masked on both sides look the same: then only the key is named.
+    /// Masked values look the same, so only the key is named.
     #[test]
     fn reports_no_secret() {
         let text = |secret: &str, more: &str| {
@@ -177,7 +177,7 @@ mod tests {
             format!("rate_limits: [{}]\nroutes: [{{path: /a, {ROUTE}, {tools}}}]", limits.join(", "))
         };
         let described = describe_changes(&text(1, "first"), &text(2, "second"));
-        // The burst follows from the requests, so each limit has two values.
+        // The burst is derived from the requests, so each limit has two values.
         assert!(
             described.starts_with("rate_limits[l1].burst: 1 → 2; rate_limits[l1].requests: 1 → 2; "),
             "{described}"
@@ -185,7 +185,7 @@ mod tests {
         assert!(described.ends_with("; and 41 more values") && described.len() < 4096, "{described}");
     }
 
-    /// Dialects and words of the operator's own are the same when they are read again.
+    /// Custom dialects and names are equal when they are loaded again.
     #[test]
     fn reads_an_equal_config_from_an_unchanged_file() {
         let text = "dialects: [{name: acme, extends: ag-ui-snake, fields: {messageId: mid}}]\nroutes:\n  - {path: /a, client: \

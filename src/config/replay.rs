@@ -1,4 +1,4 @@
-//! Limits of runs that outlive their clients, and of the replay log.
+//! Settings for runs that outlive their clients, and for the replay log.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ pub(crate) use super::file::ReplayConfig;
 /// The policy for a run whose last client disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
-    /// The run ends, and nothing is kept.
+    /// The run ends and cannot be resumed.
     Abort,
     /// The run continues without clients for this time. Not zero.
     Continue(Duration),
@@ -17,6 +17,6 @@ pub(crate) enum OnDisconnect {
 pub(crate) enum ReplayStoreKind {
     /// Each replica stores its own runs.
     Memory,
-    /// Other replicas find the runs in Redis.
+    /// Redis stores the runs, so any replica can resume them.
     Redis,
 }

@@ -1,8 +1,7 @@
-//! Parses single scalars: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
+//! Parses single scalars: sizes, durations, addresses, paths, names, URLs.
 //!
-//! An error completes a sentence whose subject is the value as it was written: "`8MB`" + "is not a size". Its words are
-//! fixed, so that they cannot repeat the value of a variable; the caller omits `suggestion` where the value must not be
-//! shown.
+//! An error completes a sentence that begins with the value as written: "`8MB`" + "is not a size". Its text is fixed,
+//! so that it cannot reveal the value of a variable; the caller omits `suggestion` if the value must not be shown.
 
 use crate::dialect::ToolName;
 use std::borrow::Cow;
@@ -26,19 +25,19 @@ pub(super) use listen::*;
 pub(super) use upstream::*;
 pub(super) use url::*;
 
-/// A longer value is a mistake in the unit, and its sum with a point in time must exist.
+/// A longer duration is probably a wrong unit, and adding it to a point in time must not overflow.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// In bytes: every series of metrics and every log line repeats the name.
+/// In bytes. Every metric series and log line repeats the name.
 const MAX_NAME: usize = 128;
 
 /// The reason why a text is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScalarError {
-    /// Completes the sentence that the value begins.
+    /// Completes a sentence that begins with the value.
     pub(super) predicate: &'static str,
     pub(super) hint: Cow<'static, str>,
-    /// Derived from the value.
+    /// A correction, derived from the value.
     pub(super) suggestion: Option<String>,
 }
 
@@ -52,7 +51,7 @@ impl ScalarError {
     }
 }
 
-/// Parses bytes: `65536` or `64KiB`.
+/// Parses a size in bytes: `65536` or `64KiB`.
 pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("B", 1, &["b", "byte", "bytes"]),
@@ -77,7 +76,7 @@ pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
 }
 
 pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
-    // hyper has no smaller buffer than this.
+    // hyper's smallest buffer.
     const LEAST: usize = 8 << 10;
     match parse_size(text)? {
         bytes if bytes < LEAST => Err(ScalarError::new("is too small for a request head", "write at least `8KiB`")),
@@ -123,7 +122,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
     }
 }
 
-/// Parses `abort`, or `continue for` a duration.
+/// Parses `abort`, or `continue for` followed by a duration.
 pub(super) fn parse_on_disconnect(text: &str) -> Result<OnDisconnect, ScalarError> {
     const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
     if text == "abort" {
@@ -193,7 +192,7 @@ pub(super) fn parse_client_tool(text: &str) -> Result<ToolName, ScalarError> {
     ToolName::new(text).ok_or(ScalarError::new("is not a valid tool name", hint))
 }
 
-/// Normalizes the path to the form that requests are compared with.
+/// Normalizes a path to the form that is compared with request paths.
 pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     const EXACT: &str = "a route matches one path exactly; write a separate route for each path";
     let segments = || text.split('/').skip(1);
@@ -244,7 +243,7 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// Requires one segment to be `{thread_id}`.
+/// Parses a path that has `{thread_id}` as one of its segments.
 pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError> {
     const PLACEHOLDER: &str = "{thread_id}";
     const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";
@@ -261,7 +260,7 @@ pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError>
     }
 }
 
-/// Parses the path and query of an agent's events.
+/// Parses the path and query of an agent's events endpoint.
 pub(super) fn parse_agent_events(text: &str) -> Result<PathTemplate, ScalarError> {
     const EXAMPLE: &str = "write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`";
     if text.contains("://") {

@@ -1,11 +1,11 @@
-//! The JSON Schema of the configuration and of files of API keys: for editors, and for the pages of the reference.
+//! JSON Schemas of the configuration and of API key files, for editors and the reference pages.
 //!
 //! ```text
-//! file::File, its docs and defaults ──schemars──▶ draft 7 ──tidy──▶ config/schema.json, `diglot schema`, config/README.md
-//!   scalars: kind; closed words: words
+//! ConfigFile (docs, defaults) ──schemars──▶ draft 7 ──SchemaCleanup──▶ config/schema.json, `diglot schema`, README
+//!   scalars: kind; enumerations: enum_values
 //! ```
-//! Draft 7, because the YAML language server of editors supports it best. The schema describes keys, forms and words.
-//! References between names, files and URLs are left to `check`.
+//! Draft 7, because editors' YAML language server supports it best. The schema describes keys, forms and words. `check`
+//! validates references between names, files and URLs.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -21,7 +21,7 @@ pub(super) mod secrets;
 #[must_use]
 pub fn config_schema() -> String {
     let mut schema = generate_schema::<ConfigFile>("Diglot's configuration");
-    // The one key that has to be written; a default of none says nothing.
+    // The only required key; an empty default would be misleading.
     schema.insert("required".to_owned(), Value::from(vec!["routes"]));
     if let Some(routes) = schema.pointer_mut("/properties/routes").and_then(Value::as_object_mut) {
         routes.remove("default");
@@ -29,7 +29,7 @@ pub fn config_schema() -> String {
     to_pretty_json(&schema)
 }
 
-/// Returns the JSON Schema of a file of API keys.
+/// Returns the JSON Schema of an API key file.
 #[must_use]
 pub fn key_file_schema() -> String {
     to_pretty_json(&generate_schema::<ApiKeyFile>("API keys of Diglot"))
@@ -43,11 +43,11 @@ fn generate_schema<T: JsonSchema>(title: &str) -> Schema {
 }
 
 fn to_pretty_json(schema: &Schema) -> String {
-    // A value is always text; `{:#}` of a `Value` is pretty-printed JSON.
+    // `{:#}` of a `Value` is pretty-printed JSON.
     format!("{:#}\n", schema.as_value())
 }
 
-/// Adapts the schema from schemars to the file as it is written.
+/// Rewrites schemars' schema into the form of the file.
 #[derive(Debug, Clone)]
 struct SchemaCleanup;
 
@@ -115,7 +115,7 @@ fn unquote_scalars(value: &mut Value) {
     }
 }
 
-/// Joins lines that were wrapped at the width of the source.
+/// Joins lines that were wrapped in the source.
 fn join_lines(text: &str) -> String {
     let paragraphs: Vec<String> =
         text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -1,4 +1,4 @@
-//! Sections: mappings of the file, each key of which is written once.
+//! Defines mappings of the file, with each key written only once.
 //!
 //! ```text
 //! section! {
@@ -13,8 +13,9 @@
 //! }
 //! ```
 //! This defines the mapping as written (`TimeoutsSpec`), with its defaults and its schema, the checked mapping
-//! (`TimeoutsConfig`), and the check that makes one from the other. A type may have an own check in `check/`:
-//! [`FileValue`] instead of a checked struct, [`CrossCheck`] for rules between keys (`=> TimeoutsConfig, cross-checked`).
+//! (`TimeoutsConfig`), and the check that converts one to the other. A type may have its own check in `check/`:
+//! [`FileValue`] instead of a checked struct, [`CrossCheck`] for rules between keys (`=> TimeoutsConfig,
+//! cross-checked`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,14 +28,14 @@ use super::checker::{ConfigChecker, Place};
 use super::kind::ScalarKind;
 use super::text::{OneOrList, Shorthand, Spanned, Text};
 
-/// A value of the file that checks itself.
+/// A value in the file that checks itself.
 pub(crate) trait FileValue {
     type Checked;
 
-    /// Returns `None` after reporting every mistake in it.
+    /// Reports every mistake in the value, and returns `None` if there are any.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Self::Checked>;
 
-    /// Returns whether a key without a default is left out.
+    /// Returns whether the value is an omitted key without a default.
     fn is_absent(&self) -> bool {
         false
     }
@@ -48,7 +49,7 @@ pub(crate) trait Section {
     fn check_keys(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Self::Keys;
 }
 
-/// Rules between keys of a mapping, and defaults that depend on other keys.
+/// Rules that involve several keys of a mapping, and defaults that depend on other keys.
 pub(crate) trait CrossCheck: Section {
     fn cross_check(&self, keys: &mut Self::Keys, checker: &mut ConfigChecker<'_>, at: &Place);
 }
@@ -128,7 +129,7 @@ impl<T> OneOrList<T> {
     }
 }
 
-/// Collects the values after all of them are checked.
+/// Checks all values before it returns `None` for an invalid one.
 pub(crate) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     let values: Vec<Option<T>> = values.collect();
     values.into_iter().collect()
@@ -192,7 +193,7 @@ impl<T> DerefMut for Required<T> {
     }
 }
 
-// A key whose value the `CrossCheck` of its section fills in if it is left out. Not a doc comment: the schema would have it.
+// If omitted, the section's `CrossCheck` fills in the value. Not a doc comment, which would appear in the schema.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -216,7 +217,7 @@ impl<T: FileValue> FileValue for Derived<T> {
     }
 }
 
-/// Marks the keys whose flag is set as required.
+/// Marks keys with a set flag as required.
 pub(crate) fn require_keys(schema: &mut Schema, keys: &[(&str, bool)]) {
     let required: Vec<&str> = keys.iter().filter(|(_, is_required)| *is_required).map(|(key, _)| *key).collect();
     if !required.is_empty() {
@@ -225,7 +226,7 @@ pub(crate) fn require_keys(schema: &mut Schema, keys: &[(&str, bool)]) {
 }
 
 macro_rules! section {
-    // A mapping whose check is written by hand.
+    // A mapping with a hand-written check.
     (
         $(#[$meta:meta])*
         $vis:vis struct $Spec:ident {
@@ -280,7 +281,7 @@ macro_rules! section {
             }
         };
     };
-    // A mapping whose checked form is a struct with the same keys.
+    // A mapping whose checked struct has the same keys.
     (
         $(#[$meta:meta])*
         $vis:vis struct $Spec:ident => $(#[$checked_meta:meta])* $checked_vis:vis $Checked:ident $(, $cross:ident-checked)? {

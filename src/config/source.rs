@@ -1,4 +1,4 @@
-//! The text of a file on its way to a checked configuration.
+//! The input of a check: the text of a file and its context.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::access::{Algorithm, IssuerKeysConfig};
 
 #[derive(Clone, Copy)]
 pub(super) struct SourceText<'a> {
-    /// In messages.
+    /// The name of the file in messages.
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     pub(super) context: LoadContext<'a>,
@@ -15,7 +15,7 @@ pub(super) struct SourceText<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) struct LoadContext<'a> {
-    /// For relative file names.
+    /// The base directory for relative file names.
     pub(super) base_dir: &'a Path,
     /// Reads an environment variable.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
@@ -23,13 +23,13 @@ pub(super) struct LoadContext<'a> {
 }
 
 impl<'a> LoadContext<'a> {
-    /// Skips the check of key files.
+    /// Creates a context for the file at `path`, without checks of key files.
     pub(super) fn for_path(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> LoadContext<'a> {
         LoadContext { base_dir: path.parent().unwrap_or(Path::new("")), lookup, key_check: |_, _, _| Ok(()) }
     }
 }
 
-/// Checks that an issuer's file can verify signatures with these algorithms. Passed in, because only the guard can do
+/// Checks that an issuer's file can verify signatures with these algorithms. A parameter, because only the guard can do
 /// that, and it is built from a configuration.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
@@ -44,16 +44,16 @@ pub struct KeyMismatch {
 /// Differences between a file and the values read from it.
 #[derive(Debug, Default)]
 pub(super) struct FileRepairs {
-    /// Paths of omitted values, whose absence is not reported again.
+    /// Paths of skipped values, which are not reported again as missing.
     pub(super) skipped_paths: Vec<String>,
     /// Paths of values under a misspelt key, which may be meant as something else.
     pub(super) guessed_paths: Vec<String>,
-    /// Keys of routes at the top of the file. They may belong to a route that lacks them.
+    /// Route keys at the top level, which probably belong to a route without them.
     pub(super) misplaced_keys: Vec<String>,
 }
 
 impl FileRepairs {
-    /// Returns whether the value at `path`, or its list, is under a misspelt key.
+    /// Returns whether the value at `path`, or the list that contains it, is under a misspelt key.
     pub(super) fn is_guessed(&self, path: &str) -> bool {
         self.guessed_paths
             .iter()

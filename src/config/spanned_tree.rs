@@ -1,4 +1,4 @@
-//! A YAML text as a tree of values with positions.
+//! A YAML document as a tree of values with positions.
 //!
 //! Mistakes are repaired in the tree: an unreadable value is skipped, and a misspelt key gets its probable meaning.
 
@@ -19,7 +19,7 @@ pub(super) struct TreeNode {
     pub(super) referenced: Location,
     /// At an alias, the position of the anchor's value.
     pub(super) defined: Location,
-    /// Makes an entry of a mapping read as absent, an item of a list as an empty value.
+    /// Set if a mapping entry is read as absent, or a list item as an empty value.
     pub(super) is_skipped: Cell<bool>,
 }
 
@@ -74,7 +74,7 @@ impl TreeNode {
         options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
         let mut root: TreeNode = serde_saphyr::from_str_with_options(text, options)?;
         root.restore_source_text(text);
-        // A file without content sets no key.
+        // An empty file sets no keys.
         if matches!(root.value, NodeValue::Empty) {
             root.value = NodeValue::Mapping(Vec::new());
         }
@@ -95,7 +95,7 @@ impl TreeNode {
         }
     }
 
-    /// Restores numbers as they are written: `0.10`, not `0.1`.
+    /// Restores numbers as written: `0.10`, not `0.1`.
     fn restore_source_text(&mut self, source: &str) {
         match &mut self.value {
             NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Text, .. }) | NodeValue::Empty => {}
@@ -114,7 +114,7 @@ impl TreeNode {
         }
     }
 
-    /// Skips repeated keys, and reports their path and the line of the earlier one.
+    /// Skips repeated keys, and reports their path and the line of the first occurrence.
     pub(super) fn skip_duplicate_keys(&self, path: &str, report: &mut impl FnMut(&str, &MapEntry, u64)) {
         match &self.value {
             NodeValue::Empty | NodeValue::Scalar(_) => {}

@@ -1,17 +1,17 @@
 //! Environment variables in scalars:
 //!
 //! ```text
-//! ${VAR}           the variable's value; a problem when it is not set
-//! ${VAR:-text}     its value, or `text` when it is not set or empty
+//! ${VAR}           the variable's value; an error if it is not set
+//! ${VAR:-text}     its value, or `text` if it is not set or empty
 //! $${              the two characters `${`
 //! ```
-//! A name is `[A-Za-z_][A-Za-z0-9_]*`; the text after `:-` ends at the first `}`. The value of a variable is not expanded
-//! again.
+//! A name is `[A-Za-z_][A-Za-z0-9_]*`; the text after `:-` ends at the first `}`. The value of a variable is not
+//! expanded again.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExpandedText {
     pub(super) text: String,
-    /// Set if it contains the value of a variable, which no message repeats.
+    /// Set if it contains the value of a variable, which messages must not quote.
     pub(super) substituted: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum SubstitutionError {
     Malformed(String),
 }
 
-/// Replaces variables and trims white space, because secrets in files often end in a newline.
+/// Expands variables and trims white space, because secrets in files often end in a newline.
 pub(super) fn expand(
     written: &str,
     lookup: &dyn Fn(&str) -> Option<String>,

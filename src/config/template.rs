@@ -1,10 +1,10 @@
-//! Path templates with the ids of a run: `/runs/{thread_id}/events`.
+//! Path templates with thread and run ids: `/runs/{thread_id}/events`.
 //!
-//! Ids are percent-encoded into paths of agents and percent-decoded from paths of clients.
+//! Ids are percent-encoded in agent paths and percent-decoded from client paths.
 
 use std::fmt::Write;
 
-/// In bytes. Kept ids occupy memory.
+/// In bytes, because ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
 /// A path, for agents also with a query, that contains placeholders for ids.
@@ -22,7 +22,7 @@ const PLACEHOLDERS: &[(&str, TemplatePart)] =
     &[("{thread_id}", TemplatePart::ThreadId), ("{run_id}", TemplatePart::RunId)];
 
 impl PathTemplate {
-    /// Returns `None` if the text contains no placeholder, or braces that are not part of one.
+    /// Returns `None` if the text contains no placeholder, or has stray braces.
     pub(super) fn parse(text: &str) -> Option<PathTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -67,14 +67,14 @@ impl PathTemplate {
         Some(path)
     }
 
-    /// Returns the thread's id in a request path: an outer `None` if the path does not match, an inner one if the
+    /// Returns the thread id in a request path: an outer `None` if the path does not match, an inner `None` if the
     /// segment is not percent-encoded UTF-8, has control characters or is too long.
     #[must_use]
     pub(crate) fn thread_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
     }
 
-    /// Returns the id of the run as [`PathTemplate::thread_id`] does.
+    /// Returns the run id, like [`PathTemplate::thread_id`].
     #[must_use]
     pub(crate) fn run_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
@@ -90,7 +90,7 @@ impl PathTemplate {
         self.extract_id(path).is_some()
     }
 
-    /// Returns whether a path matches both templates.
+    /// Returns whether some path matches both templates.
     pub(super) fn overlaps(&self, other: &PathTemplate) -> bool {
         let (Some((before, after)), Some((other_before, other_after))) =
             (self.prefix_and_suffix(), other.prefix_and_suffix())

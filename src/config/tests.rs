@@ -1,4 +1,5 @@
-//! The committed files load, the complete one equals the defaults, and each broken one is told what is wrong with it.
+//! Tests that the committed files load, the complete one equals the defaults, and broken ones report the right
+//! problems.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ mod together;
 mod upstreams;
 mod yaml_hints;
 
-/// A route without a mistake, in one line.
+/// A valid route in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
 
 fn environment(name: &str) -> Option<String> {
@@ -142,7 +143,7 @@ fn complete_file_holds_only_default_values() {
     assert_eq!(sample.upstreams, default.upstreams);
     assert_eq!((&sample.upstream_tls, &sample.health), (&default.upstream_tls, &default.health));
     assert_eq!(sample.ejection, default.ejection);
-    // Secrets have no `Eq`; what these print is all that they hold, since nothing secret is set.
+    // Secrets have no `Eq`; the debug output is complete because no secrets are set.
     assert_eq!(format!("{:?}", sample.access), format!("{:?}", default.access));
     assert_eq!(format!("{:?}", complete.auth), format!("{:?}", default_config.auth));
     assert_eq!(format!("{:?}", complete.rate_limits), format!("{:?}", default_config.rate_limits));

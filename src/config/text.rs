@@ -1,5 +1,4 @@
-//! Scalars as they were written, with their positions. The kind of a scalar decides its schema and how much of it is
-//! printed.
+//! Scalars as written, with their positions. A scalar's kind defines its schema and how much of it is printed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +25,7 @@ pub(crate) struct Spanned<T> {
 
 pub(crate) type Scalar<K> = Spanned<Text<K>>;
 
-/// A scalar of kind `K`, before `${NAME}` is replaced. Serialize and Debug print it redacted, as `K` prescribes.
+/// A scalar of kind `K`, before `${NAME}` is expanded. Serialize and Debug redact it as `K` defines.
 pub(crate) struct Text<K> {
     text: String,
     kind: PhantomData<fn() -> K>,
@@ -71,7 +70,7 @@ impl<K> Text<K> {
         Text { text: text.into(), kind: PhantomData }
     }
 
-    /// Returns the text of any kind, secrets included: for the checks that report no part of it.
+    /// Returns the text of any kind, including secrets, for checks that do not quote it.
     pub(crate) fn expose_secret(&self) -> &str {
         &self.text
     }
@@ -83,7 +82,7 @@ impl<K> Clone for Text<K> {
     }
 }
 
-/// Only text that is no secret reads as a string, so a secret cannot get into a message.
+/// Only non-secret text dereferences to a string, so a secret cannot get into a message.
 impl<K: OpenKind> Deref for Text<K> {
     type Target = str;
 
@@ -129,25 +128,25 @@ impl<K: ScalarKind> JsonSchema for Text<K> {
     }
 }
 
-/// A value that may be written as one scalar, and may have a long form.
+/// A value that can be written as a scalar, and may have a long form.
 pub(crate) trait Shorthand: Sized {
     /// The long form, or [`NoMapping`].
     type Mapping: DeserializeOwned;
 
-    /// For messages.
+    /// The accepted forms, for messages.
     const FORMS: &'static str;
-    /// The same where a list is accepted.
+    /// The accepted forms if lists are allowed.
     const LIST_FORMS: &'static str = "a list";
-    /// Set if an empty list of these is never valid.
+    /// Set if an empty list of these values is invalid.
     const IS_NEVER_EMPTY: bool = false;
-    /// Set if numbers and booleans are kept as texts, so that `check` can suggest the right form.
+    /// Set if numbers and booleans are kept as text, so that `check` can suggest the right form.
     const ACCEPTS_ANY_SCALAR: bool = true;
 
     fn from_text(text: &str) -> Self;
     fn from_mapping(mapping: Self::Mapping) -> Self;
 }
 
-/// The long form of a value that has none.
+/// The `Mapping` of a type without a long form.
 pub(crate) enum NoMapping {}
 
 impl<'de> Deserialize<'de> for NoMapping {
@@ -170,7 +169,7 @@ impl<K> Shorthand for Text<K> {
     }
 }
 
-// serde's `untagged` buffers its input and loses the positions, so the form is chosen by hand.
+// serde's `untagged` buffers its input and loses positions, so the form is chosen here.
 struct FormVisitor<T>(&'static str, PhantomData<fn() -> T>);
 
 impl<T: Shorthand> FormVisitor<T> {
@@ -201,7 +200,7 @@ impl<'de, T: Shorthand> Visitor<'de> for FormVisitor<T> {
     fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
         self.read_scalar(&number.to_string(), "a number")
     }
-    // As JSON writes it, so that a claim is compared with the same text: `1.0`, not `1`.
+    // Formats numbers as JSON does, to compare them with claims: `1.0`, not `1`.
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
         self.read_scalar(&format!("{number:?}"), "a number")
     }
@@ -283,7 +282,7 @@ impl<'de, T: Shorthand + Deserialize<'de>> Deserialize<'de> for OneOrList<T> {
     }
 }
 
-/// A scalar of the defaults, which has no position.
+/// Creates a default scalar, which has no position.
 pub(super) fn text<K>(written: &str) -> Scalar<K> {
     Spanned::without_position(Text::new(written))
 }

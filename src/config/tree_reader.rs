@@ -1,6 +1,6 @@
-//! Reads a [`TreeNode`] with serde, without the values that are marked as skipped.
+//! Deserializes a [`TreeNode`] with serde, without skipped values.
 //!
-//! serde stops at its first error, which contains the place to repair before the next reading.
+//! serde stops at the first error, which contains the node to repair before the next attempt.
 
 use std::fmt::Display;
 
@@ -17,18 +17,18 @@ use super::spanned_tree::{MapEntry, NodeShape, NodeValue, TreeNode, TreeScalar, 
 /// The first key of the mapping that represents a `serde_saphyr::Spanned`.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
-/// A mistake and its place. Its message contains no value of the tree.
+/// A mistake and its place. The message contains no values from the tree.
 #[derive(Debug, thiserror::Error)]
 #[error("{mistake:?}")]
 pub(super) struct TreeError<'t> {
     pub(super) mistake: TreeMistake,
-    /// The wrong value, or the value of the wrong key; `None` for the whole file.
+    /// The invalid value, or the value of the invalid key; `None` for the whole file.
     pub(super) node: Option<&'t TreeNode>,
-    /// The node's entry and all others of its mapping, unless it is in a list.
+    /// The node's entry and all entries of its mapping, unless it is in a list.
     pub(super) entry: Option<(&'t MapEntry, &'t [MapEntry])>,
-    /// Such as `routes[0].client`, with keys as they are written; empty for the whole file.
+    /// Such as `routes[0].client`, with keys as written; empty for the whole file.
     pub(super) path: String,
-    /// The path with misspelt keys corrected, as the checks name it.
+    /// The path with misspelt keys corrected, as the checks use it.
     pub(super) corrected_path: String,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct TreeError<'t> {
 pub(super) enum TreeMistake {
     MissingValue,
     WrongShape { expected: NodeShape },
-    WrongType { expected: String, found: String },
+    WrongType { expected: Box<str>, found: Box<str> },
     UnknownKey { known: &'static [&'static str] },
     Unreadable,
 }
@@ -85,7 +85,7 @@ impl Error for TreeError<'_> {
             Unexpected::Other(kind) => kind.to_owned(),
             _ => NodeShape::Scalar.to_string(),
         };
-        TreeMistake::WrongType { expected: expected.to_string(), found }.into()
+        TreeMistake::WrongType { expected: expected.to_string().into(), found: found.into() }.into()
     }
 
     fn unknown_field(_: &str, known: &'static [&'static str]) -> Self {
@@ -169,7 +169,7 @@ impl<'de, 't> Deserializer<'de> for TreeReader<'t> {
         self.deserialize_map(visitor)
     }
 
-    /// The file has no newtypes but `Spanned`.
+    /// `Spanned` is the file's only newtype.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-/// An upstream, in the parts that a connection needs.
+/// An upstream, split into the parts that a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamConfig {
     pub(crate) address: UpstreamAddress,
-    /// The request target: begins with `/`, includes the query.
+    /// The request target, with a leading `/` and the query.
     pub(crate) path_and_query: String,
-    /// For logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, since queries carry keys.
+    /// The URL for logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, which may contain keys.
     pub(crate) url: String,
-    /// Its share of the route's runs, for each of its addresses.
+    /// The relative share of the route's runs for each resolved address.
     pub(crate) weight: NonZeroU32,
     pub(crate) http: UpstreamHttpVersion,
 }
@@ -25,7 +25,7 @@ pub(crate) enum UpstreamAddress {
         tls: bool,
         /// A host name in lower case, or an IP address; IPv6 without brackets.
         host: String,
-        /// Written or implied by the scheme. Never zero.
+        /// Explicit or implied by the scheme. Never zero.
         port: u16,
     },
     /// An absolute path.
@@ -38,18 +38,18 @@ pub(crate) enum UpstreamHttpVersion {
     Auto,
     /// HTTP/1.1.
     One,
-    /// HTTP/2 only: by prior knowledge, over TLS by ALPN.
+    /// HTTP/2 only, with prior knowledge or, over TLS, ALPN.
     Two,
 }
 
-/// Files are reloaded when they change.
+/// TLS settings for connections to agents. Files are reloaded when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamTlsConfig {
-    /// Authorities in PEM; `None` for those of the system.
+    /// Certificate authorities in PEM; `None` for the system's.
     pub(crate) ca: Option<PathBuf>,
     /// The gateway's own certificate chain and key, in PEM.
     pub(crate) identity: Option<UpstreamClientCert>,
-    /// The name in agents' certificates, instead of the host of the URL.
+    /// The expected name in agents' certificates, if not the URL's host.
     pub(crate) server_name: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl UpstreamConfig {
         matches!(self.address, UpstreamAddress::Host { tls: true, .. })
     }
 
-    /// Returns the value of `Host`: IPv6 in brackets, the port unless the scheme implies it.
+    /// Returns the `Host` value, with IPv6 in brackets and without a default port.
     #[must_use]
     pub fn authority(&self) -> String {
         match &self.address {
@@ -79,7 +79,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Returns the name in metrics and logs: `scheme://host:port` or `unix:/socket`.
+    /// Returns the name for metrics and logs: `scheme://host:port` or `unix:/socket`.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.address {
@@ -92,7 +92,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Returns whether the host is a name, whose addresses may change.
+    /// Returns whether the host is a DNS name, whose addresses may change.
     #[must_use]
     pub(crate) fn has_name(&self) -> bool {
         matches!(&self.address, UpstreamAddress::Host { host, .. } if host.parse::<IpAddr>().is_err())
@@ -107,7 +107,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Returns whether a connection ends at `listener`, as far as known without resolving names.
+    /// Returns whether a connection would reach `listener`, without resolving names.
     pub(super) fn leads_to(&self, listener: &ListenerConfig) -> bool {
         match &self.address {
             UpstreamAddress::Host { tls, host, port } => listener.is_reached_by(*tls, host, *port),

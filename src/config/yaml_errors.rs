@@ -1,4 +1,4 @@
-//! Explains what cannot be read, in terms of keys and values, with hints.
+//! Explains parse errors in terms of keys and values, with hints.
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
@@ -8,7 +8,7 @@ use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
 use super::tree_reader::{TreeError, TreeMistake};
 use super::yaml_hints;
 
-/// Mappings that are easily mistaken for single values, with their notation.
+/// Mappings that are easily mistaken for single values, with examples.
 const MAPPING_HINTS: &[(&str, &str)] = &[
     ("auth", "name issuers of tokens or lists of API keys: `auth: {api_keys: [{name: partners, file: keys.yaml}]}`"),
     ("cors", "name the pages that may call: `cors: {origins: [https://app.example.com]}`"),
@@ -31,14 +31,14 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
 pub(super) enum KeySuggestion {
     /// Similar known keys, if any.
     Misspelt(Vec<&'static str>),
-    /// The right place of a key of another mapping.
+    /// Where a key of another mapping belongs.
     Misplaced(&'static str),
 }
 
-// None of these problems has an excerpt: a line that is not understood may contain a secret in any place of it.
+// These problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
 
 pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> ConfigProblem {
-    // The mistake is in the text that an alias repeats.
+    // The mistake is in the anchor's text.
     while let Error::AliasError { error: inner, .. } = error {
         error = inner;
     }
@@ -71,7 +71,7 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
     ConfigProblem { hint: hint.map(str::to_owned), ..problem }
 }
 
-/// Explains `node`, which cannot be read.
+/// Explains why `node` cannot be read.
 pub(super) fn explain_mistake(name: &str, text: &str, error: &TreeError<'_>, node: &TreeNode) -> ConfigProblem {
     let found = node.shape();
     let position = SourcePosition::from_location(node.defined);
@@ -114,7 +114,7 @@ pub(super) fn explain_unknown_key(
 ) -> ConfigProblem {
     let hint = match suggestion {
         KeySuggestion::Misplaced(location) => (*location).to_owned(),
-        // A near key that is already in the mapping was not meant.
+        // A similar key that is already in the mapping was not intended.
         KeySuggestion::Misspelt(meant) if meant.is_empty() => did_you_mean("", known),
         KeySuggestion::Misspelt(meant) => did_you_mean(&entry.key, meant),
     };

@@ -1,7 +1,7 @@
-//! Hints for typing errors that YAML reads as something else: a key without its colon, a dash without its space, a tab, `#`
-//! before a value, typographic quotes.
+//! Hints for typos that YAML reads as something else: a key without a colon, a dash without a space, a tab, `#` before
+//! a value, typographic quotes.
 //!
-//! A hint contains only known keys of its line, because the rest may be a secret.
+//! Hints quote only known keys, because the rest of the line may be a secret.
 
 use super::keys::keys_by_mapping;
 use super::problem::SourcePosition;
@@ -15,7 +15,7 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
-/// Returns a hint for the `message` of a parser that stopped at `stopped`.
+/// Returns a hint for a parser error `message` at `stopped`.
 pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
     if message.contains("tab") {
@@ -32,7 +32,7 @@ pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message
     if message.contains("did not find expected '-'") { at.missing_dash_blank() } else { None }
 }
 
-/// Returns a hint for a value of another shape than `expected`.
+/// Returns a hint for a value whose shape is not `expected`.
 pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeShape) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     match expected {
@@ -43,10 +43,10 @@ pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeSh
 }
 
 impl SourceText<'_> {
-    /// Returns a hint if a `#` made the value of `key` a comment. Its mapping begins at `whole`.
+    /// Returns a hint if a `#` turned the value of `key` into a comment. The mapping begins at `whole`.
     pub(super) fn hint_for_comment(&self, whole: SourcePosition, key: &str) -> Option<YamlHint> {
         for (index, line) in YamlLine::lines_from(self.text, whole.line).enumerate() {
-            // The first line may begin with the dash of a list.
+            // The first line may begin with a list dash.
             let begins = if index == 0 { whole.column } else { line.column() };
             if begins < whole.column && !line.is_blank() {
                 return None;
@@ -62,7 +62,7 @@ impl SourceText<'_> {
     }
 }
 
-/// Returns a hint for a comment in place of a value at or after `place`.
+/// Returns a hint for a value at or after `place` that a `#` turned into a comment.
 pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     let rest: String = line.text.chars().skip(zero_based(place.column)).collect();
@@ -72,7 +72,7 @@ pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<Y
     }
 }
 
-/// Treats a `#` directly before text as a value. `value` begins at `begin`.
+/// Returns a hint if a `#` is directly before text. `value` begins at `begin`.
 fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let inside = value.trim_start().strip_prefix('#')?;
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');
@@ -83,7 +83,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     })
 }
 
-/// Moves the position to the tab: the parser may stop at the end of the line above.
+/// Returns a hint at the tab, since the parser may stop at the end of the line above.
 fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let line =
         YamlLine::lines_from(text, stopped.line).find(|line| line.indentation().contains('\t') && !line.is_blank())?;
@@ -115,7 +115,7 @@ impl<'t> YamlLine<'t> {
         &self.text[..self.text.len() - self.text.trim_start().len()]
     }
 
-    /// Returns the column after its indentation.
+    /// Returns the column after the indentation.
     fn column(&self) -> u64 {
         char_count(self.indentation()) + 1
     }
@@ -144,7 +144,7 @@ impl<'t> YamlLine<'t> {
         })
     }
 
-    /// Finds a list entry without a space after its dash.
+    /// Finds a list entry without a space after the dash.
     fn missing_dash_blank(&self) -> Option<YamlHint> {
         let entry = self.text.trim_start().strip_prefix('-')?;
         let key = entry.split(':').next().filter(|key| is_known_key(key))?;
@@ -164,7 +164,7 @@ fn char_count(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX)
 }
 
-/// Converts from a number that starts at 1.
+/// Converts a number from 1 to one from 0.
 fn zero_based(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1)
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::fmt;
 
-/// Message of an injected RUN_ERROR.
+/// The message of an injected RUN_ERROR.
 pub(super) const ERROR_MESSAGE: &str = "model overloaded";
 
 /// One event: its name in an agent's file, and the value of `$value`.

@@ -35,7 +35,7 @@
 //! | `"fail": "reset"` | breaks the connection after the first text piece, inside the chunked body |
 //! | `"fail": "error"` | sends RUN_ERROR after the first text piece and ends |
 //! | `"fail": "status"` | answers 503 with `{"error":{"message":"model overloaded"}}` and `Retry-After: 7` |
-//! | `"fail": "html"` | answers 200 with a page of `text/html`, as a login wall or a misrouted proxy does |
+//! | `"fail": "html"` | answers 200 with a `text/html` page, like a login wall or a misrouted proxy |
 //!
 //! `fail` overrides `idle`; both combine with `events`. Invalid options are answered with 400, because a test proves
 //! nothing if its option is ignored.

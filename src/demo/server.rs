@@ -43,7 +43,7 @@ const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 /// Bytes per write for an agent without a pace; the last event may exceed this.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// How long shutdown waits for runs; an idle run would otherwise block it forever.
+/// Maximum time that shutdown waits for runs; an idle run would otherwise block it forever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Serves an agent on every path. A POST with a `RunAgentInput` returns an event stream with `pace` between events
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// An error response in the format of FastAPI.
+/// An error response in FastAPI's format.
 struct HttpRefusal(StatusCode, String);
 
 impl IntoResponse for HttpRefusal {

@@ -14,7 +14,7 @@ use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
-/// Where a dialect carries canonical-only members.
+/// The place where a dialect carries canonical-only members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarryLocation {
     /// the dialect is canonical, so nothing is carried

@@ -31,7 +31,7 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
     /// Moves messages that answer interrupts into the request's members.
     fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
 
-    /// Returns the text format of an event or request, if it shows one.
+    /// Detects the text format of an event or request, if possible.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;
 
     /// Returns true if the message's content has a form that only this dialect uses.

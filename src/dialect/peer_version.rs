@@ -1,4 +1,4 @@
-//! The versions of AG-UI before 1.0 that differ in what they accept.
+//! The pre-1.0 AG-UI versions that differ in what they accept.
 
 /// The AG-UI version of an older peer. Each variant is the first of a range that accepts the same events
 /// (`specs/ag-ui-1.0.md` §1.4). Every later version below 1.0 accepts whatever is written for an earlier one.
@@ -10,7 +10,7 @@ pub enum PeerVersion {
     /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects lists of parts and requests with members that its types
     /// lack
     V0_1,
-    /// the base set of events
+    /// the basic events
     V0_0_35,
     /// THINKING_*; roles may be missing, events may interleave
     V0_0_39,

@@ -32,8 +32,8 @@ pub enum FieldSet {
     AllBut(&'static [Field]),
 }
 
-/// How an event differs from its canonical counterpart. The engine (`translate/`) reads and writes every shape except
-/// `Own`.
+/// The difference between an event and its canonical counterpart. The engine (`translate/`) reads and writes every
+/// shape except `Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventShape {
     /// no difference except names
@@ -58,6 +58,9 @@ pub enum EventShape {
     Own(&'static OwnShape),
 }
 
+/// Returns the place of the text in a delta.
+type TextFinder = fn(&str) -> Option<Range<usize>>;
+
 /// An event that only one dialect has, read and written by its adapter.
 #[derive(Debug)]
 pub struct OwnShape {
@@ -72,7 +75,7 @@ pub struct OwnShape {
     /// the text member, if the row does not list it
     pub(crate) text_member: Option<&'static str>,
     /// finds the text in a delta that is not a string
-    pub(crate) find_text: Option<fn(&str) -> Option<Range<usize>>>,
+    pub(crate) find_text: Option<TextFinder>,
     /// the row writes all events of its kind; other rows are found by shape
     pub(crate) writes_its_kind: bool,
 }

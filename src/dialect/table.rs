@@ -1,4 +1,4 @@
-//! The types that make up a dialect's table and describe a peer that uses it.
+//! The types of a dialect's table, and of a peer that uses it.
 
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
@@ -18,9 +18,9 @@ pub struct Dialect {
     pub name: &'static str,
     /// The dialect's events. For each kind, the first row is used when writing.
     pub rows: &'static [EventRow],
-    /// What to do with canonical kinds without a row.
+    /// Policy for canonical kinds without a row.
     pub fallback: FallbackPolicy,
-    /// Where canonical-only members are carried.
+    /// The place where canonical-only members are carried.
     pub carry_location: CarryLocation,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
@@ -32,7 +32,7 @@ pub struct Dialect {
     pub(crate) common_fields: &'static [Field],
     /// Members of events and their messages that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
-    /// Whether frames have an `event:` line with the type.
+    /// True if frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
     /// The [`PeerDialect`] options that apply to this dialect.
     pub option_names: &'static [&'static str],
@@ -74,7 +74,7 @@ impl PartialEq for Dialect {
 
 impl Eq for Dialect {}
 
-/// How member names are spelled when writing. Both spellings are accepted when reading.
+/// The spelling of member names when writing. Both spellings are accepted when reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberCase {
     /// `messageId`
@@ -128,12 +128,12 @@ pub struct ValueAlias {
     pub canonical: &'static str,
     /// the dialect's value
     pub wire: &'static str,
-    /// Whether reading restores the canonical value. If not, several values share this name, and the original is
+    /// True if reading restores the canonical value. If not, several values share this name, and the original is
     /// carried.
     pub is_reversible: bool,
 }
 
-/// What to do with events that have no row.
+/// Policy for events without a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
     /// written unchanged: the dialect includes all other AG-UI events

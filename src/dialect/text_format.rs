@@ -1,4 +1,4 @@
-//! The form of streamed text.
+//! Text formats.
 
 /// The form of streamed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

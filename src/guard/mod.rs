@@ -175,9 +175,11 @@ where
         .layer_fn(|inner| GateService::new(ClientAddrGate(Arc::clone(addresses)), inner))
         // Stop floods before expensive work such as verifying a signature.
         .layer_fn(|inner| GateService::new(limit_gate(LimitStage::BeforeAuth), inner))
+        // Everything below needs to know the caller.
         .layer_fn(|inner| GateService::new(AuthenticationGate(Arc::clone(auth)), inner))
         // Before the caller's quota, so that forbidden requests do not use it up.
         .layer_fn(|inner| GateService::new(AuthorizationGate, inner))
+        // Before a permit is taken, so that refused requests do not occupy one.
         .layer_fn(|inner| GateService::new(limit_gate(LimitStage::AfterAuth), inner))
         // Last, since its permit is held for the whole run.
         .layer_fn(|inner| GateService::new(StreamGate(Arc::clone(streams)), inner))

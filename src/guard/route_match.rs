@@ -1,4 +1,4 @@
-//! The route that a request matched, and what the request is for.
+//! The route that a request matched, and its purpose.
 
 use crate::config::access::AccessConfig;
 use crate::telemetry::RouteMetrics;
@@ -18,7 +18,7 @@ pub struct RouteMatch {
     pub request_kind: RequestKind,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// starts a run

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 /// limit stops a caller from making the gateway forget threads by opening this many.
 const MAX_THREADS: usize = 100_000;
 
-/// How long a thread keeps its owner after its last run.
+/// Time that a thread keeps its owner after its last run.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if the caller owns it, according to Redis or else to the

@@ -1,13 +1,13 @@
-//! Background tasks of an object: fetching keys, polling files, resolving names.
+//! Background tasks that belong to an object: fetching keys, polling files, resolving names.
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// A task and its owner, which identifies it: a reload keeps the running task of an unchanged owner.
+/// A task, identified by its owner: a reload keeps the task if the owner is unchanged.
 pub struct BackgroundTask {
-    /// address of the owner, unique while the task keeps it alive
+    /// the owner's address, unique while the task keeps the owner alive
     pub(crate) owner_id: usize,
-    /// never ends by itself
+    /// never completes
     pub future: BoxFuture<'static, ()>,
 }
 
@@ -16,7 +16,7 @@ impl BackgroundTask {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // The future holds the owner, so no other owner has its address while the task runs.
+        // The future holds the owner, so no other owner can have its address while the task runs.
         BackgroundTask { owner_id: Arc::as_ptr(owner).addr(), future: Box::pin(work(Arc::clone(owner))) }
     }
 }

@@ -1,4 +1,4 @@
-//! Watches files of keys, secrets and certificates for changes.
+//! Watches key, secret and certificate files for changes.
 
 use super::digest::{self, Sha256Digest};
 use super::read_file::{ReadFileError, read_regular_file};
@@ -13,24 +13,24 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time without changes after which a file counts as completely written.
+/// A file that does not change for this long counts as completely written.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// A parser's error. Its message continues a sentence that begins with the file, and does not quote its content.
+/// A parser's error. Its message continues a sentence that begins with the file name, and does not quote the content.
 pub(crate) type ContentError = Box<dyn Error + Send + Sync>;
 
 type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, ContentError> + Send + Sync>;
 
 /// The parsed value of one or more files that belong together, kept up to date by [`Watched::watch`].
 ///
-/// Files are compared by content: a mounted Secret changes by a symbolic link to another folder, and modification times
-/// do not show that. If a file disappears or becomes unusable, the last good value stays in use.
+/// Files are compared by content, since modification times miss updates of mounted Secrets, which replace a symbolic
+/// link. If a file disappears or becomes unusable, the last good value stays in use.
 pub(crate) struct Watched<T> {
-    /// at least one
+    /// never empty
     paths: Vec<PathBuf>,
     parse: ParseFn<T>,
     value: ArcSwap<T>,
-    /// the content read last, valid or not, so that each change is reported once
+    /// the content last read, valid or not, so that each change is reported once
     last_seen: Mutex<FileDigests>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum WatchError {
 }
 
 impl WatchError {
-    /// Adds `path` to the error, unless it has one.
+    /// Adds `path` to the error unless it already has one.
     pub(crate) fn in_file(self, path: &Path) -> WatchError {
         match self {
             WatchError::Contents(error) => WatchError::Content { path: path.to_owned(), error },
@@ -83,7 +83,7 @@ impl<T> Watched<T> {
         })
     }
 
-    /// Returns the current value, fast enough for every request. Do not keep the guard.
+    /// Returns the current value; cheap enough for every request. Do not keep the guard.
     pub(crate) fn get(&self) -> arc_swap::Guard<Arc<T>> {
         self.value.load()
     }
@@ -95,7 +95,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Waits for the next change. An error leaves the value unchanged.
+    /// Waits for the next change. On error, the value stays unchanged.
     async fn changed(&self) -> Result<(), WatchError> {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -122,7 +122,7 @@ impl<T> Watched<T> {
 
     async fn read(&self) -> (Result<Vec<Vec<u8>>, WatchError>, FileDigests) {
         let paths = self.paths.clone();
-        // On a thread of its own: a disk or network that hangs must not block the other watchers.
+        // On a separate thread: a disk or network that hangs must not block the other watchers.
         let contents = tokio::task::spawn_blocking(move || read_all(&paths)).await.unwrap_or_else(|error| {
             Err(WatchError::Read { path: PathBuf::new(), error: io::Error::other(error).into() })
         });
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(**watched.get(), 4);
     }
 
-    /// A mounted Secret: the name is a link into a folder that is replaced as a whole.
+    /// Simulates a mounted Secret: the name is a symbolic link into a folder that is replaced as a whole.
     #[tokio::test(start_paused = true)]
     async fn reloads_when_a_symlink_target_changes() {
         let folder = Folder::new("links");

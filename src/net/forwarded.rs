@@ -4,11 +4,11 @@ use http::HeaderValue;
 use http::header::GetAll;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Yields the `for=` of each element, last first; `None` for an element without an address.
+/// Yields the `for=` address of each element in reverse order, or `None` for an element without one.
 pub(crate) fn parse_forwarded(lines: GetAll<'_, HeaderValue>) -> impl Iterator<Item = Option<IpAddr>> {
     lines.into_iter().rev().flat_map(|line| {
-        // A line is parsed as a whole or not at all: after a quotation mark that a client left open, the client's text and
-        // the proxy's cannot be distinguished.
+        // If any part of a line is invalid, the whole line is: after a quotation mark that a client left open, the
+        // client's text and the proxy's cannot be distinguished.
         let elements = line.to_str().ok().and_then(parse_elements).unwrap_or_else(|| vec![None]);
         elements.into_iter().rev()
     })
@@ -48,7 +48,7 @@ fn parse_elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
     }
 }
 
-/// Splits `forwarded-pair = token "=" ( token / quoted-string )` from the text that follows it.
+/// Splits `forwarded-pair = token "=" ( token / quoted-string )` from the remaining text.
 fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let (name, rest) = text.split_once('=')?;
@@ -71,7 +71,7 @@ fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
     }
 }
 
-/// Yields the entries of `X-Forwarded-For`, last first; `None` if one is not an address.
+/// Yields the entries of `X-Forwarded-For` in reverse order, or `None` for one that is not an address.
 pub(crate) fn parse_x_forwarded_for(lines: GetAll<'_, HeaderValue>) -> impl Iterator<Item = Option<IpAddr>> {
     let text = |line: &'_ HeaderValue| line.to_str().ok().map(str::to_owned);
     lines.into_iter().rev().flat_map(move |line| {
@@ -81,7 +81,7 @@ pub(crate) fn parse_x_forwarded_for(lines: GetAll<'_, HeaderValue>) -> impl Iter
     })
 }
 
-/// Parses `node = nodename [ ":" node-port ]` [RFC 7239 §6] if its name is an address. IPv6 needs no brackets, as in
+/// Parses `node = nodename [ ":" node-port ]` [RFC 7239 §6] if the name is an address. IPv6 needs no brackets, as in
 /// `X-Forwarded-For`.
 fn parse_node(text: &str) -> Option<IpAddr> {
     let address = if let Some(bracketed) = text.strip_prefix('[') {

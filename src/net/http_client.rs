@@ -1,4 +1,4 @@
-//! HTTP/1.1 client for small documents, with limits on time and bytes, without redirects or connection reuse.
+//! An HTTP/1.1 client for small documents, with time and size limits, without redirects or connection reuse.
 
 use super::tls::{self, SystemTlsError};
 use super::url::{HttpUrl, HttpUrlError};
@@ -25,16 +25,16 @@ pub(crate) struct HttpLimits {
     /// for the whole exchange, from DNS to the end of the body
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
-    /// limit of all bytes read, including heads, interim responses and chunk framing
+    /// limit on all bytes read, including heads, interim responses and chunk framing
     pub(crate) max_read: u64,
-    /// refuse plain `http` to other machines, even if the hosts file calls them local
+    /// whether to refuse plain `http` to other machines, even if the hosts file calls them local
     pub(crate) plain_only_to_loopback: bool,
 }
 
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     limits: HttpLimits,
-    /// created on first use, since reading the system's certificates is slow and often unnecessary
+    /// created on first use, since loading the system's certificates is slow and often unnecessary
     tls: Arc<OnceLock<TlsConnector>>,
 }
 
@@ -75,7 +75,7 @@ impl HttpClient {
         HttpClient { limits, tls: Arc::default() }
     }
 
-    /// Sends a request to its absolute URI and adds `Host` and `User-Agent`. Reads the body only if the status is 2xx.
+    /// Sends a request to its absolute URI, adding `Host` and `User-Agent`. Reads the body only if the status is 2xx.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpClientError> {
         let timeout = self.limits.timeout;
         let exchange = tokio::time::timeout(timeout, self.send_without_timeout(request)).await;
@@ -135,7 +135,7 @@ where
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
     };
-    // Driven here rather than in a task, so that dropping this future closes the connection.
+    // Polled here rather than in a task, so that dropping this future closes the connection.
     tokio::pin!(response);
     tokio::select! {
         response = &mut response => response,
@@ -163,7 +163,7 @@ mod tests {
         for (flood, good) in [(3, true), (1 << 16, false)] {
             let (client, mut server) = tokio::io::duplex(1 << 16);
             let serve = async {
-                // hyper takes a response that arrives before its request for a broken connection.
+                // hyper treats a response that arrives before its request as a broken connection.
                 let received = server.read(&mut [0; 1024]).await?;
                 assert!(received > 0);
                 let early = "HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload; as=style; nopush; x=0123456789\r\n\r\n";

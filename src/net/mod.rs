@@ -1,5 +1,5 @@
-//! Infrastructure without policy: HTTP client, TLS, watched files, Redis connection, PROXY protocol, digests. It does
-//! not log; callers report its results.
+//! Policy-free infrastructure: HTTP client, TLS, watched files, Redis connection, PROXY protocol, digests. It does not
+//! log; callers report its results.
 
 pub(crate) mod background_task;
 pub(crate) mod digest;

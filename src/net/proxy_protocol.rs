@@ -1,7 +1,7 @@
-//! The PROXY protocol, by which a transport-layer proxy sends the client's address: versions 1 and 2 of the
-//! specification (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, by which a transport-layer proxy sends the client's address: versions 1 and 2
+//! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
-//! Only the header is read, so that the TLS or HTTP bytes after it remain in the stream.
+//! Reads only the header, so that the TLS or HTTP bytes after it remain in the stream.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,21 +13,21 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// Limit of a version 2 header with its vectors, in bytes. Senders keep it within the smallest TCP segment (§2).
+/// Size limit of a version 2 header and its vectors, in bytes. Senders keep it within the smallest TCP segment (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
 const V2_FIXED_LENGTH: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
-    /// a connection of the proxy itself, such as a health check, or an unknown client
+    /// the proxy's own connection, such as a health check, or an unknown client
     Unspecified,
     Address(SocketAddr),
 }
 
-/// Reads the header at the beginning of `stream`.
+/// Reads the header at the start of `stream`.
 pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
-    // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
+    // The shortest version 1 line is shorter than the fixed part of version 2, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start[..6]).await?;
     if &start[..6] == b"PROXY " {
@@ -53,7 +53,7 @@ pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Res
         .ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
-/// Parses version 2 after its signature; `rest` begins with the addresses.
+/// Parses a version 2 header after its signature; `rest` begins with the addresses.
 fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySource> {
     match version_and_command {
         // "the receiver must [...] use the real connection endpoints and discard the protocol block including the family
@@ -64,7 +64,7 @@ fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySou
     }
     let port = |at: usize| Some(u16::from_be_bytes(rest.get(at..at + 2)?.try_into().ok()?));
     match family {
-        // AF_UNSPEC and AF_UNIX: no address that limits could use
+        // AF_UNSPEC and AF_UNIX: no address to which limits could apply
         0x00 | 0x31 | 0x32 => Some(ProxySource::Unspecified),
         // AF_INET: source, destination, their ports
         0x11 | 0x12 => {
@@ -82,10 +82,11 @@ fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySou
     }
 }
 
-/// Reads the rest of version 1 after its first word.
+/// Reads the rest of a version 1 header after its first word.
 async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     let mut line = Vec::with_capacity(V1_LINE_LIMIT);
-    // One byte at a time, since no byte after the line may be read. It is short, and each connection has one.
+    // One byte at a time, since no byte after the line may be read. The line is short, and each connection has only
+    // one.
     while !line.ends_with(b"\r\n") {
         if "PROXY ".len() + line.len() == V1_LINE_LIMIT {
             return Err(invalid_data("the header of the PROXY protocol is too long"));

@@ -1,13 +1,13 @@
-//! Reads small files, with a limit on their size.
+//! Reads small files, with a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The largest file that is read, in bytes. Thousands of routes or API keys fit.
+/// Maximum file size in bytes, enough for thousands of routes or API keys.
 pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Each message continues a sentence that begins with the file.
+/// Each message continues a sentence that begins with the file name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFileError {
     #[error("cannot be read: {0}")]
@@ -18,7 +18,7 @@ pub(crate) enum ReadFileError {
     TooLarge,
 }
 
-/// Reads a regular file. Pipes are refused: they block, and can be read only once.
+/// Reads a regular file. Pipes are rejected because they block and can be read only once.
 pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
     if !path.metadata()?.is_file() {
         return Err(ReadFileError::NotRegular);

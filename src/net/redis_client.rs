@@ -1,4 +1,4 @@
-//! One connection to Redis or Valkey for all data that replicas share: quotas, thread owners, run logs.
+//! One connection to Redis or Valkey for all data shared by replicas: quotas, thread owners, run logs.
 //!
 //! ```text
 //!   Connecting ──connected──▶ Connected ◀────────────────────────┐
@@ -6,8 +6,8 @@
 //!      │                          ▼ in time for a while          │ answered in time
 //!      └────────failed───────▶ Unavailable ──────────────────────┘
 //! ```
-//! Only [`RedisClient::keep_connected`] connects. Requests wait for the first attempt until their deadline; while Redis
-//! is unavailable they fail at once, so that an outage does not delay each of them.
+//! Only [`RedisClient::keep_connected`] connects. Queries wait for the first attempt until their deadline; while Redis
+//! is unavailable they fail immediately, so that an outage does not delay each of them.
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
@@ -19,28 +19,28 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::rustls::crypto;
 
-/// Limit for TCP, TLS and login together.
+/// Timeout for TCP, TLS and login together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time between the starts of two connection attempts.
+/// Minimum time between the starts of two connection attempts.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Probes detect an outage before a request does, and keep idle connections open.
+/// Interval of probes, which detect an outage before a query does and keep idle connections open.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The connection counts as lost after this time in which every query timed out.
+/// A connection on which every query times out for this long counts as lost.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// Writes as the queries do, since a Redis that is full, read-only or denies scripts would still answer a PING.
+/// Writes as queries do, since a Redis that is full, read-only or denies scripts would still answer a PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
 #[derive(Clone)]
 pub(crate) struct RedisSettings {
-    /// URL without the password
+    /// the URL without the password
     pub(crate) display_url: String,
-    /// prefix of every key
+    /// prefix of all keys
     pub(crate) prefix: String,
-    /// time limit of every query
+    /// timeout of each query
     pub(crate) deadline: Duration,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct RedisClient {
     pub(crate) settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
-    /// start of the period in which every query timed out, in µs after `created_at`; 0 after a timely response
+    /// when queries began to time out without exception, in µs after `created_at`; 0 after a timely response
     silent_since: AtomicU64,
 }
 
@@ -60,20 +60,20 @@ enum LinkState {
     Unavailable { cause: String },
 }
 
-/// A change to report to operators. A lasting failure is reported once.
+/// A state change to report to operators. A lasting failure is reported once.
 pub(crate) enum RedisLinkChange {
     Connected,
     Lost { cause: String },
 }
 
-/// A numbered connection, so that a late failure is not attributed to its successor.
+/// A numbered connection, so that late failures are not attributed to its successor.
 #[derive(Clone)]
 struct RedisConnection {
     number: u64,
     inner: MultiplexedConnection,
 }
 
-/// No usable response came in time.
+/// No usable response arrived in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RedisQueryFailed;
 
@@ -81,13 +81,14 @@ impl RedisClient {
     /// Creates an unconnected client; [`RedisClient::keep_connected`] connects it.
     pub(crate) fn new(url: &str, settings: RedisSettings) -> RedisResult<RedisClient> {
         let client = Client::open(url)?;
-        // The crate uses the process's default provider, and panics without one. An error means that one is installed.
+        // The crate uses the process's default provider, and panics without one. An error means that one is already
+        // installed.
         let _ = crypto::ring::default_provider().install_default();
         Ok(RedisClient::with_client(client, settings))
     }
 
-    /// Creates a client with its own connection to the same Redis, so that large responses do not delay small ones.
-    /// Call [`RedisClient::keep_connected`] for it, too.
+    /// Creates a client with its own connection to the same Redis, so that large responses do not delay small ones. It
+    /// needs its own call to [`RedisClient::keep_connected`].
     pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         RedisClient::with_client(self.client.clone(), RedisSettings { deadline, ..self.settings.clone() })
     }
@@ -103,11 +104,11 @@ impl RedisClient {
     }
 
     pub(crate) async fn wait_until_connected(&self) {
-        // Fails only if the sender is gone, and `self` holds it.
+        // Fails only if the sender has been dropped, but `self` holds it.
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
     }
 
-    /// Returns whether Redis is connected, and a line for the status listener.
+    /// Returns whether Redis is connected, and a line for the status page.
     pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
@@ -146,7 +147,7 @@ impl RedisClient {
         }
     }
 
-    /// Records a timeout. A connection is lost only if all queries time out, not just one.
+    /// Records a timeout. The connection counts as lost only if all queries time out, not just one.
     fn record_timeout(&self, number: u64) -> RedisQueryFailed {
         let now = u64::try_from(self.created_at.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         match self.silent_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
@@ -157,7 +158,7 @@ impl RedisClient {
         }
     }
 
-    /// Returns the current connection, or waits for the first attempt.
+    /// Returns the current connection, waiting for the first attempt if necessary.
     async fn connection(&self, end: Instant) -> Option<RedisConnection> {
         let mut state = self.state.subscribe();
         let attempted = timeout_at(end, state.wait_for(|state| !matches!(state, LinkState::Connecting))).await;
@@ -201,7 +202,7 @@ impl RedisClient {
                     }
                 }
             }
-            // After a connection that lasted longer than the interval, this reconnects at once.
+            // If the connection lasted longer than the interval, this reconnects immediately.
             sleep_until(began + RECONNECT_INTERVAL).await;
         }
     }
@@ -222,7 +223,7 @@ impl RedisClient {
     async fn keep_probing(&self) {
         loop {
             sleep(PROBE_INTERVAL).await;
-            // `keep_connected` sees a failure by the state.
+            // `keep_connected` learns of a failure from the state.
             let _ = self.query(|connection| self.probe(connection)).await;
         }
     }
@@ -233,7 +234,7 @@ impl RedisClient {
     }
 }
 
-/// Waits until the connection is lost; returns the cause.
+/// Waits until the connection is lost and returns the cause.
 async fn wait_for_loss(states: &mut watch::Receiver<LinkState>) -> String {
     loop {
         if let LinkState::Unavailable { cause } = &*states.borrow_and_update() {

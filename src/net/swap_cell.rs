@@ -3,7 +3,7 @@
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
-/// A value with many readers and one writer. Readers keep the value they loaded.
+/// A value with many readers and one writer. Readers keep the version that they loaded.
 pub(crate) struct SwapCell<T>(Arc<ArcSwap<T>>);
 
 impl<T> Clone for SwapCell<T> {

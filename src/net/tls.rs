@@ -1,4 +1,4 @@
-//! Client TLS: system root certificates, crypto provider, and parsing of PEM certificates and keys.
+//! Client TLS: system root certificates, crypto provider, and PEM parsing of certificates and keys.
 
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::pem::{Error as PemParserError, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
 
-/// Starts a client configuration for TLS 1.2 and 1.3 with the crypto provider that pingora uses.
+/// Starts building a TLS 1.2 and 1.3 client configuration with the crypto provider that pingora uses.
 pub(crate) fn client_config() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()
 }
@@ -21,10 +21,10 @@ pub(crate) enum SystemTlsError {
     Rustls(#[from] Error),
 }
 
-/// Returns a connector that trusts the system's certificates, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+/// Creates a connector that trusts the system's certificates, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 pub(crate) fn system_connector() -> Result<TlsConnector, SystemTlsError> {
     let mut roots = RootCertStore::empty();
-    // Unusable certificates are skipped; a server that would have needed one fails as untrusted.
+    // Unusable certificates are skipped; servers that depend on them fail as untrusted.
     let (usable, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if usable == 0 {
         return Err(SystemTlsError::NoRoots);
@@ -33,7 +33,7 @@ pub(crate) fn system_connector() -> Result<TlsConnector, SystemTlsError> {
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
 }
 
-/// Describes an invalid PEM file without quoting it.
+/// Describes a problem in a PEM file without quoting its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PemError {
     #[error("this file is no PEM")]
@@ -44,7 +44,7 @@ pub(crate) enum PemError {
     NoPrivateKey,
 }
 
-/// Parses all certificates of a PEM file; an error if there are none.
+/// Parses all certificates of a PEM file, which must have at least one.
 pub(crate) fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let certificates: Vec<_> =
         CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| PemError::Malformed)?;

@@ -1,6 +1,6 @@
 //! Splits an absolute `http` or `https` URL into host, port and path.
 //!
-//! Uses the parser of the `http` crate, since that of `url` would normalise the URL and change the request.
+//! Uses the `http` crate's parser, since that of `url` would normalise the URL and change the request.
 
 use http::Uri;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ pub(crate) struct HttpUrl {
     pub(crate) tls: bool,
     /// in lower case; IPv6 without brackets
     pub(crate) host: String,
-    /// explicit, or the default of the scheme
+    /// explicit, or the scheme's default
     pub(crate) port: u16,
-    /// host and port as written, for `Host`
+    /// host and port as written, for the `Host` header
     pub(crate) authority: String,
-    /// path and query, at least `/`
+    /// path and query, starting with `/`
     pub(crate) path: String,
 }
 
-/// Each message continues a sentence that begins with the URL or its setting, and quotes nothing of the URL.
+/// Each message continues a sentence that begins with the URL or its setting, and does not quote the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpUrlError {
     #[error("is not a valid URL")]
@@ -59,7 +59,7 @@ impl HttpUrl {
         })
     }
 
-    /// Returns whether the host's name or address is that of this machine, without DNS.
+    /// Returns whether the host is this machine's loopback name or address, without using DNS.
     pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }

@@ -20,11 +20,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Delays between reconnects without progress; their number is the limit.
+/// Delays between reconnects that make no progress; their number is the limit.
 const RECONNECT_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
 
-/// Limit of the delay that an agent may request with `retry`.
+/// Maximum delay that an agent may request with `retry`.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub(super) struct AgentClient {
     pub(crate) connector: Arc<Connector>,
     pub(crate) request_id: String,
     pub(crate) spans: UpstreamSpanBuilder,
-    /// header fields of both requests
+    /// header fields for both requests
     pub(crate) fields: Arc<HeaderMap>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct AgentEventSource {
     client: AgentClient,
     endpoint: EndpointRef,
     path: String,
-    /// the agent's id of the run, if it sent one
+    /// the agent's run id, if it sent one
     pub(crate) run_id: Option<String>,
 }
 
@@ -98,14 +98,14 @@ impl AgentEventSource {
         let AgentClient { cluster, connector, .. } = &self.client;
         let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id });
         let mut session = cluster.send_to(connector, &self.endpoint, &request).await?;
-        // Only SSE has ids, and so can be resumed.
+        // Only SSE has event ids, and so can be resumed.
         let framing = check_stream_response(&mut session, &[Framing::Sse]).await;
         framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok(session)
     }
 }
 
-/// Limits the reconnects without progress.
+/// Limits reconnects that make no progress.
 #[derive(Debug, Default)]
 pub(super) struct ReconnectBudget {
     last_event_id: Option<Box<str>>,
@@ -113,7 +113,7 @@ pub(super) struct ReconnectBudget {
 }
 
 impl ReconnectBudget {
-    /// Returns the delay before the next reconnect, or `None` at the limit. A new `id` resets the count.
+    /// Returns the delay before the next reconnect, or `None` if the limit is reached. A new `id` resets the count.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {
         if self.last_event_id.as_deref() != Some(id) {
             self.last_event_id = Some(id.into());
@@ -125,7 +125,7 @@ impl ReconnectBudget {
     }
 }
 
-/// Returns whether another reconnect may succeed. A response without a stream is final.
+/// Returns whether another reconnect may succeed. Any response that is not a stream is final.
 pub(super) fn is_retryable(failure: &Rejection) -> bool {
     matches!(
         failure.kind,
@@ -136,7 +136,7 @@ pub(super) fn is_retryable(failure: &Rejection) -> bool {
     )
 }
 
-/// Returns whether the stream may be continued over another connection.
+/// Returns whether the stream may continue over another connection.
 pub(super) fn is_stream_break(failure: &Rejection) -> bool {
     matches!(failure.kind, RejectionKind::UpstreamReset | RejectionKind::UpstreamTruncated)
 }

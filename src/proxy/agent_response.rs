@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Most bytes read of an error response.
+/// Maximum number of bytes read from an error response.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
 const MESSAGE_LIMIT: usize = 500;
@@ -47,7 +47,7 @@ pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRu
             "The agent answered the start of the run with its events, so it has no second step: remove `events` from the route.",
         ));
     }
-    // An HTML page is not worth reading, and may never end.
+    // HTML pages are not worth reading, and may never end.
     if !kind.is_empty() && !is_json(&kind) {
         return Err(invalid("The agent answered the start of the run with something other than JSON."));
     }
@@ -89,7 +89,7 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
         let mut rejection =
             Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
         rejection.status = forwarded_status(status);
-        rejection.retry_after = retry_after;
+        rejection.retry_after = retry_after.map(Into::into);
         return Err(match read_error_message(session, &kind).await {
             Some(message) => rejection.with_detail(message),
             None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),
@@ -114,7 +114,7 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Returns statuses that the client should see; others concern only the gateway and the agent.
+/// Returns the status if clients should see it; other statuses concern only the gateway and the agent.
 fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
@@ -135,7 +135,7 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
     Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
 }
 
-/// Finds `message` or `detail`, also inside `error`.
+/// Finds `message` or `detail`, at the top level or inside `error`.
 fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {

@@ -18,8 +18,8 @@ struct Deadline {
     kind: DeadlineKind,
 }
 
-/// The deadlines and keep-alives of a run. They share one timer that is checked only when it fires, so traffic never
-/// resets it.
+/// A run's deadlines and keep-alives. They share one timer that is checked only when it fires, so traffic never resets
+/// it.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
@@ -38,7 +38,7 @@ impl RunDeadlines {
     }
 
     pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, kind: DeadlineKind) {
-        // A deadline too far away to be represented never expires.
+        // A deadline too far in the future to be represented never expires.
         self.fixed.extend(since.checked_add(after).map(|at| Deadline { at, kind }));
         self.reset_timer();
     }
@@ -51,7 +51,7 @@ impl RunDeadlines {
         self.fixed.iter().copied().min_by_key(|deadline| deadline.at)
     }
 
-    /// Returns an expired deadline without waiting for the timer, for runs whose agent always has data ready.
+    /// Returns an expired deadline without waiting for the timer, for runs whose agents always have data ready.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
         self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
     }
@@ -63,7 +63,7 @@ impl RunDeadlines {
         }
     }
 
-    /// Restarts the idle timeout with another limit.
+    /// Restarts the idle timeout with a different duration.
     pub(super) fn restart_idle(&mut self, silence: Duration) {
         self.idle_limit = silence;
         self.last_read = Instant::now();
@@ -74,7 +74,7 @@ impl RunDeadlines {
         self.last_read = Instant::now();
     }
 
-    /// Restarts the keep-alive, and also the idle timeout, since the agent had to wait for the write.
+    /// Restarts the keep-alive and also the idle timeout, since the agent had to wait for the write.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
         self.last_write = now;
@@ -141,7 +141,7 @@ mod tests {
             clock.on_write();
             clock.on_read();
         }
-        // The timer fires for an outdated time and finds nothing to do.
+        // The timer fires for an outdated deadline and finds nothing to do.
         assert_eq!(clock.tick().await, Ok(false));
         assert_eq!(clock.tick().await, Ok(true));
     }
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));
-        // Returns at once, too.
+        // Also returns immediately.
         clock.wait_expired().await;
     }
 

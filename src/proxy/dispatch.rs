@@ -1,4 +1,4 @@
-//! Dispatches a request that has passed the gates: the leaf of the stack.
+//! Dispatches a request that has passed the gates: the innermost service of the stack.
 
 use super::gateway::Gateway;
 use super::responses::{self, ResponseBody};
@@ -13,7 +13,7 @@ impl Gateway {
     pub(super) async fn handle_request(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Rejection> {
         let path = request.uri().path();
         let Some(PathMatch { route, target, .. }) = self.find(path) else {
-            // A client that has yet to learn how to authenticate cannot do so now.
+            // If the client does not yet know how to authenticate, it cannot do so now.
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
             let document = self.guard.auth.resource_metadata(path).filter(|_| is_read);
             return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?));
@@ -37,7 +37,7 @@ impl Gateway {
         }
     }
 
-    /// Serves the second step of a two-step run.
+    /// Handles the second step of a two-step run.
     async fn read_events(
         &self,
         route: &RouteEntry,

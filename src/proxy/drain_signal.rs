@@ -3,8 +3,8 @@
 //! ```text
 //!   open ── stop_accepting ──▶ no new connections ── close_connections ──▶ each ends after its current work ──▶ drained
 //! ```
-//! pingora closes its listeners and drops the connections when the process ends. Here listeners and connections watch
-//! their plane's signal, and the process ends when every plane has drained.
+//! pingora closes its listeners and drops the connections when the process ends. Here, listeners and connections watch
+//! the signal of their plane, and the process ends when every plane has drained.
 
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::watch;
@@ -20,13 +20,13 @@ impl DrainSignal {
         self.stop_accepting.send_replace(true);
     }
 
-    /// Ends every connection: HTTP/1 after its current response, HTTP/2 by GOAWAY after its streams.
+    /// Closes all connections: HTTP/1 after the current response, HTTP/2 by GOAWAY once its streams end.
     pub(crate) fn close_connections(&self) {
         self.stop_accepting();
         self.close_connections.send_replace(true);
     }
 
-    /// Waits until every connection and listener is closed.
+    /// Waits until all connections and listeners are closed.
     pub(crate) async fn wait_drained(&self) {
         self.close_connections.closed().await;
     }
@@ -35,7 +35,7 @@ impl DrainSignal {
         self.stop_accepting.subscribe()
     }
 
-    /// Subscribes to the close. The subscriber counts as a connection.
+    /// Subscribes to the closing of connections. The subscriber counts as a connection.
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }

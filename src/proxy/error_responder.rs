@@ -1,4 +1,4 @@
-//! Turns every rejection into a response, logs it and counts it.
+//! Converts every rejection to a response, logs it and counts it.
 
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
@@ -40,7 +40,7 @@ where
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // The leaf is always ready.
+        // The innermost service is always ready.
         Poll::Ready(Ok(()))
     }
 
@@ -52,10 +52,10 @@ where
         let run_error_writer = self.gateway.run_error_writer(&request);
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
-        // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
-        // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes Content-Length
-        // before this code sees the request, so every chunked request is the last of its connection: what follows may
-        // be what a proxy in front took for its body.
+        // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
+        // server MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes
+        // Content-Length before this code sees the request, so every chunked request is its connection's last: what
+        // follows may be what a proxy in front considered its body.
         let is_http1 = request.version() < Version::HTTP_2;
         let is_last = is_http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
         let response = self.inner.call(request);
@@ -80,7 +80,7 @@ where
                         rejection: &rejection,
                         response_status: response.status().as_u16(),
                     };
-                    // If the agent refused the run, the run has the span.
+                    // If the agent rejected the run, the run has the span.
                     if let Some(span) = trace.as_ref().and_then(TraceExtension::take) {
                         span.finish_rejected(&event);
                     }
@@ -90,14 +90,14 @@ where
             };
             let status = response.status().as_u16();
             metrics.inc_response(method, status);
-            // If a run was started, it owns the trace and finishes it.
+            // If a run was started, it owns the trace and will finish it.
             if let Some(trace) = trace.as_ref().and_then(TraceExtension::take) {
                 trace.finish_response(status);
             }
             metrics.head_latency.observe(started_at.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
-            // So that the client sends its next request elsewhere, before this process closes the connection, perhaps
-            // under a request in flight.
+            // Makes the client send its next request elsewhere, before this process closes the connection, possibly
+            // with a request in flight.
             if is_last || (is_http1 && gateway.lifecycle.phase() != LifecyclePhase::Serving) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// Writes rejections as RUN_ERROR, for clients that show nothing else.
+/// Formats rejections as RUN_ERROR, for clients that display nothing else.
 struct RunErrorWriter {
     client: PeerDialect,
     framing: Framing,
@@ -117,7 +117,7 @@ impl RunErrorWriter {
         let mut out = Vec::new();
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
-        // The client of a stream sees none of the response's headers.
+        // A streaming client sees none of the response headers.
         let message = format!("{} {} (request {request_id})", rejection.message(), rejection.hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         responses::run_error_stream(rejection, out, self.framing)
@@ -126,15 +126,15 @@ impl RunErrorWriter {
 
 impl Gateway {
     /// Returns a writer on routes with `errors: run_error` if the client accepts a stream. The JSON start of a two-step
-    /// run keeps problem documents.
+    /// run still gets problem documents.
     fn run_error_writer(&self, request: &Request<Incoming>) -> Option<RunErrorWriter> {
         let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
         if route.start_match.access.errors != RouteErrorFormat::RunError || route.two_step.is_some() {
             return None;
         }
         let framing = negotiation::negotiate(request.headers(), route.client).ok()?;
-        // On an `auto` route the body reveals the client's dialect, but it may not have arrived; then the route's
-        // initial dialect is used.
+        // On an `auto` route the body reveals the client's dialect, but it may not have arrived yet; in that case the
+        // route's initial dialect is used.
         let client = PeerDialect { is_auto: false, ..route.client };
         (request.method() == Method::POST).then_some(RunErrorWriter { client, framing })
     }

@@ -1,6 +1,6 @@
-//! Explains what would happen to a request, without sending it.
+//! Explains what would happen to a request without sending it.
 //!
-//! Nothing is connected or resolved. Values that may be secrets are masked.
+//! Opens no connections and resolves no names. Masks values that may be secrets.
 
 use super::gateway::Gateway;
 use super::resume;
@@ -26,7 +26,7 @@ use tower::service_fn;
 
 const MASK: &str = "***";
 
-/// Most paths listed in the hint for an unknown path.
+/// Maximum number of paths listed in the hint for an unknown path.
 const HINT_PATHS: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -41,12 +41,12 @@ pub(crate) struct RouteExplanation {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ExplainedOutcome {
-    /// the gateway itself responds
+    /// the gateway itself would respond
     Answered(&'static str),
-    /// the request passes under these conditions
+    /// the request would pass under these conditions
     Passes(Vec<&'static str>),
     Refused(ReportedRejection),
-    /// no route matches; has a hint
+    /// no route matches; includes a hint
     NoRoute(ReportedRejection, String),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct ExplainedRoute {
     pub(crate) path: String,
     #[serde(rename = "errand")]
     pub(crate) purpose: &'static str,
-    /// present if the preflight's origin is allowed
+    /// present if the preflight request's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preflight: Option<BTreeMap<String, String>>,
     pub(crate) gates: Vec<GateReport>,
@@ -64,9 +64,9 @@ pub(crate) struct ExplainedRoute {
     pub(crate) agent: ExplainedDialect,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
-    /// one for each step
+    /// one request for each step
     pub(crate) agent_gets: Vec<ExplainedRequest>,
-    /// by configuration key
+    /// keyed by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ExplainedDialect {
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedRequest {
     pub(crate) method: String,
-    /// candidate upstreams, of which one is chosen
+    /// candidate upstream URLs, one of which is chosen
     pub(crate) urls: Vec<String>,
     /// name, value or mask, and source
     pub(crate) fields: Vec<(String, String, &'static str)>,
@@ -261,7 +261,7 @@ impl Gateway {
         ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
     }
 
-    /// Returns a header field with its source. Values not set by the gateway are masked.
+    /// Returns a header field and its source. Values that the gateway does not set are masked.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
@@ -273,7 +273,7 @@ impl Gateway {
         } else if *name == TRACESTATE {
             (value, "the client")
         } else {
-            // Each request has its own trace unless it arrives with one.
+            // Each request gets its own trace unless it arrives with one.
             (if *name == TRACEPARENT { "(a span of the request's trace)" } else { value }, "the gateway")
         };
         (name.to_string(), value.to_owned(), from)
@@ -343,7 +343,7 @@ fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the URL of a request. Its query is masked, since it may contain a secret.
+/// Returns the URL of a request, masking the query, since it may contain a secret.
 fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),

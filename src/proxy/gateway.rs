@@ -1,4 +1,4 @@
-//! The gateway: the routes of a configuration and their shared parts.
+//! The gateway: a configuration's routes and the parts they share.
 
 use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
@@ -60,8 +60,7 @@ impl Gateway {
         })
     }
 
-    /// Builds the gateway for another configuration. Unchanged routes are kept, as are the connections of unchanged
-    /// agents.
+    /// Builds a gateway for a new configuration, reusing unchanged routes and the connections of unchanged agents.
     pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
@@ -72,7 +71,7 @@ impl Gateway {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
-    /// Finds the route of a path; exact paths take precedence.
+    /// Finds the route for a path; exact paths take precedence.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });

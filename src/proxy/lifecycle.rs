@@ -1,4 +1,4 @@
-//! The phase of the process between start and exit.
+//! The phases of the process between start and exit.
 //!
 //! ```text
 //!   Serving ── signal, admin command ──▶ Leaving ── grace ──▶ Draining ── deadline ──▶ Cut
@@ -66,7 +66,7 @@ impl Lifecycle {
     }
 
     pub(crate) async fn wait_drained(&self) {
-        // An error means that the sender is gone, at the end of the process.
+        // An error means that the sender was dropped because the process is ending.
         let _ = self.phase.subscribe().wait_for(|now| *now >= LifecyclePhase::Draining).await;
         self.wait_idle().await;
     }
@@ -93,7 +93,7 @@ impl LifecycleWatch {
 
     /// Waits until open runs must end. Cancel safe.
     pub(crate) async fn wait_cut(&mut self) {
-        // An error means that the sender is gone, at the end of the process.
+        // An error means that the sender was dropped because the process is ending.
         let _ = self.0.wait_for(|now| *now == LifecyclePhase::Cut).await;
     }
 }

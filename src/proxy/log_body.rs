@@ -1,4 +1,4 @@
-//! The response body that reads a run's log.
+//! A response body that reads a run's log.
 
 use super::pipe::BodyAborted;
 use crate::replay::LogReader;

@@ -9,10 +9,10 @@
 //!   client ◀─ body ◀─ run_output: a pipe, or a log and its readers ◀─ translate::Stream ◀╯
 //! ```
 //! Each run is a task. Its client reads from a bounded pipe, so a slow client makes the agent wait. A run that
-//! continues when its client disconnects writes a log instead ([`crate::replay`]), which every client reads. A reload
-//! swaps the service in [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
+//! continues after its client disconnects writes to a log instead ([`crate::replay`]), which all its clients read. A
+//! reload swaps the service in [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
 //!
-//! The modules are in the order of their dependencies: each uses only those above it.
+//! Modules are listed in dependency order: each uses only those above it.
 
 mod deadlines;
 mod drain_signal;

@@ -1,16 +1,16 @@
-//! Negotiates the framing of streams with clients and agents.
+//! Negotiates stream framings with clients and agents.
 
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use http::{HeaderMap, header};
 
-/// Returns the framings of a dialect. Only canonical AG-UI supports protobuf.
+/// Returns the framings that a dialect supports. Only canonical AG-UI supports protobuf.
 pub(super) fn supported_framings(side: PeerDialect) -> &'static [Framing] {
     if side.is_auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
 }
 
-/// Negotiates the framing of the response.
+/// Negotiates the response framing.
 ///
 /// Protobuf must be requested by name, since clients that send `*/*` expect event streams, and protobuf has no
 /// keep-alives. At equal weight the first name wins: `HttpAgent` appends `text/event-stream` to the application's
@@ -24,7 +24,7 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     let mut accepts_any = false;
     for (media, weight) in accept_ranges(headers) {
         let named = supported_framings(client).iter().copied().find(|framing| framing.media_type() == media);
-        // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
+        // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outrank a name.
         if named.is_some() && weight > best_weight {
             best = named;
             best_weight = weight;
@@ -43,12 +43,12 @@ pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Resul
 }
 
 fn accept_ranges(headers: &HeaderMap) -> impl Iterator<Item = (String, f32)> {
-    // Several lines of a field are one list [RFC 9110 §5.3].
+    // Multiple lines of a field form one list [RFC 9110 §5.3].
     let lines = headers.get_all(header::ACCEPT).iter();
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).map(parse_media_range)
 }
 
-/// Returns the media type of an `Accept` range, in lower case, and its weight.
+/// Returns the lower-case media type and the weight of an `Accept` range.
 fn parse_media_range(range: &str) -> (String, f32) {
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -79,7 +79,7 @@ mod tests {
         const PROTO: &str = "application/vnd.ag-ui.event+proto";
         let (sse, proto) = (Some(Framing::Sse), Some(Framing::Proto));
         let rows: &[(&[&str], Option<Framing>, Option<Framing>)] = &[
-            // The header lines; the framing on an ag-ui route; on a hai route.
+            // Header lines, expected framing on an ag-ui route, and on a hai route.
             (&[], sse, sse),
             (&["*/*"], sse, sse),
             (&["text/*"], sse, sse),

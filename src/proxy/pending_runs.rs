@@ -1,11 +1,11 @@
-//! Runs that a POST has started and that wait for a GET to read them.
+//! Runs that a POST has started and that are waiting for a GET to read them.
 //!
 //! ```text
 //!   reserve ──▶ Reserved ── offer ──▶ Offered ── take ──▶ the reader's
 //!                  │ refused, client gone   │ timeout, shutdown
 //!                  ╰────────▶ free ◀────────╯
 //! ```
-//! However an entry is removed, its reader is dropped, which ends the run.
+//! Whenever an entry is removed, its reader is dropped, which ends the run.
 
 use super::lifecycle::LifecycleWatch;
 use crate::error::RejectionKind;
@@ -16,15 +16,15 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
 
-/// Most waiting runs of a route. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent, so 16 MiB
-/// by default.
+/// Maximum number of waiting runs per route. Each may hold `limits.client_buffer` (64 KiB) and an agent connection, so
+/// 16 MiB by default.
 const PENDING_LIMIT: usize = 256;
 
-/// The waiting runs, by thread.
+/// Waiting runs, keyed by thread id.
 #[derive(Debug)]
 pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 
-/// A thread's entry, reserved before the agent is called, so that no run starts that no client could read.
+/// A thread's entry, reserved before the agent is called, so that no run starts without a way to read it.
 #[derive(Debug)]
 pub(super) struct RunReservation<T> {
     pending: PendingRuns<T>,
@@ -39,7 +39,7 @@ enum PendingEntry<T> {
     Reserved,
     Offered {
         reader: T,
-        /// dropped with the entry, which wakes the task that waits for a reader
+        /// dropped with the entry, which wakes the task that is waiting for a reader
         _taken_tx: oneshot::Sender<()>,
     },
 }
@@ -77,17 +77,17 @@ impl<T> PendingRuns<T> {
         Ok(RunReservation { pending: self.clone(), thread_id, timeout, owns_entry: true })
     }
 
-    /// Takes the offer for the thread.
+    /// Takes the offered run of a thread.
     pub(super) fn take(&self, thread_id: &str) -> Option<T> {
         let mut runs = self.0.lock();
         runs.get(thread_id).filter(|entry| matches!(entry, PendingEntry::Offered { .. }))?;
         runs.remove(thread_id)?.into_reader()
     }
 
-    /// Withdraws an offer unless it was taken, since the entry may belong to another run by then.
+    /// Withdraws an offer unless it has been taken, since the entry may belong to another run by then.
     fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
         let mut runs = self.0.lock();
-        // The sender is dropped with the entry, while the map is locked.
+        // The sender is dropped together with the entry, while the map is locked.
         if taken.try_recv() == Err(TryRecvError::Closed) {
             return None;
         }
@@ -96,7 +96,7 @@ impl<T> PendingRuns<T> {
 }
 
 impl<T: Send + 'static> RunReservation<T> {
-    /// Offers the run's reader; `on_unread` gets it back if no client takes it.
+    /// Offers the run's reader; if no client takes it, it is passed to `on_unread`.
     pub(super) fn offer(
         mut self,
         reader: T,
@@ -114,7 +114,7 @@ impl<T: Send + 'static> RunReservation<T> {
             let ended = tokio::select! {
                 _ = &mut taken => return,
                 () = tokio::time::sleep(timeout) => false,
-                // The run writes its last events first; without its reader it would see a client that left.
+                // The run first writes its last events; without its reader, it would assume that the client has left.
                 () = lifecycle.wait_cut() => run.await.is_ok(),
             };
             let reader = pending.withdraw(&thread_id, &mut taken);
@@ -140,7 +140,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Offers a run. The receiver reports if no client takes it.
+    /// Offers a run. The receiver is notified if no client takes it.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let reservation = waiting.reserve("t".to_owned(), TIMEOUT).expect("a place");
         let (unread, heard) = oneshot::channel();

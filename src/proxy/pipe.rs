@@ -1,6 +1,6 @@
 //! A bounded pipe from a run to its client, with one writer and one reader.
 //!
-//! Everything written since the last read leaves as one body frame; aborting discards it. At capacity the run waits,
+//! Everything written since the last read is sent as one body frame; aborting discards it. At capacity the run waits,
 //! and so does the agent.
 //!
 //! A client that stops reading is disconnected: over HTTP/1 by its connection (see `write_timeout`), over HTTP/2 by the
@@ -16,23 +16,23 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Longest time in which a client may read none of the waiting bytes, as in nginx (`send_timeout`). Then its connection
-/// or stream is closed, and its runs end as after a disconnect.
+/// Maximum time for which a client may read none of the waiting bytes, as in nginx (`send_timeout`). Then its
+/// connection or stream is closed, and its runs end as after a disconnect.
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most bytes per read over HTTP/2, so that progress is visible on a slow connection. By default a frame is no larger
-/// [RFC 9113 §4.2].
+/// Maximum number of bytes per read over HTTP/2, so that progress is visible on a slow connection. This is also the
+/// default maximum frame size [RFC 9113 §4.2].
 const H2_CHUNK_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
 
-/// The response body, which holds the pipe's resource until it is dropped.
+/// The response body. Holds the pipe's resource until dropped.
 #[derive(Debug)]
 pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 
 /// The run was aborted. The error makes HTTP/1 close the connection before the last chunk, and HTTP/2 reset the stream,
-/// so that the body does not seem complete.
+/// so that the body does not appear complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run was cut off")]
 pub(crate) struct BodyAborted;
@@ -53,7 +53,7 @@ struct PipeState<T> {
     partial: Bytes,
     end: PipeEnd,
     reader_state: PipeReaderState,
-    /// time at which unread bytes were first detected since the last read
+    /// when unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<T>,
     write_waker: Option<Waker>,
@@ -65,25 +65,25 @@ struct PipeState<T> {
 enum PipeEnd {
     Open,
     Finished,
-    /// without a terminal event; unread bytes are dropped
+    /// no terminal event was written; unread bytes are dropped
     Aborted,
     Closed,
 }
 
-/// The place where a client that stops reading is detected.
+/// Where a client that stops reading is detected.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
-    /// not attached yet
+    /// not attached so far
     Pending,
     /// not attached in time
     Abandoned,
-    /// in its connection
+    /// by its connection
     Http1,
-    /// in the pipe
+    /// by the pipe
     Http2,
 }
 
-/// Creates a pipe that may exceed `capacity` by one write.
+/// Creates a pipe whose `capacity` may be exceeded by one write.
 pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReader<T>) {
     let state = PipeState {
         bytes: Vec::new(),
@@ -101,7 +101,7 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
 }
 
 impl<T> PipeShared<T> {
-    /// Discards all bytes; later writes fail.
+    /// Discards all bytes and makes later writes fail.
     fn close(&self) {
         let mut state = self.state.lock();
         state.end = PipeEnd::Closed;
@@ -131,14 +131,14 @@ impl<T> PipeState<T> {
         let most = if self.reader_state == PipeReaderState::Http2 { H2_CHUNK_LIMIT } else { usize::MAX };
         let length = self.partial.len().min(most);
         let piece = self.partial.split_to(length);
-        // The last check may have been before this read, with the next one after the deadline.
+        // The last check may have preceded this read, and the next one may follow the deadline.
         if self.stalled_since.take().is_some() {
             let _ = self.stall_deadline();
         }
         Some(piece)
     }
 
-    /// Returns when a stalled client times out. The time starts at the first call, so that writing stays cheap.
+    /// Returns when a stalled client times out. The timeout starts at the first call, which keeps writing cheap.
     fn stall_deadline(&mut self) -> Option<Instant> {
         // hyper polls for the end, too, only while the window is open.
         let waits = self.backlog() > 0 || matches!(self.end, PipeEnd::Finished | PipeEnd::Aborted);
@@ -150,7 +150,7 @@ impl<T> PipeState<T> {
 }
 
 impl<T> PipeWriter<T> {
-    /// Writes and clears `bytes`; waits at capacity.
+    /// Writes and clears `bytes`, waiting while at capacity.
     pub(super) async fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
     }
@@ -166,7 +166,7 @@ impl<T> PipeWriter<T> {
         Ok(())
     }
 
-    /// Ends the body with an error at once.
+    /// Ends the body with an error immediately.
     pub(super) fn abort(&self) {
         let mut state = self.0.state.lock();
         if state.end == PipeEnd::Open {
@@ -223,7 +223,7 @@ impl<T> PipeWriter<T> {
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
             let deadline = self.0.state.lock().stall_deadline();
-            // A client that attaches meanwhile may stall, too.
+            // A client that attaches in the meantime may also stall.
             let until = deadline.unwrap_or_else(|| Instant::now() + SEND_TIMEOUT);
             // Boxed: most streams never wait here.
             Box::pin(sleep_until(until)).await;
@@ -234,7 +234,7 @@ impl<T> PipeWriter<T> {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
 
-    /// Ends the body; waits until the client has read it, disconnected or timed out.
+    /// Ends the body, then waits until the client has read it, disconnected or timed out.
     pub(super) async fn finish(self) {
         self.end_body();
         if self.0.state.lock().reader_state != PipeReaderState::Http1 {
@@ -254,7 +254,7 @@ impl<T> PipeWriter<T> {
     }
 }
 
-/// Aborts the body if the run ended without `finish`.
+/// Aborts the body if the run ended without calling `finish`.
 impl<T> Drop for PipeWriter<T> {
     fn drop(&mut self) {
         self.abort();
@@ -266,7 +266,7 @@ impl<T> PipeReader<T> {
         let multiplexed = version == Version::HTTP_2;
         let mut state = self.0.state.lock();
         state.reader_state = if multiplexed { PipeReaderState::Http2 } else { PipeReaderState::Http1 };
-        // A short run has ended by now, and does not check again soon.
+        // A short run has ended by now, and will not check again soon.
         let _ = state.stall_deadline();
     }
 
@@ -308,7 +308,7 @@ impl<T> Body for PipeReader<T> {
         }
         match state.end {
             PipeEnd::Finished => return Poll::Ready(None),
-            // A client that polls has not left, so it timed out.
+            // A client that still polls has not left, so it timed out.
             PipeEnd::Aborted | PipeEnd::Closed => return Poll::Ready(Some(Err(BodyAborted))),
             PipeEnd::Open => {}
         }

@@ -14,7 +14,7 @@ impl<R, S: Service<R> + Clone> Service<R> for ReloadableService<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        // Every stack is always ready; see `ErrorResponder`.
+        // All stacks are always ready; see `ErrorResponder`.
         Poll::Ready(Ok(()))
     }
 

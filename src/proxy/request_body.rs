@@ -1,4 +1,4 @@
-//! Reads the body of a request, within its limits.
+//! Reads a request body, within its limits.
 
 use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
@@ -8,17 +8,17 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Most bytes reserved before any of a body has arrived.
+/// Maximum number of bytes reserved before any of the body arrives.
 const INITIAL_CAPACITY: usize = 64 << 10;
 
-/// Most bytes of a rejected body that are read, and the time limit.
+/// Maximum number of bytes to read from a rejected body, and the time limit.
 const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Rejects content types other than JSON.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let lowercase = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
-    // The AG-UI client merges the application's type with its own into one list.
+    // The AG-UI client merges the application's content type with its own into one list.
     if !lowercase(header::CONTENT_TYPE).is_none_or(|kind| kind.contains("application/json") || kind.contains("+json")) {
         return Err(RejectionKind::UnsupportedMediaType.into());
     }
@@ -44,7 +44,7 @@ pub(super) async fn read_body(
     let limit = limits.request_body;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
-        // A client that sent `Expect: 100-continue` is not asked for the body.
+        // If a client sent `Expect: 100-continue`, it is not asked for the body.
         if !headers.contains_key(header::EXPECT) {
             tokio::spawn(discard(body));
         }
@@ -76,8 +76,8 @@ pub(super) async fn read_body(
     }
 }
 
-/// Reads the rest of a rejected body. Otherwise a client that still sends would get a connection error instead of the
-/// response.
+/// Reads the rest of a rejected body. Otherwise a client that is still sending would get a connection error instead of
+/// the response.
 async fn discard(mut body: Incoming) {
     let rest = async {
         let mut left = DISCARD_LIMIT;
@@ -88,6 +88,6 @@ async fn discard(mut body: Incoming) {
             }
         }
     };
-    // The rest after that is not read.
+    // Anything beyond that is not read.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
 }

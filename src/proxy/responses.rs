@@ -1,4 +1,4 @@
-//! Responses: the head of a stream, JSON, and rejections.
+//! Builds responses: stream heads, JSON and rejections.
 
 use super::pipe::BodyAborted;
 use crate::codec::Framing;
@@ -22,7 +22,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> &str {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the head of an event stream that no intermediary may store, compress or buffer.
+/// Returns the head of an event stream that intermediaries must not store, compress or buffer.
 pub(super) fn event_stream(body: ResponseBody, framing: Framing) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -47,7 +47,7 @@ fn respond(
 }
 
 pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<ResponseBody> {
-    // Ids are JSON strings already.
+    // The ids are already JSON strings.
     let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
     let mut response = respond(202, "application/json", "no-store", body);
     if let Ok(location) = HeaderValue::from_str(events) {
@@ -63,7 +63,7 @@ pub(super) fn run_stopped() -> Response<ResponseBody> {
     response
 }
 
-/// Returns the protected resource metadata (RFC 9728 §3.2), which pages of any origin may read.
+/// Returns the protected resource metadata (RFC 9728 §3.2), readable by pages of any origin.
 pub(super) fn resource_metadata(document: &str) -> Response<ResponseBody> {
     let mut response = respond(200, "application/json", "public, max-age=300", document.to_owned());
     response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -81,7 +81,7 @@ pub(super) fn problem(rejection: &Rejection, request_id: &str) -> Response<Respo
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<ResponseBody> {
     let mut response = event_stream(full_body(Full::from(event)), framing);
     rejection.add_headers(response.headers_mut());
-    // A challenge belongs to 401 [RFC 9110 §11.6.1].
+    // Challenges belong to 401 responses [RFC 9110 §11.6.1].
     response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
 }

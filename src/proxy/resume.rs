@@ -1,4 +1,4 @@
-//! Resumes a run that continues without its client, or that has ended and is kept.
+//! Resumes a run that continues without its client, or that has ended and is still stored.
 //!
 //! ```text
 //!   POST path, Last-Event-ID, same ids ─────╮                        ╭─▶ after the event: missed events, then new ones
@@ -6,7 +6,7 @@
 //!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a recap, then new ones
 //!   POST path/runs/{runId}/stop ─────────────────────────────────────▶ it ends, `cancelled`
 //! ```
-//! Runs are found by route, caller and id, so that callers cannot see the runs of others.
+//! Runs are found by route, caller and id, so that callers cannot see each other's runs.
 
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
@@ -98,7 +98,7 @@ impl Gateway {
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
-    /// Serves the last run of a thread; returns `None` if none is kept.
+    /// Serves the last run of a thread. Returns `None` if none is stored.
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -119,7 +119,7 @@ impl Gateway {
         let Some(kept) = kept else {
             return if cursor.is_some() { Err(RejectionKind::RunNotFound.into()) } else { Ok(None) };
         };
-        // The first reader has missed nothing, and gets the events as they were sent.
+        // The first reader has missed nothing, and gets the events as originally sent.
         let from = if kept.log.had_readers() {
             reader_start(cursor)
         } else {
@@ -136,7 +136,7 @@ impl Gateway {
         headers: &HeaderMap,
         version: Version,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        // Counted before the check, as for a run.
+        // Counted before the check, as when starting a run.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
@@ -149,7 +149,7 @@ impl Gateway {
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
-    /// Stops a run, unless it has ended.
+    /// Stops a run unless it has ended.
     pub(super) async fn stop_run(
         &self,
         route: &RouteEntry,
@@ -191,7 +191,7 @@ impl From<JoinError> for Rejection {
     }
 }
 
-/// Checks a GET of events and returns its cursor.
+/// Checks a GET request for events and returns its cursor.
 pub(super) fn check_join_request(
     route: &RouteEntry,
     method: &Method,
@@ -202,7 +202,7 @@ pub(super) fn check_join_request(
     }
     match negotiation::negotiate(headers, route.client)? {
         Framing::Sse => parse_cursor(headers),
-        // Runs are kept as SSE, and protobuf has no ids.
+        // Stored runs are in SSE, and protobuf has no event ids.
         Framing::Proto => Err(RejectionKind::NotAcceptable.into()),
     }
 }

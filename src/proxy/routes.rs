@@ -1,4 +1,4 @@
-//! The routes of a configuration and the purposes of their paths.
+//! A configuration's routes, and the purposes of their paths.
 
 use super::two_step::TwoStepEvents;
 use super::upstream::{Cluster, Connector};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The paths of runs that continue when their clients disconnect.
+/// The paths of runs that continue after their clients disconnect.
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
@@ -28,15 +28,15 @@ pub(super) struct PathMatch<'g> {
     pub(super) target: PathTarget,
 }
 
-/// The purpose of a path. An id is `None` if its segment is invalid.
+/// The purpose of a path. The id is `None` if its path segment is invalid.
 pub(super) enum PathTarget {
     /// a POST starts a run
     Run,
     /// a GET reads the run of this thread
     Events(Option<String>),
-    /// a GET resumes this run
+    /// a GET resumes the run with this id
     Join(Option<String>),
-    /// a POST stops it
+    /// a POST stops the run with this id
     Stop(Option<String>),
 }
 
@@ -47,12 +47,12 @@ pub(super) struct RouteEntry {
     pub(crate) start_match: Arc<RouteMatch>,
     /// for requests that read a run
     pub(super) read_match: Arc<RouteMatch>,
-    /// present if runs continue when their clients disconnect
+    /// present if runs continue after their clients disconnect
     pub(crate) resumable: Option<ResumeRoutes>,
     /// present for two-step clients
     pub(crate) two_step: Option<TwoStepEvents>,
     pub(crate) client: PeerDialect,
-    /// as configured
+    /// the configured dialect
     pub(crate) agent: PeerDialect,
     /// on `auto` routes, the detected dialect, used for later requests
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
@@ -147,7 +147,7 @@ pub(super) fn build_routes(
     Ok(routes)
 }
 
-/// Compares all settings except those for clients.
+/// Compares all settings except those that concern clients.
 fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
     let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
     *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
-/// A state of the diagram above.
+/// The states of the diagram above.
 enum RunState {
     Requesting {
         request: Box<AgentRequest>,
@@ -46,7 +46,7 @@ enum RunState {
     },
     Ended {
         reason: Box<RunEndReason>,
-        /// present if the stream never began
+        /// present if the stream never started
         start_tx: Option<StartSender>,
     },
 }
@@ -77,10 +77,10 @@ impl RunTask {
         RunTask { context, stream, output, deadlines, out: Vec::new(), last_write: None }
     }
 
-    /// Runs to the end and records the outcome.
+    /// Executes the run to its end and records the outcome.
     ///
-    /// To keep a waiting run small, everything but relaying is boxed, and a block is used because an `async fn` stores
-    /// its arguments twice.
+    /// To keep a waiting run small, everything except relaying is boxed, and a block is used because an `async fn`
+    /// stores its arguments twice.
     pub(super) fn run(
         mut self: Box<Self>,
         request: Box<AgentRequest>,
@@ -95,7 +95,7 @@ impl RunTask {
                     RunState::Ended { reason, start_tx } => break self.close(*reason, start_tx).boxed().await,
                 };
             };
-            // All that remains is the client's backlog and its permits.
+            // All that remains is the client's backlog and permits.
             tokio::select! {
                 // First, because the body ends only after `finish` has begun.
                 biased;
@@ -108,7 +108,7 @@ impl RunTask {
     async fn send_request(&mut self, request: Box<AgentRequest>, start_tx: StartSender) -> RunState {
         match self.open_stream(request, &start_tx).await {
             Ok((session, source)) => {
-                // Fails if the client's response began earlier, while the agent was slow.
+                // Fails if the client's response has already begun because the agent was slow.
                 let _ = start_tx.send(Ok(()));
                 self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
                 self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
@@ -136,7 +136,7 @@ impl RunTask {
         let started = async move { client.run_two_step(body, &ids, &template).await }.boxed();
         let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
-        // Each step may take the whole timeout.
+        // Each step may use the entire timeout.
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let source = Box::new(ReconnectSource { events: Arc::clone(&events), budget: ReconnectBudget::default() });
         let response = async move { events.open_stream(None).await }.boxed();
@@ -168,13 +168,13 @@ impl RunTask {
         let reason = loop {
             match self.read_batch(&mut session).await {
                 Ok(true) if self.stream.ending().is_none() => {}
-                // Boxed: it runs once, and is larger than the wait for the next piece.
+                // Boxed: it runs once, and is larger than waiting for the next piece.
                 last => return self.end_body(session, source, last).boxed().await,
             }
             if let Err(stopped) = self.flush_output().await {
                 break stopped.into();
             }
-            // A flooding agent never makes the run wait, so shutdown and deadlines are checked here as well.
+            // If the agent floods the gateway, the run never waits, so shutdown and deadlines are checked here as well.
             if self.context.lifecycle.is_cut() {
                 break RunEndReason::Drained;
             }
@@ -185,7 +185,7 @@ impl RunTask {
         RunState::Ended { reason: Box::new(reason), start_tx: None }
     }
 
-    /// Continues over another connection, or ends the run.
+    /// Reconnects to the agent, or ends the run.
     async fn end_body(
         &mut self,
         mut session: Box<Session>,
@@ -199,7 +199,7 @@ impl RunTask {
             }
             Err(reason) => reason,
         };
-        // The agent causes no other end; for those the span records that the gateway stopped reading.
+        // The agent causes no other kind of end; for the others, the span records that the gateway stopped reading.
         if matches!(reason, RunEndReason::AgentEnded(_) | RunEndReason::Failed(_)) {
             session.finish(reason.failure());
         }
@@ -234,7 +234,7 @@ impl RunTask {
             (Err(reason), _) => reason,
         };
         let reason = reason.with_cause(failure);
-        // The terminal event is the end, whatever followed it.
+        // The terminal event ends the run, whatever follows it.
         let reason = self.stream.ending().map_or(reason, RunEndReason::AgentEnded);
         self.flush_output().await?;
         Err(reason)
@@ -242,7 +242,7 @@ impl RunTask {
 
     /// Requests the events after the last one received.
     async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
-        // The client gets what has arrived: the agent may take its time.
+        // The client gets what has arrived so far, since the agent may take its time.
         self.flush_output().await?;
         let mut failure = None;
         while let Some(id) = self.stream.last_id() {
@@ -288,15 +288,15 @@ impl RunTask {
                 because: detected.description,
             }
             .emit();
-            // The agents of a route are alike, so the first detection holds for all.
+            // All agents of a route are alike, so the first detection applies to all.
             let _ = self.context.detected_dialect.set(detected.dialect);
         }
     }
 
-    /// Reads at least one piece of the body, and more if they are ready. Returns `false` at the end.
+    /// Reads at least one piece of the body, plus any others that are ready. Returns `false` at the end.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
-        // Most reads find bytes at once; only one that does not is worth a wait for everything else.
+        // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         if read.is_none() {
             let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
@@ -316,7 +316,7 @@ impl RunTask {
         };
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
         self.deadlines.on_read();
-        // A read that fails at its end has delivered what came before.
+        // A read that fails has still delivered the bytes before the failure.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.summary.bytes_read += bytes_read as u64;
         if bytes_read > 0 {
@@ -335,7 +335,7 @@ impl RunTask {
         }
     }
 
-    /// Waits for an event that ends the run while the agent sends nothing; sends keep-alives meanwhile.
+    /// Sends keep-alives while the agent sends nothing, until an event ends the run.
     async fn next_interrupt(
         output: &RunOutput,
         context: &mut RunContext,
@@ -351,7 +351,8 @@ impl RunTask {
                         Err(kind) => return RunInterrupt::DeadlineExpired(kind),
                         Ok(due) => due,
                     };
-                    // A client that reads nothing must be noticed even if the agent sends little, so that writes succeed.
+                    // A client that reads nothing must be noticed even if the agent sends so little that writes
+                    // succeed.
                     if let Err(reason) = output.drop_stalled() {
                         return RunInterrupt::Stopped(reason);
                     }
@@ -366,7 +367,8 @@ impl RunTask {
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.record_metrics();
         if self.out.is_empty() {
-            // An agent that floods with bytes that are no events never makes the run wait for the client to disconnect.
+            // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
+            // disconnect.
             return self.output.wait_closed().now_or_never().map_or(Ok(()), Err);
         }
         let record = &mut self.context.record;
@@ -384,11 +386,11 @@ impl RunTask {
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => written?,
-            // A client that does not read cannot delay the process beyond its drain; it may still read later.
+            // A client that does not read cannot delay the process beyond its drain, but may still read later.
             () = self.context.lifecycle.wait_cut() => self.output.push(&mut self.out, number)?,
-            // Nor can it keep its run beyond a deadline,
+            // Nor can it keep its run open beyond a deadline,
             () = self.deadlines.wait_expired() => self.output.push(&mut self.out, number)?,
-            // nor keep it at all if it reads nothing.
+            // nor keep it open at all if it reads nothing.
             reason = self.output.wait_stalled() => return Err(reason),
         }
         self.last_write = Some(self.deadlines.on_write());
@@ -414,12 +416,12 @@ impl RunTask {
         let stopped = matches!(reason, RunEndReason::Stopped);
         let (outcome, mut rejection) = reason.into_outcome();
         let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
-        // A client that returns to an abandoned run gets the reason.
+        // A client that returns to an abandoned run is told the reason.
         if outcome == RunOutcome::ClientGone && self.output.is_logged() {
             rejection = Some(RejectionKind::RunAbandoned.into());
         }
         match &rejection {
-            // The only client has its answer.
+            // The only client already has its response.
             Some(_) if refused && !self.output.is_logged() => {}
             Some(_) if abort => self.output.abort(),
             Some(rejection) => {
@@ -432,7 +434,7 @@ impl RunTask {
             }
             None => {}
         }
-        // Counts what was read without an event for the client, too.
+        // Also counts what was read without producing an event for the client.
         self.record_metrics();
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
@@ -441,14 +443,14 @@ impl RunTask {
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
         let Some(rejection) = rejection else {
-            // The client reads the end of the run from the stream.
+            // The client learns of the run's end from the stream.
             let _ = start_tx.send(Ok(()));
             return false;
         };
         if start_tx.is_closed() {
             return false;
         }
-        // Before the client is answered, because it may send the request again at once.
+        // Before responding to the client, because it may immediately repeat the request.
         self.output.forget();
         let refused = start_tx.send(Err(rejection.clone())).is_ok();
         if refused && self.context.access.errors == RouteErrorFormat::Http {

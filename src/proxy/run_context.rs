@@ -1,4 +1,4 @@
-//! The data that a run and its request to the agent need.
+//! What a run and its request to the agent need.
 
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
@@ -22,11 +22,11 @@ pub(super) struct RunContext {
     pub(crate) record: RunRecord,
 }
 
-/// Dropped when the agent has responded.
+/// Dropped once the agent has responded.
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
-    /// framings in which the agent may respond
+    /// the framings that the agent may use in its response
     pub(crate) framings: &'static [Framing],
 }
 
@@ -34,7 +34,7 @@ impl RunContext {
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);
-        // The wall clock is read once: changing it later neither ends a run nor extends it.
+        // The wall clock is read only once: changing it later neither ends nor extends a run.
         let validity = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
             let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
             self.record.started_at.elapsed().saturating_add(left)

@@ -1,4 +1,4 @@
-//! The reasons for the end of a run, and their effects on the client, log and metrics.
+//! Why a run ends, and what that means for the client, log and metrics.
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Most bytes read after the agent's terminal event.
+/// Maximum number of bytes read after the agent's terminal event.
 const DISCARD_LIMIT: usize = 64 << 10;
 
 pub(super) enum RunInterrupt {
@@ -22,7 +22,7 @@ pub(super) enum RunInterrupt {
 }
 
 pub(super) enum RunEndReason {
-    /// the client has the agent's terminal event
+    /// the client has received the agent's terminal event
     AgentEnded(RunEnding),
     Failed(Rejection),
     Limited(Rejection),
@@ -110,7 +110,7 @@ impl RunEndReason {
         RunEndReason::Failed(rejection)
     }
 
-    /// Adds the cause of a failed reconnect to the log.
+    /// Adds the cause of a failed reconnect for the log.
     pub(super) fn with_cause(self, failure: Option<Rejection>) -> RunEndReason {
         match (self, failure) {
             (RunEndReason::Failed(rejection), Some(failure)) => {

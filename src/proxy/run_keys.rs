@@ -1,4 +1,4 @@
-//! The keys by which kept runs are found.
+//! The keys for finding stored runs.
 
 use crate::guard::CallerContext;
 use crate::net::digest;
@@ -13,7 +13,7 @@ pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: 
     RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
 }
 
-/// Returns a key that includes the route and caller, since others may use the same id.
+/// Returns a key that includes the route and caller, since other callers may use the same id.
 pub(super) fn run_key(route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
     hash_key("run", route, caller, id)
 }
@@ -30,7 +30,7 @@ fn hash_key(kind: &str, route: &str, caller: &CallerContext, id: &str) -> Replay
     digest::sha256_parts(&[Some(kind), Some(route), source, tenant, subject, Some(id)])
 }
 
-/// Returns a token that cannot be guessed.
+/// Generates an unguessable token.
 pub(super) fn new_token() -> RunToken {
     RunToken::new(RandomState::new().hash_one(Uuid::now_v7()))
 }

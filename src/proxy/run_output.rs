@@ -1,4 +1,4 @@
-//! The output of a run: a pipe to one client, or a log with any number of readers.
+//! A run's output: a pipe to one client, or a log with any number of readers.
 
 use super::pipe::{self, PipeClosed};
 use super::two_step::ClientPermits;
@@ -7,9 +7,9 @@ use crate::replay::{self, LogStopReason};
 use futures_util::FutureExt;
 
 pub(super) enum RunOutput {
-    /// for the client that started the run, which ends with it
+    /// for the client that started the run; the run ends with this client
     Direct(pipe::PipeWriter<ClientPermits>, Framing),
-    /// for any number of readers; the run continues without them for some time
+    /// for any number of readers; the run continues without readers for some time
     Logged(Box<LoggedOutput>),
 }
 
@@ -24,7 +24,7 @@ impl From<PipeClosed> for LogStopReason {
     }
 }
 
-// Waits on a log are boxed: most runs have none, and waiting runs must be small.
+// Waits on a log are boxed: most runs have no log, and waiting runs must be small.
 impl RunOutput {
     pub(super) fn is_logged(&self) -> bool {
         matches!(self, RunOutput::Logged(_))
@@ -41,7 +41,7 @@ impl RunOutput {
         matches!(self, RunOutput::Direct(pipe, _) if pipe.is_unread())
     }
 
-    /// Writes and clears `frames`, the last of which has `number`. Waits at capacity.
+    /// Writes and clears `frames`, the last of which has `number`. Waits while at capacity.
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => Ok(pipe.write(frames).await?),
@@ -91,7 +91,7 @@ impl RunOutput {
             RunOutput::Direct(pipe, Framing::Sse) if response_started => {
                 let mut comment = Vec::new();
                 sse::write_comment(&mut comment, "keep-alive");
-                // A client that does not read has unread bytes; those keep its connection alive, too.
+                // A client that does not read has unread bytes, which keep its connection alive, too.
                 let _ = pipe.write(&mut comment).now_or_never();
             }
             RunOutput::Direct(..) => {}
@@ -99,7 +99,7 @@ impl RunOutput {
         }
     }
 
-    /// Ends the bodies with an error at once.
+    /// Ends the bodies with an error immediately.
     pub(super) fn abort(&mut self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.abort(),
@@ -107,14 +107,14 @@ impl RunOutput {
         }
     }
 
-    /// Discards the log of a refused run, so that the next request calls the agent again.
+    /// Discards the log of a rejected run, so that the next request calls the agent again.
     pub(super) fn forget(&mut self) {
         if let RunOutput::Logged(output) = self {
             output.writer.forget();
         }
     }
 
-    /// Ends the output. Waits until a direct client has read it.
+    /// Ends the output, waiting until a direct client has read it.
     pub(super) async fn finish(self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish().await,

@@ -1,4 +1,4 @@
-//! The data about a run that is written to log, metrics and traces when it ends.
+//! What is written to the log, metrics and traces when a run ends.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::CallerContext;
@@ -18,7 +18,7 @@ pub(super) struct RunRecord {
     pub(crate) started_at: Instant,
     pub(crate) metrics: Arc<RouteMetrics>,
     pub(crate) summary: RunSummary,
-    /// `None` once the record is written
+    /// `None` after the record has been written
     pub(crate) span: Option<RequestSpan>,
 }
 
@@ -27,7 +27,7 @@ impl RunRecord {
         RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
     }
 
-    /// Writes the record, once.
+    /// Writes the record unless it has already been written.
     pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
         let Some(span) = self.span.take() else { return };
         let ended = internal_event::RunEnded {
@@ -49,7 +49,7 @@ impl Drop for RunRecord {
         if std::thread::panicking() {
             self.close(RunOutcome::GatewayError, Some(&RejectionKind::Internal.into()));
         } else {
-            // An exiting process does not wait for runs that were not cut in time.
+            // An exiting process does not wait for runs that did not end in time.
             self.close(RunOutcome::Drained, Some(&RejectionKind::Draining.into()));
         }
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn records_each_run_exactly_once_even_when_dropped() {
         let metrics = Metrics::new().expect("unique names");
-        // Its series last as long as the handles.
+        // Its series exist as long as the handles.
         let one = test_record(&metrics);
         let ended = |outcome: &str| {
             metrics.render().contains(&format!("diglot_streams_total{{outcome=\"{outcome}\",route=\"r\"}} 1"))

@@ -1,11 +1,11 @@
-//! Starts the run of a request that has passed the gates, and returns the head of its response.
+//! Starts a run for a request that has passed the gates, and returns the head of its response.
 //!
 //! ```text
 //!   check ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
 //!                            │                          (two-step)
 //!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
-//! If a step refuses the request, everything acquired so far is released.
+//! If a step rejects the request, everything acquired so far is released.
 
 use super::agent_client::AgentClient;
 use super::deadlines::now_millis;
@@ -53,8 +53,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time that a two-step start waits for a rejection. Most come at once, and are more useful here than as RUN_ERROR in
-/// the stream.
+/// How long a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as RUN_ERROR
+/// in the stream.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 struct RunRequestHead {
@@ -75,7 +75,7 @@ pub(super) struct RunPreview {
     pub(crate) framing: Framing,
     /// why the dialect was detected, if it was
     pub(crate) detected_by: Option<&'static str>,
-    /// present if there was a body
+    /// present if the request had a body
     pub(crate) translation: Option<RewrittenRequest>,
 }
 
@@ -85,7 +85,7 @@ struct SpawnedRun {
 }
 
 impl Gateway {
-    /// Starts a run and waits for its response, at most one keep-alive interval.
+    /// Starts a run and waits for its response, for at most one keep-alive interval.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
@@ -103,7 +103,7 @@ impl Gateway {
         let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
         let head = RunRequestHead { parts, framing, caller, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body).await?;
-        // Only SSE has ids to resume from.
+        // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let rewritten = head.rewrite(route, body, resumable.is_some())?;
@@ -115,8 +115,8 @@ impl Gateway {
                 return self.join_existing(route, &head, ids, &kept, resume::reader_start(cursor));
             }
         }
-        // From here on a failed run leaves the thread with its caller: it is unknown what the agent saw of it, and a
-        // retry comes from this caller.
+        // From here on the thread belongs to its caller even if the run fails: it is unknown what the agent saw of the
+        // run, and a retry comes from this caller.
         self.guard.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
             stream_permit = self.guard.streams.acquire(&head.parts, &route.start_match)?;
@@ -129,7 +129,7 @@ impl Gateway {
         }
     }
 
-    /// Starts a run that ends with its client.
+    /// Starts a run that ends when its client disconnects.
     async fn start_direct(
         &self,
         route: &RouteEntry,
@@ -140,7 +140,7 @@ impl Gateway {
         let framing = head.framing;
         let version = head.parts.version;
         let ids = rewritten.request.ids.clone();
-        // Reserved before the agent is called, so that no run starts that could not be read.
+        // Reserved before the agent is called, so that no run starts without a way to read it.
         let two_step = match &route.two_step {
             Some(events) => Some((events.events_path(&ids)?, events.reserve(&ids)?)),
             None => None,
@@ -150,7 +150,7 @@ impl Gateway {
         let run = self.spawn_run(route, head, rewritten, None, RunOutput::Direct(writer, framing));
         let Some((location, reservation)) = two_step else {
             // A slow agent must not cost the client its connection: after one keep-alive interval the stream begins,
-            // and a later refusal is a RUN_ERROR.
+            // and a later rejection is sent as RUN_ERROR.
             self.await_start(route, run.start_rx, self.keep_alive).await?;
             reader.attach(version);
             return Ok(responses::event_stream(reader.boxed_unsync(), framing));
@@ -166,7 +166,7 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Starts a run that outlives its client.
+    /// Starts a run that continues after its client disconnects.
     async fn start_logged(
         &self,
         route: &RouteEntry,
@@ -183,7 +183,7 @@ impl Gateway {
         let claim = self.claim_run(&descriptor, messages.as_deref()).await;
         match claim {
             ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
-            // The same request came to two replicas at once, or twice to one.
+            // The same request arrived at two replicas at once, or twice at one.
             ClaimResult::Duplicate => {
                 let kept = self.find_joinable(route, rewritten.client, &keys, None).await?;
                 let kept = kept.ok_or(ReplicationUnavailable)?;
@@ -207,7 +207,7 @@ impl Gateway {
             replication.release(&descriptor).await;
         }
         match inserted {
-            // The same request came twice at once.
+            // The same request arrived twice at once.
             InsertOutcome::Existing(kept) => self.join_existing(route, &head, &ids, &kept, resume::reader_start(None)),
             InsertOutcome::Conflict => Err(RejectionKind::RunIdTaken.into()),
             InsertOutcome::New(_) | InsertOutcome::Full => self.start_direct(route, head, rewritten, permits).await,
@@ -232,7 +232,7 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
         let log = Arc::clone(output.writer.log());
-        // Before the run writes, so that nothing is missed and an early disconnect is noticed.
+        // Before the run writes anything, so that nothing is missed and an early disconnect is noticed.
         let is_h2 = head.parts.version == Version::HTTP_2;
         let reader = match location {
             Some(_) => None,
@@ -338,10 +338,10 @@ impl Gateway {
         SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
-    /// Takes the request's span, which then belongs to the run.
+    /// Takes the request's span, which the run owns from then on.
     fn take_trace(&self, parts: &Parts) -> RequestSpan {
         let span = parts.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
-        // Every request has one.
+        // Every request has a span.
         span.unwrap_or_else(|| {
             let method = RequestMethod::from_name(parts.method.as_str());
             self.tracing.begin(None, RequestAttributes { method, route: "", path: "", tls: false })
@@ -364,7 +364,7 @@ impl Gateway {
             }
         };
         start.map_err(|rejection| match rejection.kind {
-            // The challenge tells the caller how to return with a new credential.
+            // The challenge tells the caller how to get a new credential.
             RejectionKind::TokenExpired => {
                 self.guard.auth.rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
             }
@@ -425,7 +425,7 @@ fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -
     }
 }
 
-/// Returns the client's dialect, and how it was detected.
+/// Returns the client's dialect and how it was detected.
 fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
     if !route.client.is_auto {
         return (route.client, None);
@@ -434,7 +434,7 @@ fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDial
         Framing::Proto => {
             detect::DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "it accepts protobuf (AG-UI 1.0)" }
         }
-        // Invalid UTF-8 is refused by the translation.
+        // The translation rejects invalid UTF-8.
         Framing::Sse => detect::detect_request(std::str::from_utf8(body).unwrap_or_default()),
     };
     (found.peer, Some(found.evidence))

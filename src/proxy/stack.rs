@@ -1,9 +1,9 @@
-//! The layers that every request passes, outermost first.
+//! The layers through which every request passes, outermost first.
 //!
 //! ```text
 //!   request ─▶ id ─▶ route ─▶ trace ─▶ CORS ─▶ ErrorResponder ─▶ the gates of the guard ─▶ the leaf: a run
 //! ```
-//! Policy is not here but in the gates, which [`guard::gates`] lists.
+//! Policy is not here but in the gates, which are listed in [`guard::gates`].
 
 use super::error_responder::ErrorResponder;
 use super::gateway::Gateway;
@@ -41,23 +41,23 @@ pub(crate) fn stack(
     let tracing = gateway.tracing.clone();
     let guard = Arc::clone(&gateway.guard);
     let cors = guard.cors();
-    // The leaf: body, translation, run.
+    // The innermost service: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
         async move { gateway.handle_request(request).await }
     });
     ServiceBuilder::new()
-        // First an id, so that every response and log line below has one, rejections included.
+        // First an id, so that every response and log line below has one, including rejections.
         .map_request(with_request_id)
-        // Then the route, which everything below depends on.
+        // Then the route, on which everything below depends.
         .map_request(move |request| with_route(&routes, request))
         // Then the trace, which contains the route and covers rejections.
         .map_request(move |request| with_trace(&tracing, request))
-        // CORS outside of the next layer, so that pages can read rejections.
+        // CORS is outside the next layer, so that pages can read rejections.
         .layer_fn(move |inner| CorsService { policy: cors.clone(), inner })
-        // The one place where a rejection becomes a response, is logged and counted.
+        // The only place where rejections become responses, are logged and are counted.
         .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&responder) })
-        // Policy, gate by gate; the order and its reasons are there.
+        // Policy, gate by gate; see there for the order and its reasons.
         .service(guard::gates(&guard, leaf))
 }
 
@@ -67,7 +67,7 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
     });
     if !is_valid {
         let id = Uuid::now_v7().to_string();
-        // A UUID is always a header value.
+        // A UUID is always a valid header value.
         if let Ok(id) = HeaderValue::from_str(&id) {
             request.headers_mut().insert(REQUEST_ID, id);
         }

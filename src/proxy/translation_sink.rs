@@ -1,11 +1,11 @@
-//! Translates the pieces of an agent's body into a batch for the client.
+//! Translates pieces of an agent's body into a batch for the client.
 
 use super::deadlines::now_millis;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Most bytes collected for one write while the agent has more ready.
+/// Maximum number of bytes collected per write while the agent has more data ready.
 const BATCH: usize = 32 << 10;
 
 pub(super) struct TranslationSink<'r> {

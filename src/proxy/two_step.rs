@@ -1,4 +1,4 @@
-//! Two-step clients: a POST reserves a run before the agent is called, and a GET reads its events.
+//! Two-step clients: a POST reserves a run before calling the agent, and a GET reads the run's events.
 
 use super::lifecycle::RunPermit;
 use super::negotiation;
@@ -39,7 +39,7 @@ impl TwoStepEvents {
 
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
-        // A run whose events could not be requested is not started.
+        // A run is not started if its events could not be requested.
         let path = self.path.fill(&thread_id, "");
         path.filter(|path| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id)).ok_or_else(|| {
             Rejection::from(RejectionKind::InvalidRequest)
@@ -53,7 +53,7 @@ impl TwoStepEvents {
     }
 }
 
-/// Checks a GET of events on a route whose runs end with their clients.
+/// Checks a GET request for events on a route whose runs end when their clients disconnect.
 pub(super) fn check_events_request(
     client: PeerDialect,
     method: &Method,
@@ -63,7 +63,7 @@ pub(super) fn check_events_request(
         return Err(RejectionKind::EventsMethodNotAllowed.into());
     }
     let framing = negotiation::negotiate(headers, client)?;
-    // Starting in the middle silently would lose what the client has not read.
+    // Silently starting in the middle would lose what the client has not read.
     if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
         return Err(RejectionKind::ResumptionUnsupported.into());
     }
@@ -77,7 +77,7 @@ pub(super) fn serve_events(
     request: &Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Rejection> {
     let framing = check_events_request(client, request.method(), request.headers())?;
-    // A waiting run is open: it can be read while the gateway drains.
+    // Waiting runs are open, so they can be read while the gateway drains.
     let reader = events.zip(thread_id).and_then(|(events, thread_id)| events.pending.take(thread_id));
     let reader = reader.ok_or(RejectionKind::EventsNotFound)?;
     reader.attach(request.version());

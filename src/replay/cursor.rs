@@ -8,7 +8,7 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// 10 characters, 50 bits.
 const TOKEN_LENGTH: usize = 10;
 
-/// Distinguishes runs with the same ids. It is not a secret, since access depends on the caller's identity.
+/// Distinguishes runs with the same ids. Not a secret, since access depends on the caller's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
@@ -28,16 +28,16 @@ impl RunToken {
     }
 }
 
-/// The last event that a client received.
+/// The position after the last event that a client received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) token: RunToken,
-    /// number of the event, from 1; 0 means before the first
+    /// number of the event, counted from 1; 0 means before the first event
     pub(crate) number: u64,
 }
 
 impl Cursor {
-    /// Parses a cursor; `None` if it is not in the gateway's format.
+    /// Parses a cursor. Returns `None` if it is not in the gateway's format.
     pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
         let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;

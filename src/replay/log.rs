@@ -1,4 +1,4 @@
-//! The events of one run as sent to clients: one writer, several readers, each at its own position.
+//! The events of one run as sent to clients, with one writer and several readers, each at its own position.
 //!
 //! ```text
 //!            base: a recap of what was      chunks: frames as they were sent   head
@@ -60,7 +60,7 @@ pub(crate) struct LogLimits {
     pub(crate) max_backlog: usize,
     /// size above which the oldest frames are folded
     pub(crate) max_bytes: usize,
-    /// time after which a watched reader that reads none of the waiting data is removed
+    /// time after which a watched reader that ignores waiting data is removed
     pub(crate) stall_timeout: Duration,
     pub(crate) abandon_after: Duration,
 }
@@ -93,7 +93,7 @@ struct LogState {
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
-    /// time at which the last reader left
+    /// when the last reader left
     unread_since: Instant,
     write_waker: Option<Waker>,
     stop_waker: Option<Waker>,
@@ -101,7 +101,7 @@ struct LogState {
 
 #[derive(Debug)]
 struct LogChunk {
-    /// of its first byte in the run
+    /// offset of its first byte within the run
     offset: u64,
     first_number: u64,
     bytes: Vec<u8>,
@@ -116,7 +116,7 @@ enum LogPhase {
 }
 
 impl RunLog {
-    /// Creates a log whose next event has number `recap_through + 1`; `recap` covers the events before it.
+    /// Creates a log whose next event is number `recap_through + 1`; `recap` covers the earlier events.
     pub(super) fn new(token: RunToken, recap: Recap, recap_through: u64, limits: LogLimits) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
@@ -138,7 +138,7 @@ impl RunLog {
         self.token
     }
 
-    /// Returns whether the run has not ended.
+    /// Returns whether the run is still in progress.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.lock().phase, LogPhase::Open | LogPhase::Stopping)
     }
@@ -156,7 +156,7 @@ impl RunLog {
         self.state.lock().readers_total
     }
 
-    /// Restarts the abandon timer, because the run has a reader on another replica.
+    /// Restarts the abandon timer, because another replica has a reader for this run.
     pub(crate) fn reset_abandon_timer(&self) {
         // A task that waits for the timer checks again when it fires.
         self.state.lock().unread_since = Instant::now();
@@ -209,7 +209,7 @@ impl LogState {
         self.chunks.front().map_or(self.last_number + 1, |chunk| chunk.first_number)
     }
 
-    /// Returns the position after frame `number`, unless the next frame was trimmed or the number is invalid.
+    /// Returns the position after frame `number`, or `None` if the next frame was trimmed or the number is invalid.
     fn offset_after(&self, number: u64) -> Option<u64> {
         if number == self.last_number {
             return Some(self.end_offset);
@@ -223,7 +223,7 @@ impl LogState {
         Some(chunk.offset + frame_ends(&chunk.bytes).take(skipped).last().unwrap_or_default() as u64)
     }
 
-    /// Copies at most `most` bytes from position `at`.
+    /// Copies up to `most` bytes, starting at position `at`.
     fn copy(&self, at: u64, most: usize) -> Vec<u8> {
         let mut piece = Vec::new();
         let index = self.chunks.partition_point(|chunk| chunk.offset <= at).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Replicated runs: the owner of a run copies its events to Redis, where other replicas read them for their clients.
+//! Replicated runs: a run's owner copies its events to Redis, where other replicas read them for their clients.
 //!
 //! ```text
 //!   owner   RunLog ──▶ RunPublisher ── frames, summaries, end ──▶ Redis ──▶ RunFollower ──▶ RunLog   a replica with readers
@@ -34,21 +34,21 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Deadline of Redis calls outside of requests.
+/// Timeout of Redis calls made outside of requests.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time without a lease after which an owner counts as gone. A restarted Redis may lack the lease at first.
+/// How long an owner may lack a lease before it counts as gone. After a restart, Redis may lack the lease at first.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// Time for all processes to write their runs again after Redis lost its data; until then a missing run may still
+/// Time for all processes to write their runs again after Redis lost its data. Until then a missing run may still
 /// exist.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// Longest wait of a resuming client for events that are not copied yet.
+/// Maximum time that a resuming client waits for events that are not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 const MAX_COPIES: usize = 64;
@@ -60,13 +60,13 @@ pub(crate) struct ReplicatedRuns {
     redis: RedisClient,
     keys: RedisKeys,
     settings: ReplicaSettings,
-    /// for Redis calls that a request waits for
+    /// timeout of Redis calls that a request waits for
     deadline: Duration,
     owned_runs: Mutex<HashMap<ReplayKey, Arc<OwnedRun>>>,
-    /// wakes the followers of runs on other replicas
+    /// wakes the followers of other replicas' runs
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     copy_permits: Semaphore,
-    /// how often Redis lost its data, and when it did last
+    /// how often and when Redis last lost its data
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
@@ -74,7 +74,7 @@ pub(crate) struct ReplicatedRuns {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSettings {
     pub(crate) process: RunToken,
-    /// time without events after which readers get a comment
+    /// how long without events before readers get a comment
     pub(crate) keep_alive: Duration,
     pub(crate) age: Duration,
 }
@@ -100,11 +100,11 @@ impl From<ReplicationUnavailable> for RunLookupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimResult {
     Acquired,
-    /// the same request already started it, on any replica
+    /// the same request already started the run, on any replica
     Duplicate,
-    /// a run of another request has the same key and has not ended
+    /// another request's run has the same key and has not ended
     Conflict,
-    /// Redis did not respond, and this replica has no such run
+    /// Redis did not respond, and this replica does not have the run
     Unconfirmed,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct RunQuery {
     pub(crate) run: ReplayKey,
     /// dialect of the route's clients
     pub(crate) side: PeerDialect,
-    /// position to resume at
+    /// where to resume
     pub(crate) cursor: Option<Cursor>,
 }
 
@@ -148,7 +148,7 @@ impl ReplicatedRuns {
         );
     }
 
-    /// Finds a run of this replica, or follows one of another replica until `cut` resolves.
+    /// Finds a run of this replica, or follows another replica's run until `cut` resolves.
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -162,7 +162,7 @@ impl ReplicatedRuns {
             },
         };
         if let Some(cursor) = wanted.cursor.filter(|cursor| stored.is_remote && cursor.token == stored.log.token()) {
-            // A client may reconnect here before the events that it received are copied.
+            // A client may reconnect to this replica before the events that it has received are copied.
             let _ = timeout(CATCH_UP_TIMEOUT, stored.log.wait_for_event(cursor.number)).await;
         }
         Ok(Some(stored))
@@ -179,10 +179,10 @@ impl ReplicatedRuns {
         call.key(self.keys.process(self.process_id()));
         let (exists, owner, leased): (bool, String, bool) = self.in_time(self.invoke(&call)).await?;
         if exists && !owner.is_empty() {
-            // The owner also finds the request when it writes next; this is faster.
+            // The owner would also find the request at its next write; this is faster.
             let _ = self.publish(&owner, &ReplicaMessage::Stop(*run)).await;
         }
-        // If Redis lacks this process's lease it lost its data, and the run may exist.
+        // If Redis lacks this process's lease, it lost its data, and the run may exist.
         if exists || (leased && self.is_settled()) { Ok(exists) } else { Err(self.count_unavailable()) }
     }
 
@@ -190,7 +190,7 @@ impl ReplicatedRuns {
         self.claim_within(self.deadline, descriptor, messages).await
     }
 
-    /// Releases the claim on a run that does not begin.
+    /// Releases the claim on a run that does not start.
     pub(crate) async fn release(&self, descriptor: &RunDescriptor) {
         let _ = self.record_end(descriptor, "gone", &[]).await;
     }
@@ -203,7 +203,7 @@ impl ReplicatedRuns {
             call.key(self.keys.process(self.process_id())).arg(millis(LEASE_TTL));
             let fresh = self.invoke::<bool>(&call).await;
             if fresh == Ok(true) && had_lease {
-                // The lease expired, or Redis lost its data: every publisher verifies its run.
+                // The lease expired or Redis lost its data, so every publisher verifies its run.
                 self.data_losses.send_modify(|(count, when)| {
                     *count += 1;
                     *when = Some(Instant::now());
@@ -276,7 +276,7 @@ impl ReplicatedRuns {
             match verdict.as_str() {
                 "mine" => break,
                 "known" => return ClaimResult::Duplicate,
-                // Without its process the other run is over.
+                // If its process is gone, the other run is over.
                 _ if replaceable.is_empty() && self.is_alive(&owner).await == Ok(false) => replaceable = token,
                 _ => return ClaimResult::Conflict,
             }

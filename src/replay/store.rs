@@ -1,4 +1,4 @@
-//! Stores the logs of runs, with limits on number, bytes and age.
+//! Stores run logs, with limits on number, bytes and age.
 //!
 //! ```text
 //!   insert ──▶ live ── the writer finishes ──▶ ended ── age, runs, bytes, replaced ──▶ evicted
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) type ReplayKey = [u8; 32];
 
-/// The stored runs of this process.
+/// The runs stored by this process.
 pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
@@ -46,7 +46,7 @@ struct StoredRuns {
     by_key: HashMap<ReplayKey, Arc<StoredRun>>,
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
     ended: VecDeque<(Instant, Weak<StoredRun>)>,
-    /// whether a task that evicts expired runs is running
+    /// whether a task is evicting expired runs
     is_sweeping: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct RunKeys {
 pub(crate) struct RunDescriptor {
     pub(crate) keys: RunKeys,
     pub(crate) token: RunToken,
-    /// dialect of its clients
+    /// dialect of the run's clients
     pub(crate) side: PeerDialect,
     pub(crate) ids: RunIds,
 }
@@ -72,9 +72,9 @@ pub(crate) struct StoredRun {
     /// truncated, since their size is not counted and clients may send megabytes
     pub(crate) ids: RunIds,
     pub(crate) log: Arc<RunLog>,
-    /// whether another replica owns or owned it
+    /// whether another replica owns or owned the run
     pub(crate) is_remote: bool,
-    /// its share of `RunStore::used`
+    /// this run's share of `RunStore::used`
     counted_bytes: AtomicUsize,
 }
 
@@ -84,24 +84,24 @@ pub(crate) struct NewRun {
     /// the conversation before the run
     pub(crate) recap: Recap,
     pub(crate) abandon_after: Duration,
-    /// for a run of another replica, the last event in the recap
+    /// the last event in the recap, for another replica's run
     pub(crate) remote_through: Option<u64>,
 }
 
 pub(crate) enum InsertOutcome {
     /// the run was stored
     New(LogWriter),
-    /// the same request already started it
+    /// the same request already started the run
     Existing(Arc<StoredRun>),
-    /// a run of another request has the same key and has not ended
+    /// another request's run has the same key and has not ended
     Conflict,
     /// the run may start, but is not stored
     Full,
 }
 
 impl RunStore {
-    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; watched readers are removed
-    /// after `stall_timeout` without reading.
+    /// Creates an empty store. A run waits while every reader is `backlog` bytes behind; watched readers are removed if
+    /// they read nothing for `stall_timeout`.
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
@@ -117,7 +117,7 @@ impl RunStore {
         })
     }
 
-    /// Applies the limits of a new configuration. Existing logs keep theirs.
+    /// Applies new limits from a reloaded configuration. Existing logs keep theirs.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock() = StoreBounds { replay, backlog };
     }
@@ -131,7 +131,7 @@ impl RunStore {
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
-    /// Stores a run unless it is stored already.
+    /// Stores a run unless it is already stored.
     pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
         let NewRun { descriptor: RunDescriptor { keys, token, ids, .. }, recap, abandon_after, remote_through } = fresh;
         let StoreBounds { replay, backlog } = *self.bounds.lock();

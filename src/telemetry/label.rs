@@ -1,4 +1,4 @@
-//! Closed lists of label values, one enum each. Text from a client or an agent never becomes a label.
+//! Label values as closed enums. Client or agent text never becomes a label.
 
 use crate::error::RejectionKind;
 use crate::translate::{EventLoss, EventRepair};
@@ -40,10 +40,10 @@ macro_rules! labels {
         pub enum $name { $($(#[$row])* $variant),+ }
 
         impl $name {
-            /// All values.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The label in metrics and logs.
+            /// The label used in metrics and logs.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label),+ }
@@ -55,16 +55,16 @@ macro_rules! labels {
 }
 
 labels! {
-    /// Outcome of a run, as its client saw it.
+    /// Outcome of a run, as seen by its client.
     RunOutcome {
         Finished = "finished",
         AgentError = "agent_error",
-        /// the agent failed; the gateway sent RUN_ERROR or refused
+        /// the agent failed; the gateway sent RUN_ERROR or rejected the request
         UpstreamError = "upstream_error",
         /// the run's task ended without a final event
         GatewayError = "gateway_error",
         ClientGone = "client_gone",
-        /// a run whose events were not requested in time
+        /// no client requested the run's events in time
         Unread = "unread",
         Drained = "drained",
         /// the caller's credential expired during the run
@@ -77,7 +77,7 @@ labels! {
         Get = "GET",
         Post = "POST",
         Head = "HEAD",
-        /// CORS preflight; otherwise not served
+        /// CORS preflight; other OPTIONS requests are not served
         Options = "OPTIONS",
         Put = "PUT",
         Delete = "DELETE",
@@ -108,19 +108,19 @@ labels! {
         ApiKey = "api_key",
     }
 
-    /// Reason for accepting or refusing a credential.
+    /// Reason for accepting or rejecting a credential.
     AuthReason {
         Accepted = "accepted",
         Missing = "missing",
         Ambiguous = "ambiguous",
-        /// not a known form of credential
+        /// not in a known credential format
         Malformed = "malformed",
         TooLarge = "too_large",
-        /// unsigned, or signed with an algorithm that the key is not for
+        /// unsigned, or signed with an algorithm that does not fit the key
         Algorithm = "algorithm",
-        /// `typ` is not that of an access token
+        /// `typ` does not denote an access token
         Type = "type",
-        /// an unsupported critical extension (`crit`, `b64`, `zip`), or a key inside the token
+        /// an unsupported critical extension (`crit`, `b64`, `zip`), or a key embedded in the token
         Critical = "critical",
         Issuer = "issuer",
         UnknownKey = "unknown_key",
@@ -128,7 +128,7 @@ labels! {
         Expired = "expired",
         NotYetValid = "not_yet_valid",
         Audience = "audience",
-        /// a claim is missing, duplicated or of a wrong type
+        /// a claim is missing, duplicated or of the wrong type
         Claims = "claims",
         /// the issuer's keys could not be fetched
         KeysUnavailable = "keys_unavailable",
@@ -143,7 +143,7 @@ labels! {
     LimitDecision {
         Allowed = "allowed",
         Refused = "refused",
-        /// shared quota unavailable; counted by this replica alone
+        /// shared quota unavailable; limited by this replica only
         Local = "local",
         /// shared quota unavailable; allowed
         Unchecked = "unchecked",
@@ -157,7 +157,6 @@ labels! {
         Failed = "failed",
     }
 
-    /// Reason for closing a connection before its first request.
     ConnectionRejectReason {
         Limit = "limit",
         AddressLimit = "address_limit",
@@ -165,12 +164,12 @@ labels! {
         ProxyHeader = "proxy_header",
         /// PROXY protocol header not complete in time
         ProxyTimeout = "proxy_timeout",
-        /// not TLS, or an unsupported version of it
+        /// not TLS, or an unsupported TLS version
         TlsHandshake = "tls_handshake",
         /// no client certificate, or an untrusted one
         TlsCertificate = "tls_certificate",
         TlsTimeout = "tls_timeout",
-        /// too few bytes in time to detect the protocol
+        /// too few bytes arrived in time to detect the protocol
         NoData = "silent",
         /// not HTTP/1, or a request head over the size limit
         NotHttp = "not_http",
@@ -182,7 +181,7 @@ labels! {
         Refused = "refused",
     }
 
-    /// Reason for removing a run from the replay log or ending its resumability.
+    /// Reason for removing a run from the replay log or making it non-resumable.
     EvictionReason {
         Age = "age",
         /// too many runs; newer ones are kept
@@ -207,14 +206,14 @@ labels! {
         /// TLS handshake failed
         Tls = "tls",
         TimedOut = "timed_out",
-        /// connection broken, or the response was not HTTP
+        /// broken connection or non-HTTP response
         Broken = "broken",
         Abandoned = "abandoned",
     }
 }
 
 impl RequestMethod {
-    /// Maps an HTTP method. Method names are case-sensitive [RFC 9110 §9.1].
+    /// Parses an HTTP method name, which is case-sensitive [RFC 9110 §9.1].
     pub(crate) fn from_name(name: &str) -> RequestMethod {
         RequestMethod::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(RequestMethod::Other)
     }

@@ -11,20 +11,20 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
-/// Environment variable with a filter such as `info,diglot=debug`.
+/// Environment variable that sets the log filter, such as `info,diglot=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// Hides pingora's own errors, since internal events report those that matter.
+/// Hides pingora's own errors, since our log events report the relevant ones.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
                               pingora_load_balancing=off";
 
-/// Number of lines that wait for a slow reader of stderr. Further lines are dropped, so that logging never delays runs.
+/// Maximum number of lines buffered for stderr. More are dropped, so that logging never delays runs.
 const MAX_BUFFERED_LINES: usize = 8192;
 
-/// Writes the waiting lines when it is dropped, for at most a second.
+/// Flushes buffered lines when dropped, for at most a second.
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
-/// Starts logging for the process. An invalid filter causes a warning and the default is used. Further calls have no
+/// Starts logging for the process. If the filter is invalid, logs a warning and uses the default. Later calls have no
 /// effect.
 pub(crate) fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
@@ -46,7 +46,7 @@ pub(crate) fn init() -> LogGuard {
     } else {
         lines.json().flatten_event(true).boxed()
     };
-    // A second start (tests, the demo) keeps the first subscriber.
+    // A later call (tests, the demo) keeps the first subscriber.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         let _ = FILTER_HANDLE.set(handle);
     }
@@ -57,7 +57,7 @@ pub(crate) fn init() -> LogGuard {
     LogGuard(guard)
 }
 
-/// Logs a panic as one line; the default message would break the log's format.
+/// Logs a panic as one line; the default message would break the log format.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place: &dyn Display = panic.location().map_or(&"an unknown place", |place| place);
     let payload = panic.payload();
@@ -91,7 +91,7 @@ pub(crate) enum LogFilterError {
 }
 
 fn parse_filter(text: &str) -> Result<EnvFilter, LogFilterError> {
-    // EnvFilter parses any other word as a target, which silences everything else, and an empty text as a level.
+    // EnvFilter parses any other word as a target, which silences everything else, and an empty string as a level.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     // Spans in brackets may contain commas; EnvFilter checks those.

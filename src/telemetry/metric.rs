@@ -1,4 +1,4 @@
-//! The metrics of the process, and the handles that update them. `table.rs` has a row for each metric.
+//! The process's metrics and the handles that update them. `table.rs` has one row per metric.
 //!
 //! ```text
 //!   table: a row per metric ─▶ family: its series, by labels ─▶ cell: a number ◀─ handles, resolved once: one addition
@@ -6,9 +6,9 @@
 //!                 ╰─▶ catalogue: tests,  ╰─ lease: the series of a removed route are removed
 //!                     deploy/metrics.md
 //! ```
-//! Label values come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
-//! text of a client or an agent ever becomes a label; `label_specs.rs` has the source of each. Series that an alert may query
-//! exist from the start, at 0; others are created when they are first counted.
+//! Label values come from closed lists: routes from the configuration, event types from the dialect tables, the rest
+//! from enums. Client or agent text never becomes a label; `label_specs.rs` lists the sources. Series that alerts may
+//! query exist from the start, at 0; others are created when first counted.
 
 mod catalogue;
 mod cell;
@@ -43,7 +43,7 @@ pub(crate) type UpstreamSetMetrics = Leased<table::UpstreamSetSeries>;
 
 pub(crate) struct UpstreamMetrics {
     pub(crate) on_route: Leased<RouteUpstreamSeries>,
-    /// shared by all routes with this upstream
+    /// shared by all routes that use this upstream
     pub(crate) overall: Leased<UpstreamSeries>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct ListenerMetrics {
     pub(crate) tls: Option<ListenerTlsSeries>,
 }
 
-/// The registry, and the metrics of all parts of the process.
+/// The registry, and all metrics of the process.
 pub struct Metrics {
     registry: Registry,
     routes: table::RouteFamilies,
@@ -68,7 +68,7 @@ pub struct Metrics {
     pub(crate) replay: ReplayMetrics,
     pub(crate) spans: SpanMetrics,
     pub(crate) process: ProcessMetrics,
-    /// of requests that match no route
+    /// for requests that match no route
     pub(crate) unrouted: RequestMetrics,
     route_leases: Arc<SeriesLeases>,
     upstream_leases: Arc<SeriesLeases>,
@@ -77,17 +77,17 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers the table.
+    /// Registers all metrics of the table.
     ///
     /// # Errors
-    /// Returns an error if two rows have the same name; a test checks that they do not.
+    /// Returns an error if two rows have the same name, which a test rules out.
     pub fn new() -> prometheus::Result<Self> {
         let mut registrar = Registrar::default();
         #[cfg(target_os = "linux")]
         registrar.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let process = table::ProcessFamilies::register(&mut registrar)?.resolve(&[]);
         process.build_info.series(&[env!("CARGO_PKG_VERSION")]).set(1);
-        // No reload was rejected yet: a process does not start with an invalid file, and the demo has none.
+        // No reload has failed yet: a process does not start with an invalid file, and the demo has none.
         process.last_reload_ok.set(1);
         let requests = table::RequestFamilies::register(&mut registrar)?;
         Ok(Metrics {
@@ -112,8 +112,7 @@ impl Metrics {
         })
     }
 
-    /// Returns the metrics of a route. Its series are removed when the last handle is dropped, at the end of its last
-    /// run.
+    /// Returns a route's metrics. Its series are removed when the last handle is dropped, at the end of its last run.
     #[must_use]
     pub fn route(&self, name: &str, client: PeerDialect, agent: PeerDialect) -> Arc<RouteMetrics> {
         let series = Leased::new(&self.route_leases, name, || self.routes.resolve(&[name]));
@@ -135,7 +134,7 @@ impl Metrics {
         self.issuers.last_success.remove(&[name]);
     }
 
-    /// Removes the gauge of an upstream that a route no longer has. Its counters stay until its last run has ended.
+    /// Removes the gauge of an upstream that a route no longer uses. Its counters stay until its last run ends.
     pub(crate) fn forget_upstream(&self, route: &str, upstream: &str) {
         self.route_upstreams.up.remove(&[route, upstream]);
     }
@@ -157,7 +156,7 @@ impl Metrics {
         Leased::new(&self.route_leases, route, || self.upstream_sets.resolve(&[route]))
     }
 
-    /// Records the hash of the configuration in use and the time of the reload, in seconds since the epoch.
+    /// Records the hash of the active configuration and when it took effect, in seconds since the epoch.
     pub(crate) fn set_config_applied(&self, hash: &str, at: i64) {
         self.process.config_info.clear();
         self.process.config_info.series(&[hash]).set(1);

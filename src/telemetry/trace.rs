@@ -1,4 +1,4 @@
-//! The trace of a request: its propagation to the agent, and the export of its spans to a collector.
+//! Request traces: propagation to the agent, and the export of spans to a collector.
 //!
 //! ```text
 //!   traceparent ─▶ TraceParent ─▶ RequestSpan ─▶ UpstreamSpanBuilder ─▶ UpstreamSpan, a request to the agent: its id is
@@ -6,8 +6,8 @@
 //!                                   │ with the response                   │
 //!                                   ╰── SpanRecording ────────────────────┴──▶ a bounded queue ─▶ the collector (`otel`)
 //! ```
-//! Ids always exist, in the log and for the agent. Spans are recorded only with the feature `otel` and an endpoint in the
-//! environment; without the feature a `SpanRecording` has no size.
+//! The log and the agent always get ids. Spans are recorded only with the feature `otel` and an endpoint in the
+//! environment; without the feature a `SpanRecording` is zero-sized.
 
 mod setup_error;
 #[cfg(feature = "otel")]
@@ -40,17 +40,17 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts the spans of requests, and records them if a collector is configured.
+/// Starts request spans, and records them if a collector is configured.
 #[derive(Clone, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
-/// The span of a request; ended on drop if not before.
+/// A request's span, ended on drop at the latest.
 pub(crate) struct RequestSpan {
     upstream_spans: UpstreamSpanBuilder,
     recording: SpanRecording,
 }
 
-/// Starts the child spans for requests to agents.
+/// Starts child spans for requests to agents.
 #[derive(Clone)]
 pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
@@ -58,14 +58,14 @@ pub(crate) struct UpstreamSpanBuilder {
     recorder: Option<SpanRecorder>,
 }
 
-/// The span of one request to an agent. If it is dropped before it is finished, the request was cancelled.
+/// The span of one request to an agent. Dropping it before it is finished means that the request was cancelled.
 pub(crate) struct UpstreamSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     recording: SpanRecording,
 }
 
-/// Stores the request's span in its extensions until a run takes it or the response ends.
+/// Holds the request's span in its extensions until a run takes it or the response ends.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,
@@ -73,7 +73,7 @@ pub(crate) struct TraceExtension {
 }
 
 impl TraceProvider {
-    /// Configures the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without them, no span is
+    /// Configures the collector from `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables. Without them, no spans are
     /// recorded.
     pub(crate) fn from_environment(metrics: &Metrics) -> Result<TraceProvider, TraceSetupError> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
@@ -88,7 +88,7 @@ impl TraceProvider {
             }
         };
         let tracestate = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
-        // If the request is not recorded, its requests to agents are not recorded either.
+        // If the request is not recorded, neither are its requests to agents.
         let recorder = self.0.clone().filter(|_| recording.is_recording());
         RequestSpan { upstream_spans: UpstreamSpanBuilder { parent: context, tracestate, recorder }, recording }
     }
@@ -136,7 +136,7 @@ impl UpstreamSpanBuilder {
 }
 
 impl UpstreamSpan {
-    /// Returns `traceparent` and `tracestate` for the request to the agent.
+    /// Returns `traceparent` and `tracestate` for a request to the agent.
     pub(crate) fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
         (self.context.to_header(), self.tracestate.as_deref())
     }
@@ -149,7 +149,7 @@ impl UpstreamSpan {
         self.recording.finish_failed(rejection);
     }
 
-    /// Ends the span, even if the response is never fully read.
+    /// Ends the span, even if the response is never read completely.
     pub(crate) fn finish(&mut self) {
         self.recording.finish();
     }

@@ -1,4 +1,4 @@
-//! Parses and writes the headers `traceparent` and `tracestate` (W3C Trace Context, level 2).
+//! Parses and formats the `traceparent` and `tracestate` headers (W3C Trace Context, level 2).
 //!
 //! ```text
 //!   00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
@@ -13,10 +13,10 @@ use uuid::Uuid;
 /// The sampled flag: "The caller may have recorded trace data".
 const SAMPLED_FLAG: u8 = 1;
 
-/// The random trace ID flag of level 2: the id is random enough for sampling.
+/// The random trace ID flag of level 2: the id is random enough for sampling decisions.
 pub(super) const RANDOM_FLAG: u8 = 2;
 
-/// Length of a `traceparent` of version 00.
+/// Length of a version 00 `traceparent`.
 const TRACEPARENT_LENGTH: usize = 55;
 
 /// "There can be a maximum of 32 list-members in a list" (tracestate Header Field Values).
@@ -40,7 +40,7 @@ pub(crate) struct SpanId(pub(super) u64);
 pub(crate) struct TraceContext {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
-    /// only the known flags
+    /// known flags only
     pub(super) flags: u8,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for SpanId {
 
 impl TraceId {
     pub(super) fn random() -> TraceId {
-        // Level 2 requires the right-most 7 bytes to be random, as they are in a UUID of version 4.
+        // Level 2 requires the right-most 7 bytes to be random, as in a version 4 UUID.
         TraceId(Uuid::new_v4().as_u128())
     }
 }
@@ -72,7 +72,8 @@ impl TraceId {
 impl SpanId {
     pub(super) fn random() -> SpanId {
         let (high, low) = Uuid::new_v4().as_u64_pair();
-        // The fixed bits of a UUID are at different positions in its halves. One in 2^64 is 0, which is not a valid id.
+        // The fixed bits of a UUID are at different positions in its halves. The result is 0, an invalid id, once in
+        // 2^64.
         SpanId((high ^ low).max(1))
     }
 }
@@ -109,9 +110,9 @@ impl TraceContext {
     }
 
     pub(super) fn root() -> TraceContext {
-        // Sampled, although the flag of an undecided trace "should be set to 0 as the default option": most agents do not
-        // record an unsampled trace, so an agent would lose its traces once a gateway is added. And the gateway's log does
-        // record each run, with its trace id.
+        // Sampled, although the flag of an undecided trace "should be set to 0 as the default option": most agents do
+        // not record unsampled traces, so adding a gateway would lose an agent's traces. The gateway's log also records
+        // the trace id of each run.
         TraceContext { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED_FLAG }
     }
 
@@ -125,7 +126,7 @@ impl TraceContext {
         self
     }
 
-    /// Formats a `traceparent` of version 00.
+    /// Formats a version 00 `traceparent`.
     pub(super) fn to_header(self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)).ok()
     }
@@ -139,7 +140,7 @@ impl TraceParent {
     ) -> Option<TraceParent> {
         let mut parents = parents.into_iter();
         let context = parents.next().and_then(|line| TraceContext::parse_traceparent(line.as_bytes()))?;
-        // Several are ambiguous: the tests of the W3C expect "a newly generated trace_id".
+        // More than one is ambiguous: the W3C tests expect "a newly generated trace_id".
         if parents.next().is_some() {
             return None;
         }
@@ -148,8 +149,8 @@ impl TraceParent {
     }
 }
 
-/// Returns the valid members of all `tracestate` lines in order, or `None` if one is malformed: the W3C tests expect
-/// "the tracestate to be discarded" then.
+/// Returns the valid members of all `tracestate` lines in order. Returns `None` if one is malformed, since the W3C
+/// tests then expect "the tracestate to be discarded".
 fn parse_tracestate<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for line in lines {
@@ -186,7 +187,7 @@ fn is_key(key: &str) -> bool {
     first && key.len() <= 256 && key.bytes().all(rest)
 }
 
-/// `value`: up to 256 visible characters and blanks, without `,` and `=`, the last one not blank.
+/// `value`: up to 256 visible characters and blanks except `,` and `=`, not ending in a blank.
 fn is_value(value: &str) -> bool {
     let may = |byte: u8| matches!(byte, b' '..=b'~') && byte != b',' && byte != b'=';
     (1..=256).contains(&value.len()) && value.bytes().all(may) && !value.ends_with(' ')

@@ -230,7 +230,7 @@ impl EventReader {
             match &key {
                 MemberKey::Known(field) if row.has_field(*field) => parts.event.members.push((key, value)),
                 _ if carry::is_named(&key, location) => {
-                    unwrapped = carry::unwrap_canonical(&value, dialect.carry_location)
+                    unwrapped = carry::unwrap_canonical(&value, dialect.carry_location);
                 }
                 _ => parts.extensions.push((key, value)),
             }

@@ -1,4 +1,4 @@
-//! Translates one request: client dialect → `RunInput` → agent dialect.
+//! Translates one request: client dialect → canonical `RunAgentInput` → agent dialect.
 
 use super::message::CarryPolicy;
 pub use super::request_refusal::RequestRefusal;

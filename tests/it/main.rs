@@ -18,7 +18,7 @@
 //! - `faults`: agents that fail, and the result for the client.
 //! - `forwarded`: the client's address, and the header fields that the agent receives.
 //! - `golden`: translations of streams and requests as folders, at every split.
-//! - `guard`: repairs, violations and losses, one row per rule.
+//! - `run_guard`: repairs, violations and losses, one row per rule.
 //! - `h2`: HTTP/2 frames that no library would send.
 //! - `kubernetes`: manifests and chart, validated with their tools, and the gateway of each pod.
 //! - `laws`: losslessness over generated streams (`translation.md` §2).
@@ -68,7 +68,6 @@ mod explain_route;
 mod faults;
 mod forwarded;
 mod golden;
-mod guard;
 mod h2;
 mod kubernetes;
 mod laws;
@@ -88,6 +87,7 @@ mod refusals;
 mod reload;
 mod requests;
 mod resume;
+mod run_guard;
 mod schema;
 mod secrets;
 mod smuggling;

@@ -28,7 +28,7 @@ fn write_line(out: &mut String, line: impl std::fmt::Display) {
     writeln!(out, "{line}").expect("a string takes everything");
 }
 
-/// The sentences that document the variants of `Shape`, from its source.
+/// The sentences that document the variants of `EventShape`, from its source.
 fn shapes(source: &str) -> Vec<(String, String)> {
     let body = source.split("enum EventShape {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the enum");
     let (mut all, mut doc) = (Vec::new(), Vec::new());

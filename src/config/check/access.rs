@@ -1,4 +1,4 @@
-//! Checks who may call a route, its rate limits, and the header fields that its agent receives.
+//! Checks a route's access rules, rate limits, and the header fields sent to its agent.
 
 use http::{HeaderName, HeaderValue, header};
 
@@ -15,7 +15,7 @@ use crate::config::text::{OneOrList, Scalar};
 impl FileValue for MethodNames {
     type Checked = Vec<String>;
 
-    /// Returns all methods if the route names none, and no method if callers need no credential.
+    /// Returns all methods if the route names none, and an empty list if callers need no credential.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<String>> {
         let all: Vec<String> = checker.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = &self.0 else {
@@ -136,7 +136,7 @@ impl FileValue for UpstreamHeaderMapping {
     }
 }
 
-/// Returns the spaces at the end of a prefix, which reading a scalar removes.
+/// Returns the trailing spaces of a prefix, which parsing a scalar removes.
 fn trailing_spaces(written: &Scalar<kind::FieldPrefix>) -> &str {
     let prefix = written.value.expose_secret();
     &prefix[prefix.trim_end().len()..]
@@ -156,7 +156,7 @@ impl CrossCheck for CorsSpec {
                 "write `*` alone, or the origins alone",
             );
         } else if keys.credentials == Some(true) {
-            // Fetch Standard §3.3.5: `*` is no match for a request whose credentials mode is "include".
+            // Fetch Standard §3.3.5: `*` does not match a request whose credentials mode is "include".
             let hint = "list the origins, or remove `credentials`: otherwise every page on the web could call with its visitors' credentials";
             let place = at.key("credentials").with_position_of(&self.credentials);
             checker.report_error(&place, "credentials cannot be combined with `*`", hint);
@@ -209,7 +209,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reports requirements for callers on a route that accepts calls without a credential.
+    /// Reports caller requirements on a route without authentication.
     fn reject_caller_requirements(&mut self, route: &RouteSpec, at: &Place) {
         let require = &route.require;
         let at = at.key("require");
@@ -224,7 +224,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reports other keys that depend on callers, on a route without credentials.
+    /// Reports other caller-dependent keys on a route without authentication.
     fn reject_caller_rules(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
         if keys.own_threads == Some(true) {
             self.reject_caller_rule(
@@ -252,7 +252,7 @@ impl ConfigChecker<'_> {
         self.report_error(at, format!("this {what}, but the route accepts calls without a credential"), hint);
     }
 
-    /// Reports claims and tenants that no caller of the route can have.
+    /// Reports required claims and tenants that no caller of the route can have.
     fn reject_unmeetable_rules(&mut self, route: &RouteSpec, methods: &[String], at: &Place) {
         let at = at.key("require");
         let of_route = || self.methods.iter().filter(|method| methods.contains(&method.name));

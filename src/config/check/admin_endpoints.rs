@@ -13,7 +13,7 @@ pub(in crate::config) fn check_admin_endpoints(
     written: &AdminEndpointsSpec,
 ) -> Result<(Vec<ListenerConfig>, Option<PathBuf>), Vec<ConfigProblem>> {
     let mut checker = ConfigChecker::new(source);
-    // Not the data plane: its certificate may just be replaced.
+    // The data plane is not checked: its certificate may be mid-replacement.
     let status = written.listeners.status.check(&mut checker, &Place::new("listeners.status"));
     let run_dir = written.run_dir.check(&mut checker, &Place::new("run_dir"));
     if let (Some(Some(run_dir)), Some(written)) = (&run_dir, &written.run_dir) {

@@ -11,7 +11,7 @@ use crate::config::section::{CrossCheck, FileValue, KeysOf};
 use crate::config::source::{LoadContext, SourceText};
 use crate::config::text::Spanned;
 
-/// Fails with every problem of the file.
+/// Returns every problem in the file on failure.
 pub(in crate::config) fn load_key_file(
     path: &Path,
     content: &[u8],
@@ -21,7 +21,7 @@ pub(in crate::config) fn load_key_file(
     let text = decode_utf8(&name, content)?;
     let both = parse_and_check::<ApiKeyFile, _>(&name, text, LoadContext::for_path(path, lookup), check_keys);
     both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
-        // The list alone, without `keys:`, is the most frequent mistake.
+        // The most frequent mistake is a list without `keys:`.
         [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
             whole.clone().with_hint("put `keys:` on its first line").into()
         }
@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         self.report_duplicates(&digests, "this is the same key as", hint);
     }
 
-    /// Returns false after reporting a key that is invalid or also in `listed`.
+    /// Returns false after reporting invalid keys. Also reports keys that are in `listed` too.
     fn check_key_file(&mut self, file: &Path, content: &[u8], listed: &[ApiKeyConfig], at: &Place) -> bool {
         match load_key_file(file, content, self.source.context.lookup) {
             Ok(keys) => {

@@ -1,4 +1,4 @@
-//! Checks the issuers of tokens: their keys, and algorithms that fit the keys.
+//! Checks token issuers: their keys, and whether the algorithms fit the keys.
 
 use crate::config::access::{Algorithm, ClaimNames, IssuerConfig, IssuerKeysConfig, Secret};
 use crate::config::checker::{AuthMethodRef, ConfigChecker, Place, ReferenceKind, quote_value};
@@ -81,7 +81,7 @@ impl FileValue for IssuerSpec {
 }
 
 impl ConfigChecker<'_> {
-    /// Returns the source that the file names, or discovery.
+    /// Returns the configured key source, or discovery.
     fn resolve_issuer_keys(
         &mut self,
         issuer: &IssuerSpec,
@@ -148,7 +148,7 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Checks that the algorithms fit the keys and are no stronger than the secret.
+    /// Checks that the algorithms fit the keys and that the secret is long enough for them.
     fn check_algorithms(
         &mut self,
         issuer: &IssuerSpec,
@@ -173,7 +173,7 @@ impl ConfigChecker<'_> {
             let name = algorithm.name();
             let place = at.key("algorithms").index(index).with_position_of(written);
             match (secret, algorithm.is_shared()) {
-                // RFC 8725 §3.1: anybody knows a public key; taken for a secret, it would allow unsigned tokens.
+                // RFC 8725 §3.1: a public key used as an HMAC secret would let anyone sign tokens.
                 (None, true) => {
                     let hint = "remove it, or write `secret_file`: if a public key were used as a secret, anybody who has \
                                 that key could sign tokens";

@@ -1,4 +1,4 @@
-//! Dialects of the operator's own, and the words of one side.
+//! Checks custom dialects, and the names that a route's client or agent uses.
 
 use super::interner;
 use crate::config::checker::{ConfigChecker, Place, quote_names};
@@ -10,13 +10,13 @@ use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialec
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
-/// Maps a name that Diglot knows to the operator's name for it.
+/// Maps Diglot's names to the operator's names.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Reserved names: `auto`, and the keys of [`crate::translate`] in `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
-/// Members that carry values without a counterpart in the dialect.
+/// Members that carry values which the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
 
 const REQUEST_MEMBERS: &[Field] = &[
@@ -32,7 +32,7 @@ const REQUEST_MEMBERS: &[Field] = &[
 impl FileValue for CustomDialectSpec {
     type Checked = ();
 
-    /// Makes the dialect available to routes.
+    /// Registers the dialect for use by routes.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<()> {
         match checker.check_dialect_changes(self, at) {
             Some(changes) => checker.custom_dialects.push(interner::intern_dialect(changes)),
@@ -43,7 +43,7 @@ impl FileValue for CustomDialectSpec {
 }
 
 impl ConfigChecker<'_> {
-    /// Finds a built-in dialect or one of this file.
+    /// Finds a built-in dialect or one defined in this file.
     pub(super) fn find_dialect(&self, name: &str) -> Option<&'static Dialect> {
         dialect::find_by_name(name).or_else(|| self.custom_dialects.iter().copied().find(|own| own.name == name))
     }
@@ -86,7 +86,7 @@ impl ConfigChecker<'_> {
         (self.problems.len() == before).then_some(DialectOverrides { name, base, events, fields, values, strip })
     }
 
-    /// Reads a name that metrics, the command line and keys use.
+    /// Parses a dialect name, which metrics, the command line and keys use.
     fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
         let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
@@ -270,7 +270,7 @@ fn find_collision(
         let of_base = || names.iter().find(|(renamed, _)| *renamed == other).map(|(_, name)| *name);
         match own(other).or_else(of_base) {
             Some(other) => other == name,
-            // Members are read in either spelling.
+            // Members are accepted in either spelling.
             None => Field::from_wire(name) == Some(other),
         }
     };

@@ -1,5 +1,5 @@
-//! Keeps values for the life of the process, each once, so that a reload adds memory only for what differs. Equal values
-//! stay identical.
+//! Interns values for the life of the process, so that a reload uses memory only for new ones. Equal values share one
+//! address.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;

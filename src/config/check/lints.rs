@@ -1,6 +1,6 @@
 //! Warnings: valid settings that are probably unintended.
 //!
-//! Each can be fixed, or marked as intended, in the file, so that `check --strict` passes.
+//! Each can be fixed or marked as intended in the file, so that `check --strict` passes.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
-/// The shortest time after which browsers reconnect.
+/// The shortest delay before browsers reconnect.
 const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
 impl ConfigChecker<'_> {
@@ -107,7 +107,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Warns about quotas of tiers that no caller has. Keys in a file change without a check.
+    /// Warns about quotas for tiers that no caller has, unless key files, which may change at any time, could add them.
     fn lint_tiers(&mut self, file: &ConfigFile, config: &Config) {
         let by_token = config.auth.issuers.iter().any(|issuer| issuer.claims.tier.is_some());
         let by_key =
@@ -139,7 +139,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Warns about a route that the whole network may call, unless the file marks it as intended.
+    /// Warns about a route that anyone on the network may call, unless the file marks it as intended.
     fn lint_open_route(&mut self, config: &Config, route: &RouteConfig, written: &file::RouteSpec, at: &Place) {
         let reached: Vec<String> =
             config.data.iter().filter(|one| is_open(one)).map(|one| one.address.to_string()).collect();
@@ -182,7 +182,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Returns whether other machines can reach a listener without a client certificate.
+/// Returns whether other machines can use a listener without a client certificate.
 fn is_open(listen: &ListenerConfig) -> bool {
     let shows_certificate =
         listen.tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
@@ -198,15 +198,15 @@ fn is_credential(name: &str) -> bool {
     ["auth", "cookie", "key", "password", "secret", "token"].iter().any(|part| name.contains(part))
 }
 
-/// Returns whether requests to an agent can be read on the network: without TLS, and neither on this machine nor, by
-/// address or name, on a private network.
+/// Returns whether requests to an agent cross a public network without TLS. Loopback, link-local and private addresses
+/// and names do not count.
 fn is_sent_in_clear(upstream: &UpstreamConfig) -> bool {
     let UpstreamAddress::Host { tls: false, host, .. } = &upstream.address else { return false };
     match host.parse() {
         Ok(IpAddr::V4(ip)) => !(ip.is_loopback() || ip.is_private() || ip.is_link_local()),
         Ok(IpAddr::V6(ip)) => !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()),
-        // One label is a name of this host's own network. `.test` and `.localhost` are nobody's on the Internet (RFC 6761), nor
-        // are `.local` (RFC 6762, and Kubernetes), `.home.arpa` (RFC 8375) and `.internal`; `.svc` is Kubernetes' as well.
+        // One-label names are local. Not public either: `.test` and `.localhost` (RFC 6761), `.local` (RFC 6762, and
+        // Kubernetes), `.svc` (Kubernetes), `.home.arpa` (RFC 8375) and `.internal`.
         Err(_) => {
             let private = [".localhost", ".local", ".internal", ".lan", ".svc", ".home.arpa", ".test"];
             host.contains('.') && !private.iter().any(|end| host.ends_with(end))

@@ -81,7 +81,7 @@ impl FileValue for SocketMapping {
 impl FileValue for ListenerTlsSpec {
     type Checked = ListenerTlsConfig;
 
-    /// Reads all files, so that a mistake in one is reported at its line.
+    /// Reads all the files, so that each mistake is reported at its key.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenerTlsConfig> {
         let keys = self.check_keys(checker, at);
         let not_after = match (&keys.cert, &*self.cert, &keys.key, &*self.key) {
@@ -122,7 +122,7 @@ pub(super) struct NamedFile<'a> {
     pub(super) written: &'a Scalar<kind::FileName>,
 }
 
-/// Returns seconds since the epoch.
+/// Returns the current time in seconds since the epoch.
 fn unix_now() -> Option<i64> {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
@@ -133,7 +133,7 @@ impl ConfigChecker<'_> {
         entries.map(|(place, socket)| Some(LocatedValue::new(socket.check(self, &place)?, place))).collect()
     }
 
-    /// Reports PROXY protocol settings without effect, because no proxy is trusted.
+    /// Reports PROXY protocol settings that have no effect because no proxy is trusted.
     pub(super) fn check_proxy_headers(&mut self, trusted: Option<&TrustedProxies>) {
         let Some(trusted) = trusted.filter(|_| !self.is_skipped("trusted_proxies")) else { return };
         for LocatedValue { value: address, place } in std::mem::take(&mut self.proxy_listeners) {
@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns when the certificate ends, in seconds since the epoch.
+    /// Returns the certificate's expiry, in seconds since the epoch.
     pub(super) fn check_certificate_pair(
         &mut self,
         cert: NamedFile<'_>,

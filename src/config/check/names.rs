@@ -47,7 +47,7 @@ impl ConfigChecker<'_> {
         } else if known.is_empty() {
             format!("this file does not define {what}")
         } else {
-            // The nearest name would reveal the value of a variable.
+            // A suggestion would reveal the value of a variable.
             did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)
         };
         self.report_error(at, format!("{} is not the name of {what}", scalar.display), hint);

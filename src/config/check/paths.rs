@@ -20,7 +20,7 @@ impl RouteIdentifiers {
         let path = checker.locate(route.path.as_ref(), &at.key("path"));
         let name = match &route.name.0 {
             Some(name) => checker.locate(Some(name), &at.key("name")),
-            // A path that was used before is reported as such, not as a name as well.
+            // A repeated path is reported once, not again as a repeated name.
             None => path.clone().filter(|path| self.paths.iter().all(|earlier| earlier.value != path.value)),
         };
         self.names.extend(name);

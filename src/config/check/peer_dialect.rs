@@ -93,7 +93,7 @@ impl ConfigChecker<'_> {
         let may_be_unnamed =
             self.kinds_with_unnamed.contains(&ReferenceKind::Dialect) && nearest(&scalar.text, &built_in).is_empty();
         if dialect.is_none() && !may_be_unnamed && !self.invalid_dialects.contains(&scalar.text) {
-            // The nearest name would reveal the value of a variable.
+            // A suggestion would reveal the value of a variable.
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &self.dialect_names());
             let hint = hint_for_quotes(name).map_or(nearest, str::to_owned);
             self.report_error(at, format!("{} is not a dialect", scalar.display), hint);

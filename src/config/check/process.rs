@@ -1,4 +1,4 @@
-//! Checks the directory of the control sockets.
+//! Checks the control socket directory.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Checks rate limits, and the Redis through which replicas share them.
+//! Checks rate limits, and the Redis server through which replicas share them.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::config::kind;
 use crate::config::section::{FileValue, KeysOf, Section, collect_all};
 use crate::config::text::{Scalar, Spanned};
 
-/// The longest time to refill a whole burst.
+/// The longest time to refill a full burst.
 const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The shortest time between two requests that can be counted.
+/// The shortest interval between requests that can be counted.
 const MIN_INTERVAL: Duration = Duration::from_micros(1);
 
 impl FileValue for RateLimitSpec {
@@ -23,7 +23,7 @@ impl FileValue for RateLimitSpec {
         let keys = self.check_keys(checker, at);
         let quota = build_quota(keys.requests, keys.per, keys.burst, None);
         let quota = quota.filter(|quota| checker.check_quota(*quota, self.requests.as_ref(), self.burst.as_ref(), at));
-        // A tier inherits a burst that is written, but not the default, which follows from `requests`.
+        // A tier inherits an explicit burst, but not the default, which is derived from `requests`.
         let inherited = self.burst.as_ref().and(quota).map(|quota| quota.burst);
         let tiers = keys.tiers.unwrap_or_default().into_iter().zip(self.tiers.values());
         let tiers = collect_all(tiers.map(|((name, tier), written)| {
@@ -52,7 +52,7 @@ impl FileValue for RateLimitSpec {
 }
 
 impl FileValue for TierSpec {
-    /// The keys: whether they form a quota depends on the rate limit.
+    /// The keys only: whether they form a valid quota depends on the rate limit.
     type Checked = KeysOf<TierSpec>;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<KeysOf<TierSpec>> {
@@ -60,7 +60,7 @@ impl FileValue for TierSpec {
     }
 }
 
-/// Builds a quota whose `burst` defaults to the `inherited` one, or else to `requests`.
+/// Builds a quota. `burst` defaults to `inherited`, or else to `requests`.
 fn build_quota(
     requests: Option<NonZeroU32>,
     per: Option<Duration>,

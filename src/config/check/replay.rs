@@ -17,7 +17,7 @@ impl CrossCheck for ReplaySpec {
         if run_bytes <= bytes || checker.is_skipped("replay.bytes") || checker.is_skipped("replay.run_bytes") {
             return;
         }
-        // Only a written value can be changed, not a default.
+        // Points at an explicit value, because a default has no position.
         let run = at.key("run_bytes").with_position_of(&self.run_bytes);
         let place = if run.position().is_some() { run } else { at.key("bytes").with_position_of(&self.bytes) };
         let message = "the limit of one run exceeds the limit of all runs together";

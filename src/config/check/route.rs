@@ -1,4 +1,4 @@
-//! Checks the rules between the keys of a route, and between routes.
+//! Checks rules that involve several keys of a route, or several routes.
 
 use crate::config::UpstreamConfig;
 use crate::config::checker::{ConfigChecker, Place, quote_names};

@@ -1,4 +1,4 @@
-//! Checks the upstreams of a route and the TLS settings for them.
+//! Checks a route's upstreams and their TLS settings.
 
 use super::listen::NamedFile;
 use crate::config::checker::{ConfigChecker, LocatedValue, Place};
@@ -55,7 +55,7 @@ impl FileValue for UpstreamTlsSpec {
 }
 
 impl ConfigChecker<'_> {
-    /// Checks that the addresses of a route are unique and not those of the gateway itself.
+    /// Checks that a route's addresses are unique and do not lead to the gateway itself.
     pub(super) fn check_upstream_addresses(&mut self, list: &UpstreamListSpec, at: &Place) {
         let entries = list.entries(at);
         if entries.is_empty() {
@@ -67,7 +67,7 @@ impl ConfigChecker<'_> {
             UpstreamSpec::Mapping(mapping) => self.locate(mapping.url.as_ref(), &place.key("url")),
         };
         let all: Vec<_> = entries.into_iter().filter_map(address).collect();
-        // Runs are spread over addresses, so of two paths at one address only the first would be used.
+        // Runs are balanced by address, so only the first of two paths at one address would be used.
         let hint = "list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its \
                     own";
         self.report_conflicts(&all, UpstreamConfig::has_same_address, "this host and port are already used by", hint);

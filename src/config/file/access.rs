@@ -1,4 +1,4 @@
-//! Keys of the file about callers: authentication, authorisation, rate limits and run limits.
+//! Keys for callers: authentication, authorisation, rate limits and run limits.
 
 use std::collections::BTreeMap;
 
@@ -227,7 +227,7 @@ pub(crate) struct UpstreamHeaders(pub(crate) BTreeMap<String, Spanned<UpstreamHe
 impl Shorthand for UpstreamHeaderSpec {
     type Mapping = UpstreamHeaderMapping;
     const FORMS: &'static str = "a value or a mapping such as {file: PATH}";
-    // A message about a number would quote it, and it may be a secret.
+    // A type error would quote the number, which may be a secret.
     const ACCEPTS_ANY_SCALAR: bool = false;
 
     fn from_text(value: &str) -> UpstreamHeaderSpec {

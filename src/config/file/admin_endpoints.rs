@@ -1,4 +1,4 @@
-//! The part of a configuration that says where its gateway can be asked how it is.
+//! The keys of a configuration file that locate the gateway's admin endpoints.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::listen::ListenersSpec;
 use crate::config::kind;
 use crate::config::text::Scalar;
 
-/// Reads only these keys of a configuration file; the rest may be wrong, or unknown to this version.
+/// Reads only these keys; others may be invalid, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AdminEndpointsSpec {

@@ -1,4 +1,4 @@
-//! Listeners as the operator writes them.
+//! Keys for listeners.
 
 use schemars::JsonSchema;
 use serde::de::Deserializer;

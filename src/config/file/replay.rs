@@ -1,4 +1,4 @@
-//! Keys of the file about runs that outlive their clients.
+//! Keys for runs that outlive their clients.
 
 use crate::config::kind;
 use crate::config::section::section;

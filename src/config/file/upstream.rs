@@ -1,4 +1,4 @@
-//! Keys of the file about agents: addresses, protocols, health checks and ejection.
+//! Keys for agents: addresses, protocols, health checks and ejection.
 
 use schemars::JsonSchema;
 use serde::de::Deserializer;

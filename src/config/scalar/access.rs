@@ -1,4 +1,4 @@
-//! Values about callers: networks, fields, claims, scopes, digests, dates, counts of limits.
+//! Parses values about callers: networks, fields, claims, scopes, digests, dates, limits.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarEr
     Ok(PathBuf::from(text))
 }
 
-/// Parses a name that another party chose: an audience, a claim, a tenant.
+/// Parses an externally defined name: an audience, a claim, a tenant.
 pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
         return Err(ScalarError::new("contains a control character", "write it on one line, without tabs"));
@@ -46,7 +46,7 @@ pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
 /// The value of `auth` that allows calls without a credential.
 pub(in crate::config) const NONE: &str = "none";
 
-/// Parses the name of an issuer or of a list of API keys.
+/// Parses the name of an issuer or API key list.
 pub(in crate::config) fn parse_method_name(text: &str) -> Result<String, ScalarError> {
     match super::parse_name(text)? {
         name if name == NONE => {
@@ -91,9 +91,9 @@ pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, Scalar
         .with_suggestion(meant.map(|known| known.name().to_owned())))
 }
 
-/// Parses an accepted `typ` of tokens: lower case, without `application/`.
+/// Parses an accepted token `typ` into lower case without `application/`.
 pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarError> {
-    // RFC 7515 §4.1.9: media types, compared without regard to case; "application/" may be left out.
+    // RFC 7515 §4.1.9: case-insensitive media types; "application/" may be omitted.
     let lower = text.to_ascii_lowercase();
     let short = lower.strip_prefix("application/").unwrap_or(&lower);
     if short.is_empty() || !short.bytes().all(|each| each.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&each)) {
@@ -112,7 +112,7 @@ pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// Parses the time in which a quota is refilled.
+/// Parses the time over which a quota refills.
 pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         period if period <= Duration::from_secs(24 * 3600) => Ok(period),
@@ -160,7 +160,7 @@ pub(in crate::config) fn parse_byte_count(text: &str) -> Result<NonZeroU64, Scal
 
 pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, ScalarError> {
     const HINT: &str = "write the header name in lower case, such as `x-tenant`";
-    // RFC 9110 §5.1: field names are case-insensitive; here there is one spelling of each.
+    // RFC 9110 §5.1: field names are case-insensitive; only lower case is accepted here.
     let lower = text.to_ascii_lowercase();
     match HeaderName::from_bytes(lower.as_bytes()) {
         Ok(name) if lower == text => Ok(name),
@@ -212,7 +212,7 @@ pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName,
         const HINT: &str = "remove it: callers can put any address in it";
         return Err(ScalarError::new("claims where a request comes from, and any caller can set it", HINT));
     }
-    // CGI, and what came of it such as WSGI, reads `-` as `_`: to many agents `x_diglot_subject` is `x-diglot-subject`
+    // CGI and its descendants such as WSGI read `-` as `_`: to many agents `x_diglot_subject` is `x-diglot-subject`
     // (RFC 3875 §4.1.18).
     if name.as_str().contains('_') {
         const HINT: &str = "have callers send it with `-`";
@@ -249,7 +249,7 @@ pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarErro
     Ok(digest)
 }
 
-/// Returns seconds since the epoch. A date means its first second in UTC; a date and time follows RFC 3339.
+/// Parses a date, which means midnight UTC, or an RFC 3339 date and time, into seconds since the epoch.
 pub(in crate::config) fn parse_timestamp(text: &str) -> Result<u64, ScalarError> {
     const HINT: &str = "write a date or a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z` or \
                         `2027-01-31T12:00:00+08:00`";
@@ -280,12 +280,12 @@ fn parse_rfc3339(text: &str) -> Option<u64> {
         None => clock,
     };
     let [hour, minute, second] = split_numbers(whole, ':', [2, 2, 2])?;
-    // A leap second is taken for the second behind it.
+    // A leap second counts as the second after it.
     (hour < 24 && minute < 60 && second <= 60).then_some(())?;
     u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second - offset).ok()
 }
 
-/// Splits a text into numbers of these many digits.
+/// Splits text into numbers with the given counts of digits.
 fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
@@ -297,7 +297,7 @@ fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]
     parts.next().is_none().then_some(numbers)
 }
 
-/// Returns `None` for a day that the Gregorian calendar does not have.
+/// Returns `None` for a day that does not exist in the Gregorian calendar.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -309,7 +309,7 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
         _ => 31,
     };
     (1..=length).contains(&day).then_some(())?;
-    // Leap days of the years before this one, from the year 1 on.
+    // Leap days from year 1 to the year before this one.
     let leap_days = |year: i64| year / 4 - year / 100 + year / 400;
     let years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
     Some(years + BEFORE[index] + i64::from(leap && month > 2) + day - 1)

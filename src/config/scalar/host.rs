@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use super::ScalarError;
 use crate::config::upstream::implied_port;
 
-/// Parses a host and its port, written or implied.
+/// Parses a host with an explicit or implied port.
 pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
     let port_error = || ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");
@@ -25,7 +25,7 @@ pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String,
         return Err(ScalarError::new("has no host", EXAMPLE));
     }
     let port = match port.strip_prefix(':') {
-        // `u16` also reads `+80`.
+        // `u16` also parses `+80`.
         Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| port_error())?,
         None if port.is_empty() => implied_port(tls),
         _ => return Err(port_error()),

@@ -1,4 +1,4 @@
-//! Values about listeners and those who connect to them.
+//! Parses addresses and permissions of listeners, and trusted proxies.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use crate::config::listen::ListenAddress;
 
 const UNIX_PREFIX: &str = "unix:";
 
-/// Access for the user who runs Diglot, and its group.
+/// Read and write access for the user that runs Diglot and its group.
 pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 
-/// The longest path of a Unix socket: 108 bytes [unix(7)], the last of them NUL.
+/// The longest path of a Unix socket: 108 bytes including the final NUL [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Gives a Unix socket the default permissions.
+/// Parses a listener address. A Unix socket gets the default permissions.
 pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddress, ScalarError> {
     let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {
@@ -33,7 +33,7 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
     Ok(ListenAddress::Unix { path: PathBuf::from(path), mode: parse_mode(DEFAULT_MODE)? })
 }
 
-/// Parses octal permissions of a socket's file.
+/// Parses octal permissions of a socket file.
 pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users";
     match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {

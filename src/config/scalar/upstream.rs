@@ -1,4 +1,4 @@
-//! Agents: their URLs and sockets, their weights, the names on their certificates.
+//! Parses agents' URLs and sockets, weights, and certificate names.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -10,8 +10,8 @@ use super::ScalarError;
 use super::host::parse_host_and_port;
 use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 
-/// The longest path of a Unix socket, in bytes, without the NUL at its end (unix(7): `sun_path`, 108 on Linux;
-/// 104 elsewhere).
+/// The longest path of a Unix socket, in bytes, without the final NUL (unix(7): `sun_path`, 108 on Linux; 104
+/// elsewhere).
 const MAX_SOCKET: usize = 103;
 
 /// Parses an `http` or `https` URL, or a Unix socket.
@@ -22,7 +22,7 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-        // A port alone is one of this machine.
+        // A bare port means a port on this machine.
         let host = if text.parse::<u16>().is_ok() { "127.0.0.1:" } else { "" };
         let meant = looks_like_host.then(|| format!("http://{host}{text}"));
         return Err(ScalarError::new("has no scheme", EXAMPLE).with_suggestion(meant));
@@ -49,7 +49,7 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
 fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write the socket's absolute path, and after a colon the request's path: \
                            `unix:/run/agent.sock:/chat`";
-    // `unix:///run/agent.sock` is how URLs of other programs spell it.
+    // Other programs write `unix:///run/agent.sock`.
     let text = text.strip_prefix("//").unwrap_or(text);
     let (file, path) = text.split_once(':').unwrap_or((text, "/"));
     if !Path::new(file).is_absolute() || file.ends_with('/') {
@@ -68,7 +68,7 @@ fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     Ok(upstream)
 }
 
-/// Rejects a text that cannot be sent in a request line.
+/// Rejects text that cannot be sent in a request line.
 fn check_sendable(text: &str) -> Result<(), ScalarError> {
     if text.contains('#') {
         return Err(ScalarError::new("has a fragment, which is never sent", "remove `#` and everything after it"));
@@ -81,7 +81,7 @@ fn check_sendable(text: &str) -> Result<(), ScalarError> {
 }
 
 fn new_upstream(place: UpstreamAddress, uri: &Uri) -> UpstreamConfig {
-    // Displayed, a query without a path gets its `/`.
+    // A query without a path is displayed with its `/`.
     let path_and_query = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
     UpstreamConfig {
         address: place,

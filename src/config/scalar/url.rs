@@ -1,4 +1,4 @@
-//! URLs: of issuers and their keys, of Redis, and origins of pages.
+//! Parses URLs of issuers, keys and Redis, and web origins.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::host::parse_host_and_port;
 use super::upstream::parse_upstream;
 use crate::config::UpstreamAddress;
 
-/// Parses the URL of a trusted resource: https, or http on loopback.
+/// Parses the URL of a trusted resource, which is https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
     let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
         return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
@@ -21,7 +21,7 @@ pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError
     Ok(text.to_owned())
 }
 
-/// Parses an issuer whose keys are found by discovery.
+/// Parses the URL of an issuer that uses discovery.
 pub(in crate::config) fn parse_discovery_issuer(text: &str) -> Result<String, ScalarError> {
     const HINT: &str = "write the issuer's https URL, or configure its keys: `jwks_url`, `jwks_file`, \
                         `public_key_file`, `secret_file` or `secret`";
@@ -77,7 +77,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError>
     if authority.contains('@') || !is_scheme || !lower.is_ascii() {
         return Err(ScalarError::new("is not an origin", EXAMPLE));
     }
-    // Without a scheme's own port there is none to imply; any port but 0 stands for itself.
+    // Other schemes have no default port here; any explicit port except 0 is kept.
     let (host, port) = parse_host_and_port(authority, scheme != "http")?;
     let shown = if host.contains(':') { format!("[{host}]") } else { host };
     let implied = matches!((scheme, port), ("http", 80) | ("https", 443));
@@ -93,7 +93,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError>
     Ok(serialised)
 }
 
-/// The parts of a URL, so that the password can be set and omitted.
+/// A Redis URL in parts, so that the password can be set and omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
     scheme: &'static str,
@@ -110,7 +110,7 @@ impl RedisUrl {
 
     /// Accepts any character in `password`.
     pub(in crate::config) fn with_password(self, password: &str) -> RedisUrl {
-        // RFC 3986 §2.1: what is not unreserved is percent-encoded.
+        // RFC 3986 §2.1: all but unreserved characters are percent-encoded.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
         RedisUrl { password: Some(password.bytes().map(each).collect()), ..self }
@@ -143,7 +143,7 @@ pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError
     if !rest.bytes().all(|each| each.is_ascii_graphic()) {
         return Err(ScalarError::new("contains white space or a non-ASCII character", "percent-encode it"));
     }
-    // A password may hold `/`, but then it is not a URL; what is behind the last `@` is the host.
+    // A password may contain an unencoded `/`, although URLs forbid it; the host follows the last `@`.
     let (credentials, rest) = rest.rsplit_once('@').map_or(("", rest), |(before, after)| (before, after));
     let (user, password) = match credentials.split_once(':') {
         Some((user, password)) => (user, Some(password.to_owned()).filter(|password| !password.is_empty())),

@@ -1,7 +1,7 @@
-//! Places of a file that may contain a secret, so that no message or excerpt repeats their values.
+//! Finds values in a file that may be secret, so that no message or excerpt quotes them.
 //!
-//! Derived from the schema: values of a secret kind (`writeOnly`), names of files, which are easily confused with their
-//! content, and keys that are named like the mapping of secrets `auth`.
+//! Derived from the schema: values of a secret kind (`writeOnly`), file names, which are easily confused with the
+//! files' content, and keys named like the mapping `auth`, which contains secrets.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use crate::config::file::{ApiKeyFile, ConfigFile};
 use crate::config::kind::FileName;
 
 struct SensitiveMarks {
-    /// Of both kinds of files.
+    /// The schemas of configuration and API key files.
     schemas: [Value; 2],
     known_keys: BTreeSet<String>,
-    /// Sensitive in every mapping that has them.
+    /// Keys that are sensitive in every mapping that has them.
     sensitive_keys: BTreeSet<String>,
     /// Keys of mappings and lists that contain secrets.
     section_keys: BTreeSet<String>,
@@ -25,8 +25,8 @@ struct SensitiveMarks {
 
 static MARKS: LazyLock<SensitiveMarks> = LazyLock::new(SensitiveMarks::from_schemas);
 
-/// Returns whether the value at a path may be a secret. An unknown path is judged by its keys, any of which may be
-/// misspelt or misplaced.
+/// Returns whether the value at a path may be a secret. An unknown path is sensitive if one of its keys is, since keys
+/// may be misspelt or misplaced.
 pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let is_section =
@@ -36,13 +36,13 @@ pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
         || (1..=steps.len()).any(|end| MARKS.nodes_at(&steps[..end]).into_iter().any(|node| MARKS.is_sensitive(node)))
 }
 
-/// Returns whether a secret belongs at a path or below it.
+/// Returns whether a path or a path below it may contain a secret.
 pub(in crate::config) fn holds_secrets(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     MARKS.nodes_at(&steps).into_iter().any(|node| MARKS.has_secret_below(node))
 }
 
-/// Returns whether a key is sensitive wherever it is known, or unknown and named like a secret.
+/// Returns whether a key is sensitive in every mapping that has it, or is unknown and named like a secret.
 pub(in crate::config) fn is_sensitive_key(key: &str) -> bool {
     MARKS.sensitive_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
 }
@@ -111,7 +111,7 @@ impl SensitiveMarks {
         if forms.is_empty() { vec![node] } else { forms }
     }
 
-    /// Returns whether a value, a list entry or a value under a free name is sensitive.
+    /// Returns whether a value, one of its list entries or a value under an arbitrary key is sensitive.
     fn is_sensitive(&self, node: &Value) -> bool {
         self.forms(node).into_iter().any(|form| {
             let inside = ["items", "additionalProperties"].into_iter().map(|key| &form[key]);
@@ -174,7 +174,7 @@ mod tests {
         assert!(!holds_secrets("limits") && !holds_secrets("routes[0].timeouts"));
     }
 
-    /// A key with such a name and free text as its value has to be of a secret type.
+    /// A free-text key with a sensitive name must have a secret kind.
     #[test]
     fn every_key_named_like_a_secret_is_one() {
         let named = MARKS.known_keys.iter().filter(|key| is_named_like_secret(key) && !is_sensitive_key(key));

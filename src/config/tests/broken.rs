@@ -1,9 +1,9 @@
-//! Mistakes of operators and their problems: the cause, the file, the problems without their excerpts.
+//! Operators' mistakes: the cause, the file, and the reported problems without excerpts.
 //!
-//! A file without `routes` gets [`super::ROUTE`] behind it. The first newline of a text is left out of it, so that its
-//! lines can be counted from 1.
+//! [`super::ROUTE`] is appended to a file without `routes`. A file's leading newline is removed, so that its lines can
+//! be counted from 1.
 
-/// `(cause, file, what is said)`
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "no route",

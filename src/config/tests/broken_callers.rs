@@ -1,6 +1,6 @@
-//! Mistakes in the keys about callers, in the form of [`super::broken`].
+//! Mistakes in keys for callers, in the form of [`super::broken`].
 
-/// `(cause, file, what is said)`
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "proxies",

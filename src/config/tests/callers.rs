@@ -1,4 +1,4 @@
-//! Tests for the keys about callers, and the files that they name.
+//! Tests keys for callers and the files that they name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::config::access::{
 use crate::config::load::{from_path, load_key_file};
 use crate::config::scalar;
 
-/// A folder of its own, gone at the end.
+/// A temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -230,7 +230,7 @@ routes:
 "#;
     let config = folder.load_config(text).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(config.auth.issuers[0].keys, IssuerKeysConfig::SecretFile(folder.0.join("hmac")));
-    // White space at the end of a file is not part of the secret: 32 bytes are enough for HS256 alone.
+    // Trailing white space is not part of the secret, so 32 bytes are enough only for HS256.
     assert_eq!(config.auth.issuers[0].algorithms, [Algorithm::HS256]);
     let file = config.auth.api_keys[0].file.as_ref().expect("a file");
     assert_eq!(load_key_file(file, &fs::read(file).expect("a file")).expect("keys")[0].id, "a");

@@ -1,4 +1,4 @@
-//! Warnings: valid settings that are probably unintended, and the same settings where they are intended.
+//! Tests warnings about probably unintended settings, and the same settings marked as intended.
 
 use super::environment;
 use crate::config::load::load_with;
@@ -6,7 +6,7 @@ use crate::config::source::LoadContext;
 use crate::config::{ConfigProblem, ProblemSeverity};
 use std::path::Path;
 
-/// `(what is doubtful, the file, what is said)`; see [`super::broken::BROKEN`].
+/// `(cause, file, expected warnings)`; see [`super::broken::BROKEN`].
 const DOUBTFUL: &[(&str, &str, &str)] = &[
     (
         "a route that the network may call",

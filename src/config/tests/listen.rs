@@ -1,4 +1,4 @@
-//! Listeners: what becomes of what is written about them, and what is said of mistakes.
+//! Tests keys for listeners, with valid and invalid values.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{committed_file, read};
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerTlsConfig};
 use crate::config::{Config, certificate};
 
-/// As [`super::broken::BROKEN`].
+/// In the form of [`super::broken::BROKEN`].
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "Unix sockets",

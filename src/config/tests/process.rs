@@ -1,4 +1,4 @@
-//! Mistakes in how the process is to live and end.
+//! Tests mistakes in process settings.
 
 use super::read;
 

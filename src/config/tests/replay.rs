@@ -1,11 +1,11 @@
-//! Runs that outlive their clients: what is written about them, and what may be wrong with it.
+//! Tests keys for runs that outlive their clients, with valid and invalid values.
 
 use std::time::Duration;
 
 use super::read;
 use crate::config::replay::OnDisconnect;
 
-/// `(cause, file, what is said)`
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "a run that goes on for no time that is said",

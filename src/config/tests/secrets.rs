@@ -1,5 +1,5 @@
-//! No secret is printed: one is put into each place that is sensitive, into each place of a mapping that contains one, and
-//! into wrong places.
+//! Tests that no secret is printed: puts one at every sensitive key, at every key of a mapping that contains one, and
+//! at wrong keys.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::config::{effective, load};
 
 const CANARY: &str = "hunter2canary";
 
-/// Keys that belong into other mappings, or into none.
+/// Keys of other mappings, or of none.
 const MISPLACED: &[&str] = &["secret", "sha256", "password", "api_key", "token"];
 
 fn visit(value: &Value, pointer: &str, each: &mut impl FnMut(&str, &Value)) {
@@ -74,7 +74,7 @@ fn prints_no_secret_wherever_it_is_written() {
             }
         }
     });
-    // A misspelt mapping of secrets is not in the schema; its name has to be enough.
+    // A misspelt mapping is not in the schema, so its name has to be enough.
     let mut misspelt = whole;
     misspelt["routes"][0]["my_upstream_headers"] = json!({ "authorization": CANARY, "x-tenant": CANARY });
     documents.push(("my_upstream_headers".to_owned(), misspelt));
@@ -98,7 +98,7 @@ fn prints_no_secret_wherever_it_is_written() {
     }
 }
 
-/// Files with one mistake each, in which `CANARY` stands for a secret in the wrong place.
+/// Files with one mistake each; `CANARY` is a secret in the wrong place.
 const MISPLACED_SECRETS: &[&str] = &[
     // Below a key that the mapping does not have.
     "redis:\n  auth: CANARY\n",
@@ -119,7 +119,7 @@ const MISPLACED_SECRETS: &[&str] = &[
     "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, headers: {x-a: CANARY}}\n",
     "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, tool: [CANARY, \"a: b\"]}\n",
     "listeners: {data: {address: 127.0.0.1:1, tls: {cert: a, pin: CANARY}}}\n",
-    // In place of a mapping or a list, or the reverse.
+    // A scalar for a mapping or list, or the reverse.
     "auth: CANARY\n",
     "auth: [CANARY]\n",
     "auth: {issuers: CANARY}\n",
@@ -140,7 +140,7 @@ const MISPLACED_SECRETS: &[&str] = &[
     "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: [CANARY]}\n",
     "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: {x-a: {x-b: CANARY}}}\n",
     "routes:\n  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, upstream_tls: CANARY}\n",
-    // In place of the name of a file or of an issuer.
+    // A secret for the name of a file or issuer.
     "auth:\n  issuers:\n    - {name: a, issuer: https://i, audience: a, secret_file: CANARY}\n",
     "auth:\n  issuers:\n    - name: a\n      issuer: https://i\n      audience: a\n      secret_file: CANARY/a.b\n",
     "auth:\n  issuers:\n    - name: a\n      issuer: https://i\n      audience: a\n      public_key_file: CANARY\n",
@@ -151,7 +151,7 @@ const MISPLACED_SECRETS: &[&str] = &[
     "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    auth:\n      - CANARY\n",
     "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    upstream_headers:\n      \
      x-a: {file: CANARY}\n",
-    // A header field with its value in place of its name.
+    // A header field and its value for a name.
     "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers: \
      [\"authorization: Bearer CANARY\"]\n",
     "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers:\n      \
@@ -159,14 +159,14 @@ const MISPLACED_SECRETS: &[&str] = &[
     "routes:\n  - path: /a\n    client: ag-ui\n    agent: hai\n    upstream: http://h/\n    forward_headers:\n      \
      - x-tenant: CANARY\n",
     "auth:\n  api_keys:\n    - name: a\n      header: \"x-key: CANARY\"\n",
-    // Beside another mistake on the same line.
+    // With another mistake on the same line.
     "redis: {url: redis://h, deadline: soon, auth: CANARY}\n",
     "auth: {api_keys: [{name: a, header: \"a b\", keys: [{id: a, sha256: CANARY}]}]}\n",
     "auth: {issuers: [{name: a, leeway: soon, secret: CANARY}]}\n",
     "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, upstream_headers: {x-a: CANARY}}]\n",
     "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, pass: CANARY}]\n",
     "routes: [{path: a, client: ag-ui, agent: hai, upstream: http://h/, auth: CANARY}]\n",
-    // In a text that is not YAML.
+    // Invalid YAML.
     "redis: auth: CANARY\n",
     "redis:\n  auth CANARY\n  url: a\n",
     "CANARY\nkeep_alive: 15s\n",
@@ -188,7 +188,7 @@ fn prints_no_secret_in_the_wrong_place() {
     let mut shown = String::new();
     for form in MISPLACED_SECRETS {
         let text = form.replace("CANARY", CANARY);
-        // Twice: beside a valid route, where it is the only mistake, and alone.
+        // With a valid route, where it is the only mistake, and without one.
         for text in [format!("{text}{}", super::ROUTE), text] {
             let loaded = load::load_bytes(path, text.as_bytes(), |_, _, _| Ok(())).map(|_| ());
             let reloaded = effective::load_effective(path, text.as_bytes(), |_, _, _| Ok(())).map(|_| ());

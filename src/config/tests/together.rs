@@ -1,5 +1,5 @@
-//! Many mistakes at once, and every key and value of the examples made wrong in turn: each mistake is said where it stands,
-//! and nothing that only follows from it.
+//! Tests many mistakes at once, and a mistake in each key and value of the examples in turn: each is reported at its
+//! position, and its consequences are not.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn problems_of(path: &Path, text: &str) -> Vec<ConfigProblem> {
     read.map_or_else(|problems: ConfigProblems| problems.as_slice().to_vec(), |_| Vec::new())
 }
 
-/// The keys of every mapping.
+/// Returns the keys of every mapping.
 fn every_key() -> Vec<&'static str> {
     let keys = [
         keys_of::<ConfigFile>(),
@@ -52,7 +52,7 @@ fn every_key() -> Vec<&'static str> {
     keys.concat()
 }
 
-/// The complete file and every example, with their texts.
+/// Returns the complete file and every example, with their content.
 fn files() -> Vec<(PathBuf, String)> {
     let folder = std::fs::read_dir(committed_file("examples")).expect("the examples");
     let examples = folder.map(|entry| entry.expect("an entry").path());
@@ -61,7 +61,7 @@ fn files() -> Vec<(PathBuf, String)> {
     all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
 }
 
-/// Returns the position of each key of the configuration in a text: the line, from 0, and the bytes in it.
+/// Returns the position of each configuration key in a text: the line, from 0, and the byte range in it.
 fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     let known = every_key();
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     found
 }
 
-/// The text with another line in place of one.
+/// Replaces or removes one line of the text.
 fn with_line(text: &str, number: usize, line: Option<&str>) -> String {
     let lines = text.lines().enumerate();
     let lines = lines.filter_map(|(at, old)| if at == number { line } else { Some(old) });
@@ -97,7 +97,7 @@ fn reports_a_misspelt_key_once_with_the_intended_key() {
         for (number, word, colon) in key_positions(&text) {
             let line = text.lines().nth(number).expect("a line");
             let key = &line[word..colon];
-            // Keys that differ by as much as that are another test's.
+            // Another test covers keys that differ more.
             let longer = [format!("{key}x"), key.chars().skip(1).collect(), key.replace('_', "-")];
             let is_meant = |spelt: &String| spelt != key && spelt.len() > 2 && !every_key().contains(&&**spelt);
             for spelt in longer.iter().filter(|spelt| is_meant(spelt)) {
@@ -105,7 +105,7 @@ fn reports_a_misspelt_key_once_with_the_intended_key() {
                 let line = format!("{}{spelt}{}", &line[..word], &line[colon..]);
                 let problems = problems_of(&path, &with_line(&text, number, Some(&line)));
                 let (line, column) = (Some(number as u64 + 1), Some(word as u64 + 1));
-                // Of `auth` and `path`, `ath` may be either.
+                // `ath` may be either `auth` or `path`.
                 let is_meant = |hint: &str| hint.starts_with("did you mean ") && hint.contains(&format!("`{key}`"));
                 let is_it = |one: &ConfigProblem| {
                     (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{spelt}`"))
@@ -152,7 +152,7 @@ fn locates_every_problem_of_a_mutated_file() {
     assert!(count > 1000, "{count} files were tried");
 }
 
-/// Of each sort of mistake one, each of which once hid the others.
+/// One mistake of each sort, each of which once hid the others.
 const ALL: &str = r#"
 listners:
   data: 8787

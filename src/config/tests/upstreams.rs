@@ -1,4 +1,4 @@
-//! Valid and invalid keys about agents; the invalid ones in the form of [`super::broken`].
+//! Tests valid and invalid keys for agents; the invalid ones in the form of [`super::broken`].
 
 use super::read;
 use crate::config::{EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamHttpVersion};
@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `(cause, file, what is said)`
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "mappings of upstreams",

@@ -1,6 +1,6 @@
-//! Slips of the pen that YAML takes for something else, and what is then said; as [`super::broken::BROKEN`].
+//! Typos that YAML reads as something else, and their hints, in the form of [`super::broken::BROKEN`].
 
-/// `(cause, file, what is said)`
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "a key without its colon",

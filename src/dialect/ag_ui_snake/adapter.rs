@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   reading   THINKING_TEXT_MESSAGE_START(m) … END(m)    a span m opens before the message m, and closes after it
-//!   writing   a span and its message with the same id    the message alone; further members of the span are noted
+//!   writing   a span and its message with the same id    only the message; the span's remaining members are noted
 //! ```
 
 use super::span_folder::{SPAN_NOTE, SpanFolder};

@@ -24,6 +24,14 @@ impl CloudbaseAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
         Box::new(CloudbaseAdapter { dialect: peer.dialect, pending_start: None })
     }
+
+    fn hold_or_pass<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+        if event.kind == EventType::ToolCallStart && has_start_note(&event, self.dialect.name) {
+            self.pending_start = Some(event.into_owned());
+            return ReleasedEvents::default();
+        }
+        ReleasedEvents::pass(event, canonical_type)
+    }
 }
 
 impl DialectAdapter for CloudbaseAdapter {
@@ -68,22 +76,10 @@ impl DialectAdapter for CloudbaseAdapter {
         Ok(())
     }
 
-    fn buffer<'a>(
-        &mut self,
-        mut event: Event<'a>,
-        canonical_type: Option<&'static str>,
-        now_ms: i64,
-    ) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let dialect = self.dialect.name;
-        let in_start = has_start_note(&event, dialect);
-        let Some(mut start) = self.pending_start.take() else {
-            if in_start && event.kind == EventType::ToolCallStart {
-                self.pending_start = Some(event.into_owned());
-                return ReleasedEvents::default();
-            }
-            return ReleasedEvents::pass(event, canonical_type);
-        };
-        let fits = in_start
+        let Some(mut start) = self.pending_start.take() else { return self.hold_or_pass(event, canonical_type) };
+        let fits = has_start_note(&event, dialect)
             && event.kind == EventType::ToolCallArgs
             && start
                 .get(Field::ToolCallId)
@@ -91,7 +87,7 @@ impl DialectAdapter for CloudbaseAdapter {
                 .is_some_and(|(one, other)| one.is_same(other));
         if !fits {
             let mut released = ReleasedEvents::pass(start, None);
-            self.buffer(event, canonical_type, now_ms).into_iter().for_each(|later| released.push(later));
+            self.hold_or_pass(event, canonical_type).into_iter().for_each(|later| released.push(later));
             return released;
         }
         let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));

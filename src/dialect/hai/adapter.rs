@@ -1,7 +1,7 @@
 //! The adapter of `hai` for one direction of one run.
 //!
-//! Where the dialect lacks an event, writing uses the dialect's own: thinking blocks for reasoning, output blocks for
-//! other activities, messages between agents for subagents, and tool calls for interrupts.
+//! For events that the dialect lacks, writing uses its own: thinking blocks for reasoning, output blocks for other
+//! activities, messages between agents for subagents, and tool calls for interrupts.
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Note on a reasoning span: the start of the message that follows.
 pub(super) const START: &str = "$start";
-/// Note on a block: members without a fixed name.
+/// Note on a block: its members without a fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
@@ -56,7 +56,7 @@ pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries the members next to a text: `layout` by its name if it is the only one, otherwise all under a note.
+/// Carries the members next to text: `layout` by its name if it is the only one, otherwise all under a note.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {

@@ -28,7 +28,7 @@ pub(super) mod collaboration {
     /// last part of the activity type; also the only block type that is not an activity
     pub(crate) const NAME: &str = "collaboration";
     pub(crate) const TASKS: &str = "tasks";
-    /// progress, in the content of the activity
+    /// progress, in the activity's content
     pub(crate) const STATUS: &str = "status";
     pub(crate) const RUNNING: &str = "running";
     pub(crate) const DONE: &str = "done";

@@ -1,4 +1,4 @@
-//! API keys, of which only digests are stored.
+//! API keys; only their digests are stored.
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};

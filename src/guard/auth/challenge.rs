@@ -11,7 +11,7 @@ impl Authenticator {
     pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
-            rejection.retry_after = Some(self.retry_after(matched).to_string());
+            rejection.retry_after = Some(self.retry_after(matched).to_string().into());
             return rejection;
         }
         let kind = match reason {
@@ -27,13 +27,13 @@ impl Authenticator {
             }
             reason => error_description(method, reason).map(Into::into),
         };
-        rejection.hint = self.hint_for(matched, reason);
+        rejection.hint = self.hint_for(matched, reason).map(String::into_boxed_str);
         // All their characters are legal in a field value.
         let challenges = self.challenges(matched, method, reason).filter_map(|value| HeaderValue::try_from(value).ok());
         challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
 
-    /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
+    /// RFC 9110, section 11.6.1: a 401 response "MUST send a WWW-Authenticate header field containing at least one
     /// challenge".
     fn challenges<'a>(
         &'a self,

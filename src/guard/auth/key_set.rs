@@ -290,8 +290,9 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
     if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
-/// Refuses points of small order, whose signatures can be forged: the neutral element with zero is valid for every
-/// message whose hash is a multiple of the order, which is at most eight. So a few messages reveal such a point.
+/// Refuses points of small order, whose signatures can be forged: one made of the neutral element and zero is valid for
+/// every message whose hash is a multiple of the order. As the order is at most eight, a few messages reveal such a
+/// point.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

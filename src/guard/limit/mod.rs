@@ -295,7 +295,7 @@ impl QuotaDecision<'_> {
                  The next one passes in {wait} s."
             ))
         };
-        let retry_after = Some(wait.to_string());
+        let retry_after = Some(wait.to_string().into());
         headers.add_to(Rejection { retry_after, ..rejection.with_policy(name) })
     }
 }

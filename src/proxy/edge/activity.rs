@@ -1,4 +1,4 @@
-//! The phases of a client's connection, and their timeouts.
+//! The phases of a client connection, and their timeouts.
 //!
 //! ```text
 //!            first byte of a head              a request
@@ -41,14 +41,14 @@ enum ConnectionPhase {
         since: Instant,
     },
     Busy {
-        /// requests without a complete response
+        /// requests whose responses are incomplete
         requests: usize,
         has_waiter: bool,
     },
 }
 
 impl ConnectionActivity {
-    /// Starts by waiting for the first request head.
+    /// Starts in the phase that waits for a first request head.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(ConnectionActivity {
             phase: Mutex::new(ConnectionPhase::ReadingHead { since: Instant::now() }),
@@ -128,7 +128,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Keeps its request counted until the body is dropped.
+/// Keeps the request counted until the body is dropped.
 #[derive(Debug)]
 pub(super) struct TrackedBody<B> {
     pub(super) body: B,
@@ -177,7 +177,7 @@ mod tests {
         assert!(activity.is_busy());
         drop(second);
         assert_eq!(time_until_overdue(&activity).await, Some(TIMEOUTS.idle));
-        // Late reads of a response postpone the end; the bytes of a head do not.
+        // Late reads of a response postpone the timeout; the bytes of a head do not.
         drop(activity.begin_request());
         advance(Duration::from_secs(60)).await;
         activity.on_write();

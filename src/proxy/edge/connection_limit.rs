@@ -1,4 +1,4 @@
-//! Limits the connections, in total and per client address.
+//! Limits connections, in total and per client address.
 
 use super::descriptors;
 use crate::config::Config;
@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The connections of a plane, across its listeners.
+/// Counts a plane's connections, across all its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
 
@@ -20,7 +20,7 @@ pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
 struct ConnectionLimitState {
     max: usize,
     open: AtomicUsize,
-    /// addresses without a limit of their own
+    /// addresses exempt from the per-address limit
     exempt: TrustedProxies,
     per_address: Option<NonZeroUsize>,
     addresses: Mutex<HashMap<IpAddr, usize>>,
@@ -32,7 +32,7 @@ impl ConnectionLimit {
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Applies no limit, so that kubelet and Prometheus can always connect.
+    /// Creates an unlimited counter, so that kubelet and Prometheus can always connect.
     pub(crate) fn unlimited() -> Self {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
@@ -54,12 +54,12 @@ impl ConnectionLimit {
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,
-    /// the address that it counts for
+    /// the address for which the connection is counted
     address: Option<IpAddr>,
 }
 
 impl ConnectionPermit {
-    /// Counts the connection for its address. Returns `false` at the limit.
+    /// Counts the connection for its address. Returns `false` if the limit is reached.
     #[must_use]
     pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
         let Some(limit) = self.shared.per_address else { return true };

@@ -1,4 +1,4 @@
-//! The limit of file descriptors: each connection needs one for the client and one for the agent.
+//! The file descriptor limit: each client connection needs one descriptor, and one more for the agent.
 
 use crate::config::Config;
 use crate::telemetry::internal_event::ConnectionLimitReduced;
@@ -6,10 +6,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const RESERVED_FILES: u64 = 64;
 
-/// Raises the descriptor limit to its maximum. Returns how many connections it allows, at most the configured number.
+/// Raises the descriptor limit to its maximum. Returns how many connections it allows, up to the configured number.
 pub(super) fn max_connections(config: &Config) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // If raising fails the old limit stays, and is read below.
+    // If raising the limit fails, the old one stays, and is read below.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = getrlimit(Resource::Nofile).current.or(current);
     let connections = config.limits.connections.get();

@@ -32,7 +32,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of pipelined requests read during a stream. Beyond them only a write detects a disconnect.
+/// Maximum bytes of pipelined requests read during a stream. Beyond that, only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 64 << 10;
 
 const READ_SIZE: usize = 2 << 10;
@@ -53,7 +53,7 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // A connection that breaks needs no report; its runs notice by themselves. Both futures are boxed, so that an idle
+    // Broken connections need no report, since their runs notice by themselves. Both futures are boxed, so that an idle
     // stream holds only itself.
     while let Some(mut stream) = Box::pin(serve_until_stream(builder, io, service.clone(), &mut shutdown)).await? {
         if (&mut stream).await.is_err() {
@@ -87,12 +87,12 @@ where
     let handoff = Arc::new(Mutex::new(HandoffState::Idle));
     let io = TokioIo::new(HeadTap { handoff: Arc::clone(&handoff), io });
     let service = CapturingService { handoff: Arc::clone(&handoff), inner: service };
-    // Boxed, to be freed while a stream lasts.
+    // Boxed, so that it can be freed during a stream.
     let mut connection = Box::new(builder.serve_connection(io, service));
     let mut is_closing = false;
     let (body, framing) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
-            // Every other error belongs to a request that is counted elsewhere.
+            // Any other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
             Poll::Pending => handoff.lock().take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
@@ -122,12 +122,12 @@ enum BodyFraming {
     /// another request may follow
     Chunked,
     ChunkedThenClose,
-    /// the body ends with the connection
+    /// the body ends when the connection closes
     UntilClose,
 }
 
 impl BodyFraming {
-    /// Parses the head once hyper has written all of it; skips interim responses (1xx).
+    /// Parses the head once hyper has written all of it, skipping interim responses (1xx).
     fn parse(written: &[u8]) -> Option<BodyFraming> {
         let end = memchr::memmem::find(written, HEAD_END)?;
         let (head, rest) = written.split_at(end + HEAD_END.len());
@@ -149,14 +149,14 @@ impl BodyFraming {
     }
 }
 
-/// State shared by the service above hyper and the socket below it.
+/// State shared between the service above hyper and the socket below it.
 type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
     /// no output of hyper is pending
     Idle,
-    /// an earlier response is not flushed yet, so hyper must also write the next stream: the start of its head is
-    /// unknown
+    /// an earlier response is not flushed yet, so hyper must also write the next stream, because it is unknown where
+    /// its head starts
     Flushing,
     Captured {
         body: B,
@@ -201,7 +201,7 @@ where
     type Future = CapturingFuture<S::Future, B>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        // HEAD has no body, whatever its head says [RFC 9110 §9.3.2].
+        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2].
         let handoff = (*request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
         CapturingFuture { handoff, inner: self.inner.call(request) }
     }
@@ -230,10 +230,10 @@ where
     }
 }
 
-/// The body that is passed to hyper.
+/// The body passed to hyper.
 enum HyperBody<B> {
     Inline(B),
-    /// written by this module; hyper sees no frame of it
+    /// written by this module; hyper sees none of its frames
     Captured,
 }
 
@@ -244,7 +244,7 @@ impl<B: Body + Unpin> Body for HyperBody<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match &mut *self {
             HyperBody::Inline(body) => Pin::new(body).poll_frame(cx),
-            // The task looks at the handoff when hyper has nothing more to do.
+            // The task checks the handoff when hyper has nothing more to do.
             HyperBody::Captured => Poll::Pending,
         }
     }
@@ -303,7 +303,7 @@ struct RawChunkedWriter<I, B> {
     body: B,
     framing: BodyFraming,
     write_state: RawWriteState,
-    /// bytes of further requests
+    /// bytes of later requests
     read_ahead: Vec<u8>,
 }
 
@@ -335,12 +335,12 @@ where
                 }
                 RawWriteState::Idle => match Pin::new(&mut *body).poll_frame(cx) {
                     Poll::Ready(Some(Ok(frame))) => {
-                        // An empty chunk would be the last one [RFC 9112 §7.1].
+                        // An empty chunk would end the body [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
                             *write_state = RawWriteState::Chunk(Http1Chunk::new(data, framing.is_chunked()));
                         }
                     }
-                    // Aborted: closing without a last chunk shows that to the client.
+                    // The body was aborted. Closing without a last chunk tells the client.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
                     Poll::Ready(None) => {
                         *write_state = RawWriteState::FinalChunk(Http1Chunk::final_chunk(framing.is_chunked()));

@@ -1,7 +1,7 @@
-//! Detects the HTTP version of a connection by its first bytes.
+//! Detects a connection's HTTP version from its first bytes.
 //!
 //! hyper-util passes the inspected bytes to hyper as a separate read; hyper then finds an incomplete head and doubles
-//! its buffer. Here the first read returns everything available.
+//! its buffer. Here the first read returns everything that is available.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DetectedVersion {
-    /// anything without the preface
+    /// anything that does not begin with the preface
     Http1,
     /// HTTP/2 with prior knowledge
     Http2,
@@ -35,7 +35,7 @@ pub(super) async fn read_version<S: AsyncRead + Unpin>(
     Ok((version, RewindStream { bytes, consumed: 0, len, stream }))
 }
 
-/// A stream that first returns bytes that were read earlier.
+/// A stream that first returns bytes that were already read.
 #[derive(Debug)]
 pub(super) struct RewindStream<S> {
     bytes: [u8; PREFACE.len()],
@@ -53,7 +53,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewindStream<S> {
         buf.put_slice(&self.bytes[self.consumed..self.consumed + given]);
         self.consumed += given;
         if buf.remaining() > 0 {
-            // Adds what is available. Pending and errors recur at the next read.
+            // Adds any available bytes. Pending and errors recur at the next read.
             let _ = Pin::new(&mut self.stream).poll_read(cx, buf);
         }
         Poll::Ready(Ok(()))

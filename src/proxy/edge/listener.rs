@@ -22,7 +22,7 @@ pub(crate) struct Listener {
     socket: Socket,
     pub(crate) config: ListenerConfig,
     pub(super) tls: Option<ListenerTls>,
-    /// of a Unix socket
+    /// present for a Unix socket
     pub(crate) file: Option<Arc<SocketFile>>,
 }
 
@@ -40,7 +40,7 @@ impl From<io::Error> for BindError {
 }
 
 impl Listener {
-    /// Binds the address or uses the inherited socket. A stale socket file is replaced.
+    /// Binds the address or uses the inherited socket. Stale socket files are replaced.
     pub(crate) fn bind(listen: &ListenerConfig, inherited: Option<OwnedFd>) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match inherited {
@@ -58,7 +58,7 @@ impl Listener {
         self.config.address.to_string()
     }
 
-    /// Duplicates the socket; both share one accept queue.
+    /// Duplicates the socket; both copies share one accept queue.
     pub(crate) fn clone_fd(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
@@ -87,7 +87,7 @@ impl Listener {
 #[derive(Debug)]
 pub(super) enum ListeningSocket {
     Tcp(TcpListener),
-    /// the file is removed with the listener
+    /// the socket file is removed with the listener
     Unix(UnixListener, #[expect(dead_code, reason = "kept to be dropped")] Arc<SocketFile>),
 }
 
@@ -96,7 +96,7 @@ impl ListeningSocket {
         match self {
             ListeningSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                // Events are small, and each should leave at once.
+                // Events are small and should be sent immediately.
                 let _ = stream.set_nodelay(true);
                 Ok((RawStream::Tcp(stream), PeerAddr::Tcp(address)))
             }
@@ -126,13 +126,13 @@ impl SocketFile {
         Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, owned: AtomicBool::new(true) })
     }
 
-    /// Sets whether this process removes the file; only the last process that uses it should.
+    /// Sets whether this process removes the file; only the last process to use it should.
     pub(crate) fn set_owned(&self, owned: bool) {
         self.owned.store(owned, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self) {
-        // Another process may have put its own there since.
+        // Another process may have put its own file there.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
         if is_ours && self.owned.swap(false, Ordering::Relaxed) {
             let _ = fs::remove_file(&self.path);
@@ -159,7 +159,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Prepares a socket of another process, which owns the file until the handover is complete.
+/// Prepares a socket inherited from another process, which owns the file until the handover is complete.
 fn adopt_socket(listen: &ListenerConfig, socket: Socket) -> io::Result<(Socket, Option<SocketFile>)> {
     socket.set_nonblocking(true)?;
     let ListenAddress::Unix { path, .. } = &listen.address else { return Ok((socket, None)) };
@@ -174,7 +174,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, Option<SocketFile>)>
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile::new(path)?;
-    // Clients cannot connect before the socket listens, so none connects with other permissions.
+    // Clients cannot connect before the socket listens, so none can connect with other permissions.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     Ok((socket, Some(file)))
@@ -193,7 +193,7 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     match probe.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-        // It accepts connections, or its queue is full.
+        // The other process accepts connections, or its queue is full.
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it")),
     }
 }

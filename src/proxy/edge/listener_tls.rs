@@ -1,4 +1,4 @@
-//! TLS of a listener, with certificates that are reloaded when their files change.
+//! TLS for a listener, with certificates that are reloaded when their files change.
 //!
 //! Uses rustls directly: pingora's listener supports neither a PROXY header before the handshake nor changing
 //! certificates.
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// Most encrypted bytes buffered per client, besides `limits.client_buffer`.
+/// Maximum number of encrypted bytes buffered per client, in addition to `limits.client_buffer`.
 const WRITE_BUFFER_LIMIT: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl ListenerTls {
         let replaces = AtomicBool::new(false);
         let material = Watched::open_all(paths, move |contents| {
             let material = load_material(contents, required)?;
-            // Replacing a valid certificate by an expired one is a mistake.
+            // Replacing a valid certificate with an expired one is a mistake.
             if replaces.swap(true, Ordering::Relaxed) && material.not_after <= unix_seconds() {
                 return Err("the certificate has expired".to_owned());
             }
@@ -52,7 +52,7 @@ impl ListenerTls {
         Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert).to_string())? })
     }
 
-    /// Reports the first certificate.
+    /// Reports the initial certificate.
     pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
         if let Some(tls) = &metrics.tls {

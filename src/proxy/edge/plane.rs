@@ -1,8 +1,8 @@
 //! A plane: its accept loops, and the steps before the first byte of HTTP.
 //!
 //! pingora runs it as a service and provides the runtime. Its own accept loop is not used: it has no connection limit,
-//! does the handshake in a task that lives as long as the connection, and retries without a pause when the system has
-//! no descriptors left (ENFILE).
+//! does the handshake in a task that lives as long as the connection, and retries without a pause when the system runs
+//! out of descriptors (ENFILE).
 
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::listener::{Listener, ListeningSocket};
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Short, since the header is in the first packet.
+/// Timeout for the PROXY header. Short, since the header is in the first packet.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,12 +40,11 @@ const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: cl
 
 #[derive(Debug)]
 pub(crate) struct PlaneConfig {
-    /// data or status
     pub(crate) name: &'static str,
     pub(crate) threads: usize,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) connection_limit: ConnectionLimit,
-    /// addresses whose PROXY headers are trusted
+    /// addresses from which PROXY headers are trusted
     pub(crate) trusted_proxies: TrustedProxies,
 }
 
@@ -64,7 +63,7 @@ struct PlaneService<S> {
     plane: PlaneConfig,
     edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
-    /// for listeners and for connections; taken when the plane starts
+    /// for listeners and connections; taken when the plane starts
     watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
@@ -114,7 +113,7 @@ struct ConnectionAcceptor {
     metrics: Arc<ListenerMetrics>,
 }
 
-/// The reason, and the library's error if there is one.
+/// The reason for closing the connection, and the library's error if there is one.
 type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
 async fn accept_loop<S: HttpService>(
@@ -168,7 +167,7 @@ async fn accept_loop<S: HttpService>(
     tokio::select! {
         () = accepting => {}
         () = watching => {}
-        // An error means that the sender is gone, at the end of the process.
+        // An error means that the sender was dropped because the process is ending.
         _ = shutting.wait_for(|shutting| *shutting) => {}
     }
 }
@@ -183,7 +182,7 @@ async fn handle_connection<S: HttpService>(
 ) {
     let mut closing = shutdown.clone();
     let entered = tokio::select! {
-        // Boxed: a handshake is short, and must not take memory for the life of the connection.
+        // Boxed: a handshake is short, and must not take memory for the connection's lifetime.
         entered = Box::pin(acceptor.establish(stream, sender, &mut permit)) => entered,
         _ = closing.wait_for(|closing| *closing) => return,
     };
@@ -198,14 +197,14 @@ async fn handle_connection<S: HttpService>(
 }
 
 impl ConnectionAcceptor {
-    /// Performs every step before HTTP.
+    /// Performs all steps before HTTP.
     async fn establish(
         &self,
         stream: RawStream,
         sender: PeerAddr,
         permit: &mut ConnectionPermit,
     ) -> Result<(EdgeTransport, PeerInfo), AcceptError> {
-        // A peer that reads nothing must not hold a run, whatever its protocol.
+        // A peer that reads nothing must not keep a run open, whatever its protocol.
         let mut stream = WriteTimeoutStream::new(stream, SEND_TIMEOUT);
         let addr = match &self.trusted_proxies {
             Some(trusted) => self.resolve_origin(&mut stream, sender, trusted).await?,
@@ -225,7 +224,7 @@ impl ConnectionAcceptor {
         }
     }
 
-    /// Reads the PROXY header, and uses its address if the sender is trusted.
+    /// Reads the PROXY header and uses its address if the sender is trusted.
     async fn resolve_origin(
         &self,
         stream: &mut WriteTimeoutStream<RawStream>,
@@ -251,7 +250,7 @@ impl ConnectionAcceptor {
         ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
-    /// Sends a 503, except over TLS, where the client could not read it.
+    /// Sends a 503 response, except over TLS, where the client could not read it.
     fn reject_overloaded(&self, stream: &RawStream) {
         if self.tls.is_none() {
             stream.try_send(RESPONSE_503);
@@ -259,7 +258,7 @@ impl ConnectionAcceptor {
     }
 }
 
-/// Returns whether a failed accept concerns only one connection [accept(2), "Error handling"].
+/// Returns whether a failed accept affects only one connection [accept(2), "Error handling"].
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
     use io::ErrorKind::{NetworkDown, NetworkUnreachable};

@@ -1,8 +1,8 @@
-//! Detects that the client of an HTTP/1 connection disconnects during a response.
+//! Detects when the client of an HTTP/1 connection disconnects during a response.
 //!
-//! hyper does so by reading, but not while its buffer has bytes of another request: a client that pipelines requests
-//! and disconnects would hold its run and permit until the next write. This stream below hyper reads such bytes ahead,
-//! so that it sees the end of the stream.
+//! hyper detects this by reading, but not while its buffer contains bytes of another request: a client that pipelines
+//! requests and disconnects would hold its run and permit until the next write. This stream, below hyper, reads such
+//! bytes ahead to find the end of the stream.
 
 use super::activity::ConnectionActivity;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Most bytes that are read ahead. Beyond them only a write detects a disconnect.
+/// Maximum bytes read ahead. Beyond that, only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 32 << 10;
 
 const READ_SIZE: usize = 4 << 10;
@@ -20,10 +20,10 @@ const READ_SIZE: usize = 4 << 10;
 pub(super) struct ReadAheadStream<S> {
     stream: S,
     activity: Arc<ConnectionActivity>,
-    /// bytes read ahead, of which `consumed` were passed on
+    /// bytes read ahead, of which `consumed` have been passed on
     buffered: Vec<u8>,
     consumed: usize,
-    /// hyper waits for bytes, so it detects the end itself
+    /// hyper is waiting for bytes, so it detects the end itself
     is_read_pending: bool,
 }
 
@@ -32,7 +32,7 @@ impl<S> ReadAheadStream<S> {
         ReadAheadStream { stream, activity, buffered: Vec::new(), consumed: 0, is_read_pending: false }
     }
 
-    /// Puts bytes back, to be read again.
+    /// Puts back bytes to be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         self.buffered = [bytes, &self.buffered[self.consumed..]].concat();
         self.consumed = 0;
@@ -40,14 +40,14 @@ impl<S> ReadAheadStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
-    /// Buffers available bytes until no more are ready; the next byte or the end then wakes the task.
+    /// Buffers bytes until no more are ready; the next byte or the end of the stream then wakes the task.
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.buffered.len() < READ_AHEAD_LIMIT {
             let mut piece = [0; READ_SIZE];
             let mut piece = ReadBuf::new(&mut piece);
             match Pin::new(&mut self.stream).poll_read(cx, &mut piece)? {
                 Poll::Pending => break,
-                // As in hyper: a client that closes before the response does not want it.
+                // As in hyper, a client that closes before the response is assumed not to want it.
                 Poll::Ready(()) if piece.filled().is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Poll::Ready(()) => self.buffered.extend_from_slice(piece.filled()),
             }
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Reads ahead here, since hyper flushes after it has finished reading.
+    /// Reads ahead here because hyper flushes after it has finished reading.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
             self.read_ahead(cx)?;
@@ -148,7 +148,7 @@ mod tests {
         peer.write_all(b"more").await.expect("room");
         drop(peer);
         assert!(stream.flush().await.is_err());
-        // Without a response in progress hyper finds the end.
+        // With no response in progress, hyper detects the end.
         drop(busy);
         stream.flush().await.expect("nobody is left alone");
     }

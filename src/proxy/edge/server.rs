@@ -20,25 +20,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{Service, ServiceExt};
 
-/// Most open streams of one HTTP/2 connection.
+/// Maximum number of open streams per HTTP/2 connection.
 const H2_MAX_STREAMS: u32 = 256;
 
-/// Most streams that the peer resets before they are accepted ("rapid reset", CVE-2023-44487); one more ends the
-/// connection with GOAWAY. The default of h2.
+/// Maximum number of streams that the peer may reset before they are accepted ("rapid reset", CVE-2023-44487); one more
+/// ends the connection with GOAWAY. This is h2's default.
 const H2_MAX_PENDING_RESETS: usize = 20;
 
-/// Most streams reset by the gateway for errors of the peer ("MadeYouReset", CVE-2025-8671); one more ends the
-/// connection with GOAWAY. hyper's default of 1024 is for proxies that reset for other reasons.
+/// Maximum number of streams that the gateway may reset because of peer errors ("MadeYouReset", CVE-2025-8671); one
+/// more ends the connection with GOAWAY. hyper's default of 1024 is for proxies that reset streams for other reasons.
 const H2_MAX_LOCAL_RESETS: usize = 64;
 
-/// Time without traffic after which a PING checks an HTTP/2 peer.
+/// Time without traffic after which a PING checks the HTTP/2 peer.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Serves `S` over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
+/// Serves `S` over HTTP/1.1, or over HTTP/2 with prior knowledge or ALPN.
 ///
-/// For malformed requests hyper and h2 send bare statuses without a problem document: 400 for an invalid head, 431 for
-/// one that is too large, 414 for a target of 64 KiB or more. A late head ends the connection without a response. h2
-/// ends floods of CONTINUATION or empty DATA with GOAWAY.
+/// For malformed requests, hyper and h2 send bare statuses without a problem document: 400 for an invalid head, 431 for
+/// one that is too large, 414 for a target of 64 KiB or more. If a head is late, the connection is closed without a
+/// response. h2 ends floods of CONTINUATION or empty DATA with GOAWAY.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeServer<S> {
     service: S,
@@ -76,16 +76,16 @@ where
 }
 
 impl<S> EdgeServer<S> {
-    /// Applies the limits of `config` and of this module.
+    /// Applies the limits in `config` and this module.
     ///
-    /// `head_timeout` covers the detection of the version, and again the first request head. Later it starts with the
-    /// first byte of each head; in between `idle_timeout` applies.
+    /// `head_timeout` covers version detection, and then the first request head separately. After that, it starts with
+    /// the first byte of each head; between requests `idle_timeout` applies.
     pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
         let mut http1 = http1::Builder::new();
         http1
-            // hyper has one timer for the pause and the head; the gateway has two.
+            // hyper has one timer for the idle time and the head; the gateway has two.
             .header_read_timeout(None)
-            // All that hyper buffers per connection; the configuration's check keeps it above hyper's minimum of 8 KiB.
+            // All that hyper buffers per connection; configuration checks keep it above hyper's minimum of 8 KiB.
             .max_buf_size(limits.header_bytes)
             .max_header_size(limits.header_bytes)
             .max_headers(limits.headers.get());
@@ -112,7 +112,7 @@ impl<S: HttpService> EdgeServer<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Boxed, like the stream it returns: a step that is over must not take memory for the life of the connection.
+        // Boxed, like the stream it returns: a completed step must not take memory for the connection's lifetime.
         let Some((version, stream)) = Box::pin(self.detect_version(stream, shutdown.clone())).await? else {
             return Ok(());
         };
@@ -126,7 +126,7 @@ impl<S: HttpService> EdgeServer<S> {
                     () = activity.wait_overdue(self.timeouts) => {}
                 }
             }
-            // Boxed: rare, and larger than every HTTP/1 connection should pay for.
+            // Boxed: HTTP/2 is rare, and larger than every HTTP/1 connection should pay for.
             DetectedVersion::Http2 => {
                 Box::pin(self.serve_http2(stream, service, &activity, shutdown)).await;
             }
@@ -134,7 +134,7 @@ impl<S: HttpService> EdgeServer<S> {
         Ok(())
     }
 
-    /// Serves HTTP/2; closes gracefully after the idle timeout or at shutdown.
+    /// Serves HTTP/2, closing gracefully after the idle timeout or at shutdown.
     async fn serve_http2<T>(
         &self,
         stream: T,
@@ -146,15 +146,15 @@ impl<S: HttpService> EdgeServer<S> {
     {
         let mut connection = std::pin::pin!(self.http2.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
-            // A request that has arrived is answered: an idle connection closes at once.
+            // A request that has arrived is answered first, since an idle connection closes immediately.
             biased;
-            // A connection that breaks needs no report; its runs notice by themselves.
+            // Broken connections need no report, since their runs notice by themselves.
             _ = &mut connection => return,
             _ = shutdown.wait_for(|ending| *ending) => {}
             () = activity.wait_overdue(self.timeouts) => {}
         }
         connection.as_mut().graceful_shutdown();
-        // After GOAWAY the peer has limited time to close.
+        // After GOAWAY, the peer has limited time to close the connection.
         tokio::select! {
             _ = &mut connection => {}
             () = async {
@@ -164,7 +164,7 @@ impl<S: HttpService> EdgeServer<S> {
         }
     }
 
-    /// Detects the version. Returns `None` if the peer disconnects first or the process ends.
+    /// Detects the version. Returns `None` if the peer disconnects first or the process is ending.
     async fn detect_version<T>(
         &self,
         stream: T,
@@ -174,21 +174,21 @@ impl<S: HttpService> EdgeServer<S> {
         T: AsyncRead + Unpin,
     {
         let version = tokio::select! {
-            // Bytes that have arrived are served first.
+            // Bytes that have already arrived are served first.
             biased;
             read = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => read,
             _ = closing.wait_for(|closing| *closing) => return Ok(None),
         };
         match version {
             Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
-            // A connect-and-close is normal: load balancers probe this way.
+            // Connecting and closing is normal: load balancers probe this way.
             Ok(Err(_)) => Ok(None),
             Err(_) => Err(ConnectionRejectReason::NoData),
         }
     }
 }
 
-/// Adds the peer to requests, and counts them as activity of the connection.
+/// Adds the peer to requests, and counts them as connection activity.
 #[derive(Clone)]
 struct ConnectionInfoService<S> {
     peer: Option<PeerInfo>,
@@ -199,7 +199,7 @@ struct ConnectionInfoService<S> {
 impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
     type Response = Response<TrackedBody<S::Body>>;
     type Error = S::Error;
-    // Boxed, to be freed when the response begins: hyper reserves its place for the life of the connection.
+    // Boxed, so that it is freed when the response begins: hyper reserves space for it for the connection's lifetime.
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {

@@ -1,4 +1,4 @@
-//! TCP and Unix connections, and TLS over either.
+//! TCP and Unix connections, with or without TLS.
 
 use super::write_timeout::WriteTimeoutStream;
 use std::io::{self, IoSlice};
@@ -15,9 +15,9 @@ pub(super) enum RawStream {
 }
 
 impl RawStream {
-    /// Writes what fits into the system's buffer.
+    /// Writes as many bytes as fit into the system's buffer.
     pub(super) fn try_send(&self, bytes: &[u8]) {
-        // A rejected client need not get the reason.
+        // It does not matter if a rejected client misses the reason.
         let _ = match self {
             RawStream::Tcp(stream) => stream.try_write(bytes),
             RawStream::Unix(stream) => stream.try_write(bytes),
@@ -28,7 +28,7 @@ impl RawStream {
 #[derive(Debug)]
 pub(super) enum EdgeTransport {
     Plain(WriteTimeoutStream<RawStream>),
-    /// boxed, to save memory in connections without TLS
+    /// boxed, to save memory on connections without TLS
     Tls(Box<TlsStream<WriteTimeoutStream<RawStream>>>),
 }
 

@@ -1,6 +1,6 @@
 //! A stream that fails if its peer stops reading.
 //!
-//! It is below HTTP, since above it a large event on a slow connection looks like a client that reads nothing.
+//! It sits below HTTP because, above it, a large event on a slow connection looks like a client that reads nothing.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! The pipe, and slow clients.
+//! Tests of the pipe and slow clients.
 
 use super::*;
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ async fn coalesces_waiting_writes_and_delivers_the_end_last() {
     assert!(next_data(&mut reader).await.is_none());
 }
 
-/// A run that was torn down must not look like one that has ended.
+/// An aborted run must not look like one that ended normally.
 #[tokio::test]
 async fn fails_the_body_when_the_writer_is_dropped() {
     let (writer, mut reader) = pipe(64, ());
@@ -61,7 +61,7 @@ async fn a_full_pipe_makes_the_writer_wait() {
     assert!(more.is_empty());
 }
 
-/// Frames are frequent and disconnects are not: the reads of a client must not wake a run that waits for its agent.
+/// Frames are frequent but disconnects are not: client reads must not wake a run that waits for its agent.
 #[tokio::test]
 async fn wakes_only_a_blocked_write_when_room_appears() {
     let wakes = Arc::new(Wakes::default());
@@ -111,7 +111,7 @@ async fn stops_waiting_and_writing_when_the_client_leaves() {
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// Returns a pipe of two bytes with an attached client, and a handle that shows whether its resource is held.
+/// Returns a two-byte pipe with an attached client, and a function that returns whether its resource is still held.
 fn attached_pipe(version: Version) -> (PipeWriter<Arc<()>>, PipeReader<Arc<()>>, impl Fn() -> bool) {
     let held = Arc::new(());
     let (writer, reader) = pipe(2, Arc::clone(&held));
@@ -139,7 +139,7 @@ async fn abandons_a_stalled_http_2_client_while_its_body_is_kept() {
     assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), BodyAborted);
 }
 
-/// A run that waits for its agent checks the client only now and then.
+/// A run that waits for its agent checks the client only occasionally.
 #[tokio::test(start_paused = true)]
 async fn check_abandons_a_stalled_client_despite_comments() {
     let (writer, _reader, held) = attached_pipe(Version::HTTP_2);
@@ -204,7 +204,7 @@ async fn starts_the_send_timeout_only_once_the_client_attaches() {
     assert!(since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
 }
 
-/// Its connection sees every byte that the client takes; a pipe above a slow line does not.
+/// The connection sees every byte that the client reads; a pipe above a slow connection does not.
 #[tokio::test(start_paused = true)]
 async fn leaves_http_1_send_timeouts_to_the_connection() {
     let (writer, _reader, held) = attached_pipe(Version::HTTP_11);

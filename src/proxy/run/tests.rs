@@ -1,4 +1,4 @@
-//! The memory of a run.
+//! Tests of a run's memory use.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn future_size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
     size_of::<F>()
 }
 
-/// Most runs wait for their agents most of the time.
+/// Most runs spend most of their time waiting for their agents.
 #[test]
 fn keeps_a_waiting_run_small() {
     let size = future_size(RunTask::run) + size_of::<RunTask>();

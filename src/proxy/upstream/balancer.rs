@@ -1,15 +1,15 @@
 //! Chooses the better of two endpoints for a run.
 //!
-//! The first is next by weighted round robin, the second is random. The one with fewer runs for its weight wins; at a
-//! tie, the first. Round robin alone would pile up long runs, and always choosing the least loaded would send every run
-//! of a burst to an endpoint that has just recovered.
+//! The first is next in weighted round robin order, the second is random. The one with fewer runs relative to its
+//! weight wins; in a tie, the first. Round robin alone would pile up long runs, and always choosing the least loaded
+//! endpoint would send a whole burst of runs to one that has just recovered.
 
 use super::upstream_endpoint::UpstreamEndpoint;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Endpoints must not be shared between balancers.
+/// A weighted balancer. Endpoints must not be shared between balancers.
 #[derive(Debug, Default)]
 pub(super) struct WeightedBalancer(Mutex<u64>);
 
@@ -20,7 +20,8 @@ impl WeightedBalancer {
             return Some(first);
         }
         let mut random = self.0.lock();
-        // Smooth weighted round robin: every endpoint gains its weight in credit, the chosen one pays the total.
+        // Smooth weighted round robin: every endpoint gains credit equal to its weight, and the chosen one pays the
+        // total.
         let mut total = 0;
         let mut due = 0;
         let mut highest = i64::MIN;
@@ -56,7 +57,7 @@ fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
 }
 
 fn is_less_loaded(one: &UpstreamEndpoint, other: &UpstreamEndpoint) -> bool {
-    // Multiplied crosswise, to compare the quotients in integers.
+    // Cross-multiplied, to compare the quotients as integers.
     one.in_flight() as u128 * u128::from(other.weight) < other.in_flight() as u128 * u128::from(one.weight)
 }
 
@@ -82,7 +83,7 @@ mod tests {
         weights.iter().enumerate().map(target).collect()
     }
 
-    /// Returns the number of runs for each endpoint, if they stay open (`stay`) or if each ends before the next.
+    /// Returns the number of runs per endpoint if the runs stay open (`stay`) or if each ends before the next.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
         let all = targets(weights);
         let balancer = WeightedBalancer::default();

@@ -1,4 +1,4 @@
-//! The agents of one route: chooses an endpoint for each run and sends the request.
+//! A route's agents: chooses an endpoint for each run and sends the request.
 
 use super::balancer::WeightedBalancer;
 use super::dialer::{AgentDialer, Connector, DialedConnection};
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Most endpoints tried for a run.
+/// Maximum number of endpoints tried per run.
 const ATTEMPTS: usize = 4;
 
 const MAX_STALE: usize = 4;
 
-/// Interval of name resolution.
+/// Interval between name resolutions.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
-/// Interval of name resolution before its first success.
+/// Interval between name resolutions until the first success.
 const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
 pub(crate) struct Cluster {
@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
     none_healthy_logged: AtomicBool,
 }
 
-/// The settings of a cluster. If they are unchanged, a reload keeps the cluster.
+/// Cluster settings. If they are unchanged, a reload keeps the cluster.
 #[derive(Debug, PartialEq)]
 pub(in crate::proxy) struct ClusterSettings {
     route: String,
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Creates the cluster, unresolved. Health checks use `connector`.
+    /// Creates the cluster without resolving it. Health checks use `connector`.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
         let upstream_set = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
@@ -104,13 +104,13 @@ impl Cluster {
         })
     }
 
-    /// Returns whether this cluster can serve `route` with its health state and connections.
+    /// Returns whether `route` can reuse this cluster with its health state and connections.
     pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
 
     pub(crate) async fn resolve(&self) {
-        // Discovery reports resolution failures itself and never fails.
+        // Discovery reports resolution failures itself and never returns an error.
         let _ = self.backends.update(|_| ()).await;
     }
 
@@ -180,7 +180,7 @@ impl Cluster {
         self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(|error| error.rejection)
     }
 
-    /// Sends a request to one endpoint. Retries on a stale pooled connection if that is safe.
+    /// Sends a request to one endpoint. Retries if a pooled connection is stale and a retry is safe.
     async fn exchange(
         &self,
         connector: &Connector,
@@ -221,7 +221,7 @@ impl Cluster {
             };
             session.span.record_failure(&error.rejection);
             let is_stale = is_reused && error.rejection.kind == RejectionKind::UpstreamReset;
-            // Reading may be repeated, starting a run may not.
+            // Reading may be repeated; starting a run may not.
             let is_read = matches!(request.operation, AgentOperation::Events { .. });
             let retry = if error.is_unprocessed { is_reused } else { is_stale && is_read };
             session.in_flight.on_failure(&error.rejection, is_reused && (is_stale || retry));
@@ -231,7 +231,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the connection to the pool after a complete response.
+    /// Returns the connection to the pool once the response is complete.
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
         let Session { connection, in_flight, mut span } = *session;
         span.finish();

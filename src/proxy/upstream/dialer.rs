@@ -1,4 +1,4 @@
-//! Connects to agents through pingora, and pools the connections.
+//! Connects to agents via pingora and pools the connections.
 
 use super::pingora_errors;
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Most idle connections to agents, in total.
+/// Maximum number of idle agent connections, in total.
 const POOL_SIZE: usize = 1024;
 
 /// Lifetime of idle connections: shorter than in common agents (uvicorn 5 s), so that the gateway closes first.
@@ -31,12 +31,12 @@ const POOL_IDLE_H2: Duration = Duration::from_secs(30);
 
 const H2_MAX_STREAMS: usize = 100;
 
-/// Flow control windows over HTTP/2 for one run and for a connection, in bytes. The latter exceeds the sum for all
-/// runs, so that a slow client delays only its own run.
+/// HTTP/2 flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so
+/// that a slow client delays only its own run.
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 const H2_CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Most stale connections skipped; closed ones soon leave the pool by themselves.
+/// Maximum number of stale connections to skip; closed ones soon leave the pool by themselves.
 const MAX_STALE: usize = 64;
 
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,14 +58,14 @@ impl Default for Connector {
 pub(super) struct AgentDialer {
     pub(crate) tls: Option<Arc<ClusterTls>>,
     pub(crate) timeouts: TimeoutsConfig,
-    /// health checks have their own pool
+    /// whether this is for health checks, which have their own pool
     pub(crate) for_checks: bool,
 }
 
 pub(super) struct PooledConnection {
-    /// `Custom` after it was returned
+    /// `Custom` after the session was returned
     pub(super) session: HttpSession,
-    /// the TLS material of this connection
+    /// id of the TLS material used by this connection
     material_id: u64,
     /// returns an HTTP/2 stream to its connection
     h2_release: Option<Box<H2Release>>,
@@ -97,7 +97,7 @@ impl AgentDialer {
             let started_at = Instant::now();
             match self.open_session(connector, &peer).await {
                 Ok((session, true)) if left > 0 && is_closed(&session) => {}
-                // A pooled HTTP/2 connection without a free stream, or about to close, has not seen the request.
+                // The request was not sent, since the pooled HTTP/2 connection has no free stream or is about to close.
                 Err(error) if left > 0 && error.etype == ErrorType::H2Error => {}
                 Ok((session, false)) => {
                     if !self.for_checks {
@@ -120,7 +120,7 @@ impl AgentDialer {
     }
 
     async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
-        // pingora's own timeout excludes the wait for a free HTTP/2 stream.
+        // pingora's own timeout excludes waiting for a free HTTP/2 stream.
         let opened = timeout(self.timeouts.connect, connector.0.get_http_session(peer)).await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
@@ -133,10 +133,10 @@ impl AgentDialer {
         mut connection: PooledConnection,
     ) {
         let material = self.material();
-        // A connection made with other TLS material must not be reused. HTTP/2 streams return by themselves.
+        // Connections made with other TLS material must not be reused. HTTP/2 streams return by themselves.
         if material.id == connection.material_id && connection.h2_release.is_none() {
             let session = std::mem::replace(&mut connection.session, HttpSession::Custom(()));
-            // A peer is large and the same each time, so it is not kept during a run.
+            // A peer is large and always the same, so it is not kept during a run.
             let peer = self.http_peer(member, target, &material);
             connector.0.release_http_session(session, &peer, Some(POOL_IDLE)).await;
         }
@@ -157,7 +157,7 @@ impl AgentDialer {
         let mut peer = HttpPeer::new((Ipv4Addr::LOCALHOST, 0), upstream.uses_tls(), name.to_owned());
         peer._address = SocketAddr::clone(&target.address);
         peer.client_cert_key = material.identity.clone();
-        // Connections made with other TLS material, or for checks, are not shared.
+        // Connections made with other TLS material or for health checks are not shared.
         peer.group_key = material.id << 1 | u64::from(self.for_checks);
         let options = &mut peer.options;
         options.ca = material.ca.clone();
@@ -176,12 +176,12 @@ impl AgentDialer {
     }
 }
 
-/// Returns whether the agent has closed a pooled connection. pingora detects this late on a busy machine: the run would
-/// be sent into a closed connection and could not be retried.
+/// Returns whether the agent has closed a pooled connection. On a busy machine, pingora detects this late: the run
+/// would be sent over a closed connection and could not be retried.
 fn is_closed(session: &HttpSession) -> bool {
     let peek = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
     match session {
-        // No data is due: whatever can be read, data or an end, makes it unusable.
+        // No data is expected: anything readable, whether data or an end, makes the connection unusable.
         HttpSession::H1(session) => !matches!(peek(session.id()), Err(Errno::EAGAIN)),
         HttpSession::H2(session) => {
             let closed = session.conn.is_closed() || !matches!(peek(session.fd()), Ok(1..) | Err(Errno::EAGAIN));
@@ -195,7 +195,7 @@ fn is_closed(session: &HttpSession) -> bool {
 }
 
 impl Drop for PooledConnection {
-    /// Releases an HTTP/2 connection, which would be kept for ever otherwise; a reset cancels the run.
+    /// Releases an HTTP/2 connection, which would otherwise be kept forever; a reset cancels the run.
     fn drop(&mut self) {
         use futures_util::FutureExt;
         if let Some(release) = self.h2_release.take()
@@ -203,7 +203,7 @@ impl Drop for PooledConnection {
         {
             let H2Release { connector, peer } = *release;
             let session = std::mem::replace(&mut self.session, HttpSession::Custom(()));
-            // HTTP/2 releases without waiting.
+            // HTTP/2 connections are released without waiting.
             let _ = connector.release_http_session(session, &peer, Some(POOL_IDLE_H2)).now_or_never();
         }
     }

@@ -1,4 +1,4 @@
-//! Active health checks of endpoints. pingora schedules them and applies the thresholds; the request is made here,
+//! Active health checks of endpoints. pingora schedules them and applies the thresholds; requests are made here,
 //! because pingora supports only one host and certificate for all endpoints.
 
 use super::dialer::{AgentDialer, Connector};
@@ -28,7 +28,7 @@ pub(super) struct UpstreamHealthCheck {
     pub(crate) connector: Arc<Connector>,
     pub(crate) dialer: AgentDialer,
     pub(crate) config: HealthCheckConfig,
-    /// cause of the last failed check
+    /// cause of the most recent failure
     pub(crate) cause: Mutex<String>,
 }
 
@@ -58,7 +58,7 @@ impl UpstreamHealthCheck {
         if !(200..300).contains(&status) {
             return Err(ProbeError::Status { status, path: path.clone() });
         }
-        // A response is read to its end, which agents handle better than a reset.
+        // Responses are read to the end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
         while left > 0 {
             match session.read_response_body().await? {

@@ -1,4 +1,4 @@
-//! Counts a run at an endpoint, and reports its result to outlier detection.
+//! Counts a run as in flight at an endpoint, and reports its result to outlier detection.
 
 use super::pingora_errors;
 use super::upstream_endpoint::{OutlierChange, UpstreamEndpoint};
@@ -45,7 +45,7 @@ impl InFlightGuard {
     }
 
     pub(super) fn on_response(&mut self, status: Option<http::StatusCode>) {
-        // Sent by agents, and by proxies in front of them, that cannot serve.
+        // Sent by agents, or proxies in front of them, that cannot serve.
         match status.map(|status| status.as_u16()) {
             Some(status @ (502..=504)) => {
                 self.report(UpstreamOutcome::Unavailable, Some(&format!("it answered {status}")));
@@ -54,7 +54,7 @@ impl InFlightGuard {
         }
     }
 
-    /// Reports a failure. `blameless` marks a stale pooled connection, which a healthy agent may close.
+    /// Reports a failure. `blameless` means that a pooled connection was stale, since healthy agents may close those.
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
         if blameless {
@@ -95,8 +95,8 @@ impl InFlightGuard {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let InFlightState::Open { since, timeout } = self.state {
-            // A wait that lasted the whole timeout is the agent's failure. The run's clock started a moment earlier, so
-            // the last tenth counts as the end.
+            // If the wait used the whole timeout, the agent failed. The run's clock started slightly earlier, so the
+            // last tenth counts as the end.
             if since.elapsed() >= timeout.mul_f32(0.9) {
                 self.report(UpstreamOutcome::TimedOut, Some("no answer in time"));
             } else {

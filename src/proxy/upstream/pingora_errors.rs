@@ -32,7 +32,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
         ErrorType::ConnectionClosed => RejectionKind::UpstreamTruncated,
         ErrorType::Custom("PrematureBodyEnd") => RejectionKind::UpstreamTruncated,
         ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => RejectionKind::UpstreamProtocol,
-        // With TLS 1.3 an agent rejects the client certificate after the handshake.
+        // With TLS 1.3, an agent rejects the client certificate only after the handshake.
         _ if is_tls(error) => RejectionKind::UpstreamTls,
         _ => RejectionKind::UpstreamReset,
     };
@@ -40,7 +40,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
     Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
-/// Maps an error before the response head.
+/// Maps an error that occurred before the response head.
 pub(super) fn head_rejection(error: &BError) -> Rejection {
     let mut rejection = read_rejection(error);
     if rejection.kind == RejectionKind::UpstreamTruncated {
@@ -52,7 +52,7 @@ pub(super) fn head_rejection(error: &BError) -> Rejection {
 /// Returns whether the agent refused the stream, or its GOAWAY excludes it: "Requests that have not been processed
 /// [...] can be retried" (RFC 9113 §8.7).
 pub(super) fn is_unprocessed(error: &BError) -> bool {
-    // pingora also marks protocol errors of the agent's HTTP/2, which say nothing about processing.
+    // pingora also marks the agent's HTTP/2 protocol errors, which do not indicate whether the request was processed.
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
@@ -73,6 +73,6 @@ fn is_tls(error: &BError) -> bool {
     let cause = error.root_cause();
     let io = cause.downcast_ref::<io::Error>();
     io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
-        // HTTP/2 keeps only the text of a lower error.
+        // HTTP/2 keeps only the message of an underlying error.
         || cause.to_string().starts_with("received fatal alert: ")
 }

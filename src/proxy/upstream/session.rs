@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest time for writing a request head, and again for the body, in case `first_byte` is very long.
+/// Timeout for writing a request head, and again for the body, in case `first_byte` is very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for the response of an HTTP/2 agent that stopped reading the request.
+/// Maximum wait for a response from an HTTP/2 agent that stopped reading the request.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -30,19 +30,19 @@ pub(in crate::proxy) struct UpstreamRequest<'a> {
     pub(crate) operation: AgentOperation<'a>,
     pub(crate) request_id: &'a str,
     pub(crate) spans: &'a UpstreamSpanBuilder,
-    /// header fields from the caller; the request's own take precedence
+    /// header fields from the caller; the request's own fields take precedence
     pub(crate) fields: &'a http::HeaderMap,
 }
 
 pub(in crate::proxy) enum AgentOperation<'a> {
     Run(Bytes),
-    /// starts a run whose events are requested afterwards; the body is JSON
+    /// starts a run whose events are requested later; the body is JSON
     Start(Bytes),
     /// requests the events of a started run
     Events {
         /// path and query
         path: &'a str,
-        /// `None` for all events
+        /// `None` requests all events
         last_event_id: Option<&'a str>,
     },
 }
@@ -71,10 +71,10 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
 }
 
-/// The reason why there is no response.
+/// Why there is no response.
 pub(super) struct ExchangeError {
     pub(super) rejection: Rejection,
-    /// no run can have begun: the request is incomplete, or the agent reported that it did not process it
+    /// whether no run can have begun: the request is incomplete, or the agent reported that it did not process it
     pub(super) is_unprocessed: bool,
 }
 
@@ -107,7 +107,7 @@ impl Session {
         })?;
         let inner = &mut self.connection.session;
         inner.set_write_timeout(Some(WRITE_TIMEOUT));
-        // Without the head the agent has no request: no byte was sent that could begin a run.
+        // Without the head, the agent has no request: no byte was sent that could start a run.
         let sent = inner.write_request_header(Box::new(head)).await;
         sent.map_err(|error| ExchangeError::from_write(&error, true))?;
         let sent = async {
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Explains a failed write, from the agent's response if it sent one over HTTP/2.
+    /// Explains a failed write by the agent's response if it sent one over HTTP/2.
     async fn write_failure(&mut self, error: &BError) -> ExchangeError {
         let is_unprocessed = pingora_errors::is_unprocessed(error);
         if !is_unprocessed
@@ -144,7 +144,7 @@ impl Session {
             let status = inner.response_header().map(|head| head.status);
             let is_interim = status
                 .is_some_and(|status| status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS);
-            // With HTTP/2, earlier heads are not visible and the last is read once.
+            // With HTTP/2, earlier heads are not visible and the last is read only once.
             if !is_interim || !matches!(inner, HttpSession::H1(_)) {
                 return Ok(());
             }
@@ -155,7 +155,7 @@ impl Session {
         self.connection.session.response_header()
     }
 
-    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe. The error is
+    /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
     /// boxed to keep waiting runs small.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
         let read = match &mut self.connection.session {
@@ -185,7 +185,7 @@ pub(in crate::proxy) fn request_head(
     match &request.operation {
         AgentOperation::Run(body) | AgentOperation::Start(body) => {
             head.insert_header(header::CONTENT_TYPE, "application/json")?;
-            // Legacy agents often cannot read chunks, so the length is always sent.
+            // Legacy agents often cannot read chunked bodies, so the length is always sent.
             head.insert_header(header::CONTENT_LENGTH, body.len().to_string())?;
         }
         AgentOperation::Events { last_event_id: Some(id), .. } => head.insert_header(LAST_EVENT_ID, id.as_bytes())?,

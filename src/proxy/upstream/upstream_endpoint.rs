@@ -1,4 +1,4 @@
-//! One endpoint of an upstream: its runs and its outlier detection.
+//! An upstream endpoint: its runs and its outlier detection.
 //!
 //! ```text
 //!              consecutive failures                          the ejection has expired, and a run is sent
@@ -8,7 +8,7 @@
 //!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
 //!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! An endpoint receives runs only if active health checks allow it, too.
+//! An endpoint receives runs only if active health checks also allow it.
 
 use crate::config::EjectionConfig;
 use parking_lot::Mutex;
@@ -18,19 +18,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest ejection, unless the first one is configured to be longer.
+/// Maximum ejection time, unless the initial one is configured to be longer.
 const MAX_EJECTION: Duration = Duration::from_secs(300);
 
 pub(super) struct UpstreamEndpoint {
-    /// index in the route's upstreams
+    /// index into the route's upstreams
     pub(crate) upstream_index: usize,
     pub(crate) address: SocketAddr,
-    /// relative share of the runs
+    /// relative share of runs
     pub(crate) weight: u32,
-    /// changed only under the lock of [`super::balancer`]
+    /// modified only under the lock of [`super::balancer`]
     pub(crate) credit: AtomicI64,
     in_flight: AtomicUsize,
-    /// result of the active health checks; `true` without them
+    /// result of active health checks; `true` without them
     healthy: AtomicBool,
     outlier_state: Mutex<OutlierState>,
 }
@@ -43,7 +43,7 @@ enum OutlierState {
     },
     Ejected {
         until: Instant,
-        /// consecutive ejections
+        /// number of consecutive ejections
         times: u32,
     },
     /// one run tests whether the endpoint has recovered
@@ -55,7 +55,7 @@ enum OutlierState {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutlierChange {
     None,
-    /// ejected for this time
+    /// the endpoint was ejected for this long
     Ejected(Duration),
     Returned,
 }
@@ -129,7 +129,7 @@ impl UpstreamEndpoint {
                 return OutlierChange::None;
             }
             OutlierState::Available { .. } => 0,
-            // The run was sent before the ejection, or for lack of alternatives: no new information.
+            // The run was sent before the ejection, or for lack of alternatives, so it gives no new information.
             OutlierState::Ejected { until, .. } if until > now => return OutlierChange::None,
             OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
         };
@@ -179,7 +179,7 @@ mod tests {
         assert!(target.can_take_run(now));
         assert_eq!(target.on_failure(&RULE, now), OutlierChange::Ejected(RULE.duration));
         assert!(!target.can_take_run(now) && !target.is_available());
-        // Runs in flight at the time of the ejection change nothing.
+        // Runs in flight at the time of ejection change nothing.
         assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
         assert!(target.can_take_run(now + RULE.duration) && !target.is_available());
     }

@@ -1,4 +1,4 @@
-//! The upstreams of a route and their current endpoints.
+//! A route's upstreams and their current endpoints.
 
 use super::upstream_endpoint::UpstreamEndpoint;
 use crate::config::{UpstreamAddress, UpstreamConfig};
@@ -21,13 +21,13 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct UpstreamSet {
     pub(crate) route: Arc<str>,
     pub(crate) entries: Vec<UpstreamEntry>,
-    /// by upstream, from its last successful resolution
+    /// endpoints of each upstream, from its last successful resolution
     endpoints: Mutex<Vec<Vec<Arc<UpstreamEndpoint>>>>,
 }
 
 pub(super) struct UpstreamEntry {
     pub(crate) upstream: UpstreamConfig,
-    /// in metrics and logs
+    /// name in metrics and logs
     pub(crate) label: Arc<str>,
     pub(crate) metrics: UpstreamMetrics,
 }
@@ -51,7 +51,7 @@ impl UpstreamSet {
         &self.entries[target.upstream_index]
     }
 
-    /// Returns whether every upstream has an endpoint.
+    /// Returns whether every upstream has at least one endpoint.
     pub(super) fn is_resolved(&self) -> bool {
         self.endpoints.lock().iter().all(|targets| !targets.is_empty())
     }
@@ -80,7 +80,7 @@ impl UpstreamSet {
         reports.collect()
     }
 
-    /// Resolves all names. If one fails, its endpoints are kept.
+    /// Resolves all names. If resolving a name fails, its endpoints are kept.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
         let mut known = self.endpoints.lock();
@@ -96,7 +96,7 @@ impl UpstreamSet {
                     continue;
                 }
             };
-            // An unchanged address keeps its runs and its outlier state.
+            // An unchanged address keeps its runs and outlier state.
             let weight = member.upstream.weight.get();
             let before = std::mem::take(&mut known[index]);
             for address in found {
@@ -137,7 +137,7 @@ impl ServiceDiscovery for UpstreamDiscovery {
         self.0.resolve_all().await;
         let mut backends = BTreeSet::new();
         for target in self.0.endpoints.lock().iter().flatten() {
-            // pingora distinguishes backends by address and weight, and two upstreams may have one address (hosts of
+            // pingora distinguishes backends by address and weight, but two upstreams may share an address (hosts of
             // one ingress). Our balancer ignores this weight, so it carries the upstream's index.
             let mut backend =
                 Backend { addr: target.address.clone(), weight: target.upstream_index, ext: Default::default() };

@@ -16,17 +16,17 @@ use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// TLS material for new connections of a route.
+/// TLS material for a route's new connections.
 pub(super) struct ClusterTls {
     route: Arc<str>,
     server_name: Option<String>,
     material: Watched<Arc<ClusterTlsMaterial>>,
 }
 
-/// The content of the files at one time.
+/// A snapshot of the files' content.
 #[derive(Default)]
 pub(super) struct ClusterTlsMaterial {
-    /// differs for each version of the content; zero if no files are configured
+    /// different for each version of the content; zero if no files are configured
     pub(crate) id: u64,
     pub(crate) ca: Option<Arc<CaType>>,
     pub(crate) identity: Option<Arc<CertKey>>,
@@ -43,7 +43,7 @@ impl ClusterTls {
         })
     }
 
-    /// Returns the name to expect in certificates instead of the host.
+    /// Returns the name that certificates must have instead of the host.
     pub(super) fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
@@ -95,7 +95,7 @@ impl TlsFile<'_> {
         format!("{}: {cause}", self.path.display())
     }
 
-    /// Reads certificates and checks that pingora can read them, too.
+    /// Reads certificates, checking that pingora can read them, too.
     fn certificates(self) -> Result<Vec<CertificateDer<'static>>, String> {
         let all = tls::parse_certificates(self.content).map_err(|error| self.error(error))?;
         if all.iter().any(|one| X509Certificate::from_der(one).is_err()) {

@@ -1,4 +1,4 @@
-//! Reads whole frames from a log in order to copy them to other replicas, without delaying the run.
+//! Reads whole frames from a log to copy them to other replicas, without delaying the run.
 
 use super::{LogBase, LogPhase, RunLog};
 use bytes::Bytes;
@@ -22,18 +22,18 @@ pub(crate) enum MirrorEvent {
     Trimmed {
         through: u64,
     },
-    /// the run has ended, and every frame was read
+    /// the run has ended, and every frame has been read
     Finished,
     Cut,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorSummary {
-    /// the run has no event yet
+    /// the run has no events yet
     Empty,
     /// too large to retain
     Discarded,
-    /// frames up to this event; they include at least the first, which has the conversation before the run
+    /// frames up to this event, including at least the first, which contains the conversation before the run
     Through(u64, Vec<u8>),
 }
 
@@ -60,7 +60,7 @@ impl LogMirror {
         drop(base);
         recap.push(&frames);
         let mut summary = Vec::new();
-        // The reading replica folds these frames again, so the time 0 is not visible to clients.
+        // The replica that reads these frames folds them again, so clients never see the time 0.
         recap.write(0, None, &mut summary);
         // The recap of a run that failed before it began is empty.
         MirrorSummary::Through(through, if summary.is_empty() { frames } else { summary })
@@ -92,8 +92,8 @@ fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
     if *at == state.end_offset {
         return (state.phase == LogPhase::Finished).then_some(MirrorEvent::Finished);
     }
-    // A mirror reads whole chunks, so it is at the start of a frame: the first of a chunk, or one appended to the last
-    // chunk since.
+    // A mirror reads whole chunks, so it is always at the start of a frame: a chunk's first, or one that was since
+    // appended to the last chunk.
     let index = state.chunks.partition_point(|chunk| chunk.offset <= *at).checked_sub(1)?;
     let chunk = state.chunks.get(index)?;
     let from = usize::try_from(*at - chunk.offset).ok()?;

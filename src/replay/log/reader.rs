@@ -9,13 +9,13 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Limit of the unread recaps of one run, as a multiple of its `max_bytes`.
+/// Size limit of a run's unread recaps, as a multiple of `max_bytes`.
 const MAX_UNREAD_RECAPS: usize = 2;
 
-/// The start position of a reader. The number is the timestamp of a recap, in ms since the epoch.
+/// Where a reader starts. The number is the timestamp of a recap, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
-    /// at the first event, or with a recap if that was trimmed
+    /// at the first event, or with a recap if it was trimmed
     Start(i64),
     /// after the last event that the client received
     Cursor(Cursor),
@@ -25,14 +25,14 @@ pub(crate) enum ReadFrom {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinError {
-    /// the cursor is of another run, or its event was trimmed or does not exist yet
+    /// the cursor belongs to another run, or its event was trimmed or does not exist yet
     Cursor,
     Full,
     /// the run was too large to retain
     Discarded,
 }
 
-/// A reader of the log; leaves when dropped.
+/// A reader of the log, which leaves it on drop.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     log: Arc<RunLog>,
@@ -47,7 +47,7 @@ impl RunLog {
         self.state.lock().readers_total > 0
     }
 
-    /// Joins the log, which removes stalled readers if `watched`. A recap takes some milliseconds per retained MiB.
+    /// Joins the log, which removes stalled readers if `watched`. Building a recap takes milliseconds per retained MiB.
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,
@@ -80,7 +80,8 @@ impl RunLog {
         drop(base);
         let reader = LogReader { log: Arc::clone(self), number };
         if let Some(source) = recap_source {
-            // Folded outside the locks: the run continues, and the reader's position is after the folded frames.
+            // Folded without holding the locks: the run continues, and the reader's position is after the folded
+            // frames.
             let frames = source.into_frames(self.token, now);
             if let Some(slot) = self.state.lock().reader(number) {
                 slot.recap = frames.into();
@@ -93,7 +94,7 @@ impl RunLog {
     }
 }
 
-/// A recap, and the frames after it.
+/// The frames to fold into a recap, and those after it.
 struct RecapSource {
     recap: Box<Recap>,
     frames: Vec<u8>,
@@ -113,7 +114,7 @@ impl RecapSource {
         self.recap.push(&self.frames);
         let mut out = Vec::new();
         self.recap.write(now, Some(&Cursor { token, number: self.last }.to_string()), &mut out);
-        // The recap of a run that has not begun, or failed before it did, is empty.
+        // The recap is empty if the run has not begun, or failed before it did.
         if out.is_empty() { self.frames } else { out }
     }
 }
@@ -137,7 +138,7 @@ impl LogState {
 }
 
 impl LogReader {
-    /// Returns the next bytes; `None` at the end.
+    /// Returns the next bytes, or `None` at the end.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
         let mut state = self.log.state.lock();
         let end = state.phase;
@@ -173,10 +174,10 @@ impl Drop for LogReader {
     fn drop(&mut self) {
         let mut state = self.log.state.lock();
         let removed = state.remove_readers(|slot| slot.number == self.number);
-        // The fastest reader may have left, or the last one.
+        // The fastest or last reader may have left.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);
-        // The reader's resource may wake other tasks when it is dropped, so not under the lock.
+        // Dropping the reader's resource may wake other tasks, so it is done without the lock.
         drop(removed);
         wakers.into_iter().for_each(wake);
     }

@@ -34,7 +34,7 @@ impl LogState {
         } else {
             return None;
         };
-        // The stall task may not check again until the timeout, so the next period starts here.
+        // The stall task may not check again before the timeout, so the next period starts here.
         if matches!(watch, StallWatch::Waiting(_)) {
             self.readers[index].stall_watch = StallWatch::Log;
             let _ = self.next_stall(stall_timeout);
@@ -42,7 +42,7 @@ impl LogState {
         Some(piece)
     }
 
-    /// Returns when the next watched reader times out. Stalls are detected only here, so that writing stays cheap.
+    /// Returns when the next watched reader times out. Stalls are detected only here, which keeps writing cheap.
     pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
@@ -54,7 +54,7 @@ impl LogState {
                     slot.stall_watch = StallWatch::Waiting(now);
                     now + stall_timeout
                 }
-                // No data is waiting now, but may be soon.
+                // No data is waiting now, but some may be soon.
                 _ => now + stall_timeout,
             };
             next = Some(next.map_or(until, |next: Instant| next.min(until)));
@@ -62,7 +62,7 @@ impl LogState {
         next
     }
 
-    /// Removes matching readers; their response bodies then end with an error.
+    /// Removes matching readers, whose response bodies then end with an error.
     pub(crate) fn remove_readers(&mut self, matches: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
         let mut removed = Vec::new();
         while let Some(index) = self.readers.iter().position(&matches) {
@@ -74,8 +74,8 @@ impl LogState {
         removed
     }
 
-    /// Removes the oldest chunks: those above `bound` bytes that the fastest reader has read, or, from a `discarded`
-    /// log, those that every reader has read.
+    /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a
+    /// `discarded` log, those that every reader has read.
     pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
         let mut retained = self.retained_bytes();

@@ -14,7 +14,7 @@ pub(super) struct ReaderSlot {
     pub(crate) number: u64,
     /// the next byte to read
     pub(crate) offset: u64,
-    /// sent before the frames
+    /// sent before any frames
     pub(crate) recap: Bytes,
     /// whether a keep-alive comment is due
     pub(crate) comment_due: bool,
@@ -27,11 +27,11 @@ pub(super) struct ReaderSlot {
 /// Detects a reader that has stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallWatch {
-    /// by its connection
+    /// done by the connection
     Connection,
-    /// by the log; no data was waiting at the last check
+    /// done by the log; no data was waiting at the last check
     Log,
-    /// by the log; data has been waiting since this time
+    /// done by the log; data has been waiting since this time
     Waiting(Instant),
 }
 

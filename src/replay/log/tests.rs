@@ -18,13 +18,13 @@ const PACE: LogLimits = LogLimits {
     abandon_after: Duration::from_secs(300),
 };
 
-/// Creates a log outside any store.
+/// Creates a log that belongs to no store.
 fn new_log(pace: LogLimits) -> LogWriter {
     let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), None);
     LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace)), None)
 }
 
-/// Returns a frame of AG-UI with this total size in bytes.
+/// Returns an AG-UI frame with this total size in bytes.
 fn frame(number: u64, size: usize) -> Vec<u8> {
     let head =
         format!("id: {}-{number}\ndata: {{\"type\":\"CUSTOM\",\"name\":\"n\",\"value\":\"", RunToken::new(7).as_str());
@@ -40,7 +40,7 @@ async fn next_chunk(reader: &LogReader) -> Option<Result<Bytes, ReaderCutOff>> {
     std::future::poll_fn(|cx| reader.poll_next(cx)).await
 }
 
-/// Reads everything that is available now.
+/// Reads everything currently available.
 fn read_available(reader: &LogReader) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(Some(Ok(piece))) = next_chunk(reader).now_or_never() {
@@ -58,7 +58,7 @@ async fn resumes_after_any_event_and_delivers_each_byte_once() {
     let writer = new_log(PACE);
     let frames: Vec<_> =
         (1..=40).map(|number| frame(number, 150 + 10 * (usize::try_from(number).expect("few") % 5))).collect();
-    // Batches of one frame and of three, in one chunk and over several.
+    // Batches of one and of three frames, within one chunk and across several.
     for batch in [1, 3].into_iter().cycle().scan(0, |from, size| {
         let batch = *from..(*from + size).min(frames.len());
         *from = batch.end;
@@ -141,7 +141,7 @@ async fn continues_an_oversized_run_but_refuses_joins() {
     assert_eq!(received, 60 * 1000);
     assert_eq!(writer.log().join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Discarded));
     assert_eq!(writer.log().join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
-    // No unreachable frames are retained.
+    // Unreachable frames are not retained.
     assert!(writer.log().retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log().retained_bytes());
 }
 
@@ -332,12 +332,12 @@ async fn reports_to_a_slow_mirror_how_much_was_trimmed() {
     }
 }
 
-/// Returns a frame with an event.
+/// Returns a frame that contains an event.
 fn event_frame(number: u64, event: &str) -> Vec<u8> {
     format!("id: {}-{number}\ndata: {event}\n\n", RunToken::new(7).as_str()).into_bytes()
 }
 
-/// Returns the text of a stream's one message, and how often its run began and ended.
+/// Returns the text of a stream's only message, and how often its run began and ended.
 fn summarise(stream: &[u8]) -> (String, usize, usize) {
     let (mut text, mut began, mut ended) = (String::new(), 0, 0);
     for line in std::str::from_utf8(stream).expect("UTF-8").lines() {
@@ -350,7 +350,7 @@ fn summarise(stream: &[u8]) -> (String, usize, usize) {
     (text, began, ended)
 }
 
-/// Readers join at any moment, while the run writes and its oldest frames are folded, and get everything once.
+/// Readers that join while the run writes and its oldest frames are folded get everything once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn joins_at_any_moment_deliver_everything_once() {
     const EVENTS: u64 = 4000;

@@ -1,4 +1,4 @@
-//! Writes a log, for a run or for a copy of a run on another replica.
+//! Writes a run's log, or a copy of another replica's log.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
@@ -9,16 +9,16 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Reasons to stop writing.
+/// Why writing must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogStopReason {
-    /// no reader for `abandon_after`
+    /// there was no reader for `abandon_after`
     Abandoned,
     Stopped,
 }
 
 pub(in crate::replay) trait LogRetention: Send + Sync {
-    /// Records the retained bytes. Returns `false` if they exceed the limit even after evictions.
+    /// Records the number of retained bytes. Returns `false` if they exceed the limit even after evictions.
     fn record_bytes(&self, bytes: usize) -> bool;
 
     /// Counts an open run whose log was discarded.
@@ -44,7 +44,7 @@ impl LogWriter {
         &self.log
     }
 
-    /// Appends `frames` up to number `last`, and clears the buffer. Waits while every reader is far behind.
+    /// Appends `frames` up to number `last` and clears the buffer. Waits while every reader is far behind.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
@@ -89,7 +89,7 @@ impl LogWriter {
         }
     }
 
-    /// Folds the oldest frames down to three quarters of the limit, so that not every event causes a trim.
+    /// Folds the oldest frames until the log is at three quarters of the limit, so that not every event causes a trim.
     fn trim(&self) {
         let mut base = self.log.base.lock();
         let mut state = self.log.state.lock();
@@ -117,7 +117,7 @@ impl LogWriter {
         self.record_bytes(retained);
     }
 
-    /// Reports the retained bytes to the store, and discards them if it is full.
+    /// Reports the number of retained bytes to the store, and discards the bytes if it is full.
     fn record_bytes(&self, bytes: usize) {
         if self.slot.as_ref().is_none_or(|slot| slot.record_bytes(bytes)) {
             return;
@@ -159,7 +159,7 @@ impl LogWriter {
             }
             let until = state.unread_since + self.log.limits.abandon_after;
             drop(state);
-            // Boxed, because of many runs few have no reader.
+            // Boxed, because few of many runs have no reader.
             let sleep = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if sleep.deadline() != until {
                 sleep.as_mut().reset(until);
@@ -187,7 +187,7 @@ impl LogWriter {
         loop {
             let next_stall = self.log.state.lock().next_stall(self.log.limits.stall_timeout);
             let until = next_stall.unwrap_or_else(|| Instant::now() + self.log.limits.stall_timeout);
-            // Boxed, because of many runs few wait for a reader.
+            // Boxed, because few of many runs wait for a reader.
             Box::pin(sleep_until(until)).await;
             self.log.remove_stalled();
         }
@@ -206,7 +206,7 @@ impl LogWriter {
         self.forget();
     }
 
-    /// Removes the log from the store. Current readers can read to the end.
+    /// Removes the log from the store. Current readers can still read to the end.
     pub(crate) fn forget(&mut self) {
         if let Some(slot) = self.slot.take() {
             slot.remove();

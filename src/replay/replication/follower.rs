@@ -1,4 +1,4 @@
-//! Follows a run of another replica: fills a local log from Redis while it has readers.
+//! Follows another replica's run: fills a local log from Redis while the log has readers.
 //!
 //! ```text
 //!   found ─▶ following ── the end of the run ─────────────▶ Complete: readers have everything
@@ -30,26 +30,26 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Time without readers after which following ends; clients can reconnect meanwhile.
+/// How long following continues without readers; clients can reconnect during this time.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// Time without a response from Redis after which readers are disconnected.
+/// Readers are disconnected if Redis does not respond for this long.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
 const FIRST_POLL: Duration = Duration::from_millis(25);
 
-/// Most entries per read; each is a chunk of the owner's log or one large frame.
+/// Maximum number of entries per read; each is a chunk of the owner's log or one large frame.
 const MAX_ENTRIES: usize = 16;
 
-/// The hash fields of a run, in the order that `RemoteRun::from_fields` reads.
+/// The hash fields of a run, in the order in which `RemoteRun::from_fields` reads them.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
 
-/// A run, as stored in Redis.
+/// A run as stored in Redis.
 struct RemoteRun {
     descriptor: RunDescriptor,
     owner: String,
     messages: Option<Box<str>>,
-    /// number of the last frame in `base`
+    /// number of the last frame included in `base`
     through: u64,
     base: Vec<u8>,
     open: bool,
@@ -69,7 +69,7 @@ impl RemoteRun {
         if !matches!(state.as_str(), "open" | "ended") {
             return None;
         }
-        // The owner detected the dialect of an `auto` route's client from its request.
+        // On an `auto` route, the owner detected the client's dialect from its request.
         let detected = dialect::find_by_name(&text("d")).filter(|_| side.is_auto);
         let text_format = if text("c") == "1" { TextFormat::Blocks } else { side.text_format };
         let side = detected.map_or(side, |dialect| PeerDialect { text_format, ..PeerDialect::new(dialect) });
@@ -103,7 +103,7 @@ impl ReplicatedRuns {
             return Err(RunLookupError::TooLarge);
         }
         if found.open && found.owner == self.process_id() {
-            // The run is just beginning, or failed to begin.
+            // The run is just starting, or failed to start.
             sleep(RETRY_DELAY).await;
             return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
@@ -136,7 +136,7 @@ impl ReplicatedRuns {
             stop: StopState::NotRequested,
             wake,
         };
-        // In its own task: this request may be cancelled while others use the log.
+        // In a separate task, because this request may be cancelled while others use the log.
         tokio::spawn(follower.follow_to_end(ready, cut));
         is_ready.await.unwrap_or(Err(ReplicationUnavailable))?;
         Ok(stored)
@@ -150,7 +150,7 @@ impl ReplicatedRuns {
         let query = async { query.await.map_err(|_| self.count_unavailable()) };
         let (fields, leased): (Vec<Option<Vec<u8>>>, bool) = self.in_time(query).await?;
         let found = RemoteRun::from_fields(fields, wanted);
-        // If Redis lacks this process's lease it lost its data, and the run may exist.
+        // If Redis lacks this process's lease, it lost its data, and the run may exist.
         if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.count_unavailable()) }
     }
 }
@@ -161,7 +161,7 @@ struct RunFollower {
     owner: String,
     writer: LogWriter,
     last_read: u64,
-    /// frames that wait for slow readers
+    /// frames waiting for slow readers
     pending: Vec<u8>,
     pending_last: u64,
     stop: StopState,
@@ -179,7 +179,7 @@ enum StopState {
 enum ReadStatus {
     /// more frames may come
     Open,
-    /// readers are too slow for more
+    /// readers are too slow for more frames
     Full,
     Ended,
     /// Redis does not have the run
@@ -187,7 +187,7 @@ enum ReadStatus {
     Gap,
 }
 
-/// The way in which the local log ends.
+/// How the local log ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     Complete,
@@ -231,7 +231,7 @@ impl RunFollower {
         let mut ready = Some(ready);
         let mut last_answer = Instant::now();
         let mut owner_seen = Instant::now();
-        // Often at first: until the owner has this follower's message, it publishes no updates here.
+        // Frequently at first: the owner publishes no updates here until it gets this follower's message.
         let mut next_check = Instant::now();
         let mut check_interval = FIRST_POLL;
         let mut next_comment = Instant::now() + self.shared.settings.keep_alive;
@@ -266,7 +266,7 @@ impl RunFollower {
                         self.end_orphaned().await;
                     }
                     Ok(false) => {}
-                    // Without Redis the owner may be alive.
+                    // Without Redis, the owner may still be alive.
                     Err(ReplicationUnavailable) => owner_seen = Instant::now(),
                 }
             }
@@ -333,14 +333,14 @@ impl RunFollower {
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
     }
 
-    /// Notifies the owner of readers and of a requested stop. Returns whether it has a lease.
+    /// Notifies the owner of readers and of a stop request. Returns whether the owner has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
         let shared = &self.shared;
         if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {
             self.stop = StopState::Sent;
         }
         let log = self.writer.log();
-        // Before the first reader joins, the request that started the following is about to.
+        // Before the first reader joins, the request that started following is about to join.
         if log.has_readers() || !log.had_readers() {
             shared
                 .publish(&self.owner, &ReplicaMessage::Following(self.descriptor.keys.run, shared.process_id()))
@@ -359,11 +359,11 @@ impl RunFollower {
         if shared.invoke::<bool>(&call).await == Ok(true) {
             internal_event::RemoteRunLost { ids, token: token.as_str(), owner: &self.owner }.emit();
         }
-        // The error is read from Redis like every frame; read it at once.
+        // The error is read from Redis like any other frame; read it immediately.
         self.wake.notify_one();
     }
 
-    /// Returns the frames of RUN_ERROR and their last number. A run without events is started first.
+    /// Returns the RUN_ERROR frames and the number of the last one. A run without events is started first.
     fn run_lost_frames(&self) -> (u64, Vec<u8>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);

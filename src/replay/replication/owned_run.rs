@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
-    /// process ids, with the times of their last messages
+    /// process ids, with the times of their latest messages
     followers: Mutex<Vec<(String, Instant)>>,
 }
 

@@ -5,7 +5,7 @@
 //!    ▲                                  │ │ ▲─────────────────────────┘
 //!    ╰── Redis lost the run ────────────╯ ╰── the end, or another run has the key ──▶ done
 //! ```
-//! Nothing is lost during an outage of Redis: the log retains new frames, and trimmed ones are copied as a summary.
+//! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary.
 
 use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, ReaderResource, RunLog};
 use super::owned_run::OwnedRun;

@@ -28,7 +28,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    /// Renews a lease. Returns whether there was none.
+    /// Renews a lease. Returns whether it was missing.
     HEARTBEAT = "
         local fresh = redis.call('EXISTS', KEYS[1]) == 0
         redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
@@ -66,8 +66,8 @@ scripts! {
         for at = 7, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[6]) end
         return stop and 2 or 1";
 
-    /// Replaces the oldest frames by a summary (token, last frame in it, the summary, whether to discard all frames, ms); an
-    /// empty summary means that no reader can join any more. Returns the codes of `APPEND`.
+    /// Replaces the oldest frames with a summary (token, last frame in it, the summary, whether to discard all frames,
+    /// ms); if the summary is empty, readers can no longer join. Returns the same codes as `APPEND`.
     SUM = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if not t then return -1 end
@@ -89,7 +89,7 @@ scripts! {
         redis.call('PEXPIRE', KEYS[1], ARGV[5])
         return 1";
 
-    /// Verifies a run (token, ms, the last copied frame) and renews its expiry. Returns the codes of `APPEND`.
+    /// Verifies a run (token, ms, the last copied frame) and renews its expiry. Returns the same codes as `APPEND`.
     TOUCH = "
         local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
         if not t or (t == ARGV[1] and tonumber(n) < tonumber(ARGV[3])) then return -1 end
@@ -99,7 +99,8 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[2])
         return stop and 2 or 1";
 
-    /// Records the end of a run (token, state, ms, a message, the channel of each follower …). Returns the codes of `APPEND`.
+    /// Records the end of a run (token, state, ms, a message, the channel of each follower …). Returns the same codes
+    /// as `APPEND`.
     END = "
         local t, s = unpack(redis.call('HMGET', KEYS[1], 't', 's'))
         if not t then return -1 end
@@ -110,8 +111,8 @@ scripts! {
         for at = 5, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[4]) end
         return 1";
 
-    /// Reads frames (token, the last frame already read, how many entries). Returns the state (empty if the run is gone), the
-    /// number of the last frame, and entries, the first of which may begin with frames already read.
+    /// Reads frames (token, the last frame already read, maximum number of entries). Returns the state (empty if the
+    /// run is gone), the last frame's number, and entries, the first of which may start with frames already read.
     READ = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if t ~= ARGV[1] then return {'', 0, {}} end
@@ -123,7 +124,7 @@ scripts! {
         end
         return {s, tonumber(n), redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3])}";
 
-    /// Ends a run without an owner (token, owner, number of the last frame, number of the error frame, the error frames, ms),
+    /// Ends an ownerless run (token, owner, number of the last frame, number of the error frame, the error frames, ms)
     /// if it is unchanged.
     END_ORPHANED = "
         local t, s, h, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h', 'n'))
@@ -135,7 +136,8 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[6])
         return 1";
 
-    /// Requests the end of a run. Returns whether it exists, its owner if it is open, and whether the caller has a lease.
+    /// Requests that a run end. Returns whether the run exists, its owner if it is open, and whether the caller has a
+    /// lease.
     STOP = "
         local t, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h'))
         if not t or s == 'gone' or s == 'cut' then return {0, '', redis.call('EXISTS', KEYS[2])} end
@@ -175,7 +177,7 @@ pub(super) enum ReplicaMessage<'a> {
     /// the run has new frames
     Updated(ReplayKey),
     Stop(ReplayKey),
-    /// that process has readers of the run
+    /// the named process has readers of the run
     Following(ReplayKey, &'a str),
 }
 
@@ -209,7 +211,7 @@ pub(super) fn parse_key(text: &str) -> Option<ReplayKey> {
     Some(key)
 }
 
-/// Returns the frames after `number`; `frames` starts with number `first`.
+/// Returns the frames after `number`; `first` is the number of the first frame in `frames`.
 pub(super) fn frames_after(frames: &[u8], first: u64, number: u64) -> &[u8] {
     let skipped = usize::try_from((number + 1).saturating_sub(first)).unwrap_or(usize::MAX);
     let from = crate::replay::log::frame_ends(frames).take(skipped).last().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests of the store of kept runs.
+//! Tests of the run store.
 
 use super::*;
 use crate::config::replay::ReplayStoreKind;
@@ -33,7 +33,7 @@ fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
     }
 }
 
-/// Uncounted memory of a run stays small, however long its client's ids are.
+/// A run's uncounted memory stays small, however long the ids from the client are.
 #[tokio::test]
 async fn stores_ids_shortened_as_in_the_log() {
     let (store, _metrics) = store(1, 1 << 20, 1 << 20);
@@ -117,7 +117,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     push_event(&live, 25_000);
     assert!(store.find(&[1; 32]).is_none());
     assert!(was_evicted(&metrics, "bytes"));
-    // The live run that needs more room is discarded: it continues, and cannot be joined.
+    // The live run that needs more room is discarded: it continues, but cannot be joined.
     let other = enter(&store, 3);
     push_event(&other, 25_000);
     assert!(store.used.load(Ordering::Relaxed) <= 40_000);

@@ -3,7 +3,7 @@
 use super::sanitize;
 
 log_events! {
-    /// Spans are dropped and counted while the collector rejects them. Logged once per outage.
+    /// The collector rejects spans, which are dropped and counted. Logged once per outage.
     warn CollectorUnavailable { cause: String }
         (cause = sanitize(&cause)) "the trace collector does not accept spans; they are dropped";
 

@@ -1,11 +1,11 @@
-//! Log events about secret files, Redis and the keys of issuers.
+//! Log events about secret files, Redis and issuer keys.
 
 use super::sanitize;
 use crate::net::file_watcher::WatchError;
 use crate::net::redis_client::RedisLinkChange;
 use std::path::{Path, PathBuf};
 
-/// Logs that files of keys or secrets were read again, or why their previous content stays in use.
+/// Logs that key or secret files were reloaded, or why the previous content stays in use.
 pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchError>) {
     match result {
         Ok(()) => paths.iter().for_each(|path| tracing::info!(path = %path.display(), "file read again")),
@@ -17,7 +17,7 @@ pub(crate) fn report_watched_files(paths: &[PathBuf], result: Result<(), WatchEr
     }
 }
 
-/// Logs that Redis became available or unavailable. `redis` is its URL without the password.
+/// Logs that Redis became available or unavailable. `redis` is the URL without the password.
 pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
     match change {
         RedisLinkChange::Connected => tracing::info!(redis, "redis answers"),
@@ -26,21 +26,21 @@ pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
 }
 
 log_events! {
-    /// The keys of an issuer were fetched for the first time, or again after a failure.
+    /// An issuer's keys were fetched for the first time, or again after a failure.
     info IssuerKeysFetched<'a> {
         issuer: &'a str,
         keys: usize,
     } (issuer, keys) "keys of the issuer fetched";
 
-    /// The keys of an issuer cannot be fetched. Logged once per outage.
+    /// An issuer's keys cannot be fetched. Logged once per outage.
     warn IssuerKeysFetchFailed<'a> {
         issuer: &'a str,
         cause: &'a str,
-        /// earlier keys are still in use
+        /// whether previously fetched keys are still in use
         stale: bool,
     } (issuer, cause = sanitize(cause), stale) "keys of the issuer cannot be fetched";
 
-    /// Some keys of an issuer cannot be used. Logged once for each such set of keys.
+    /// Some of an issuer's keys cannot be used. Logged once per set of unusable keys.
     warn IssuerKeysIgnored<'a> {
         issuer: &'a str,
         ignored: &'a str,

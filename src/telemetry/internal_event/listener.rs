@@ -17,7 +17,7 @@ impl ListenerStarted {
 }
 
 log_events! {
-    /// New connections of a listener use its changed certificate files.
+    /// A listener's certificate files changed; new connections use them.
     info CertificateReloaded<'a> {
         listener: &'a str,
         /// in seconds since the epoch
@@ -29,7 +29,7 @@ log_events! {
         }
     } (listener, not_after) "certificate read again";
 
-    /// The changed certificate files of a listener cannot be used; the previous ones stay in use.
+    /// A listener's changed certificate files cannot be used; the previous ones stay in use.
     error CertificateReloadFailed<'a> {
         listener: &'a str,
         /// without the files' content
@@ -40,14 +40,14 @@ log_events! {
         }
     } (listener, cause = sanitize(cause)) "certificate cannot be used; the last good one stays";
 
-    /// A listener starts with an expired certificate.
+    /// A listener started with an expired certificate.
     warn CertificateExpired<'a> {
         listener: &'a str,
         /// in seconds since the epoch
         not_after: i64,
     } (listener, not_after) "the certificate has expired";
 
-    /// A connection was closed before its first request. Logged at debug, since strangers can cause any number of
+    /// A connection was closed before its first request. Logged at debug level, since anyone can cause any number of
     /// these.
     debug ConnectionRejected<'a> {
         listener: &'a str,
@@ -60,7 +60,7 @@ log_events! {
         listener: &'a str,
     } (listener) "connections are accepted again";
 
-    /// The limit on open files is too low for the configured number of connections, so fewer are accepted.
+    /// The open file limit is too low for the configured number of connections, so fewer are accepted.
     warn ConnectionLimitReduced {
         limit: u64,
         connections: usize,
@@ -69,7 +69,7 @@ log_events! {
         "fewer connections than limits.connections are accepted: each needs two files; raise the limit (ulimit -n, LimitNOFILE)";
 }
 
-/// No connection can be accepted. Logged once until one is accepted again; each attempt is counted.
+/// Accepting connections fails. Logged once until one is accepted again; each attempt is counted.
 pub(crate) struct AcceptFailed<'a> {
     pub(crate) listener: &'a str,
     pub(crate) error: &'a std::io::Error,

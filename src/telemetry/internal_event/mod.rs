@@ -39,15 +39,15 @@ use super::label::AuthMethod;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Longest text from a client or an agent in a log line, in characters.
+/// Maximum length of client or agent text in a log line, in characters.
 pub(crate) const MAX_TEXT_CHARS: usize = 200;
 
-/// The caller, as far as it is known. Contains no credential.
+/// What is known about the caller. Contains no credentials.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallerInfo<'a> {
     pub(crate) address: Option<IpAddr>,
     pub(crate) method: AuthMethod,
-    /// the issuer, or the list of API keys
+    /// the issuer, or the API key list
     pub(crate) source: Option<&'a str>,
     pub(crate) subject: Option<&'a str>,
     pub(crate) tenant: Option<&'a str>,
@@ -58,7 +58,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Truncates text from outside and replaces characters that could forge or garble a log line.
+/// Truncates untrusted text and replaces characters that could forge or garble a log line.
 pub(super) fn sanitize(text: &str) -> String {
     text.chars().take(MAX_TEXT_CHARS).map(|c| if is_unsafe_char(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -6,30 +6,30 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest list of configuration problems in a log line, in characters.
+/// Maximum length of the configuration problems in a log line, in characters.
 const MAX_PROBLEM_CHARS: usize = 16 << 10;
 
 log_events! {
-    /// The gateway reports that it is shutting down, but still accepts runs.
+    /// Shutdown has begun, but runs are still accepted.
     info ShutdownStarted {
-        /// time for which new runs are still accepted
+        /// how long new runs are still accepted
         grace: Duration,
-        /// another process has taken over the sockets
+        /// whether another process has taken over the sockets
         successor: bool,
     } counts(metrics: &Metrics) { metrics.process.draining.set(1); }
         (grace_ms = millis(grace), successor) "shutdown started";
 
-    /// The gateway no longer accepts connections or runs.
+    /// Connections and runs are no longer accepted.
     info DrainStarted {
         timeout: Duration,
         runs: usize,
     } (timeout_ms = millis(timeout), runs) "draining";
 
-    /// The configuration probably has a mistake.
+    /// The configuration is valid but probably contains a mistake.
     warn ConfigLintFound<'a> {
         line: Option<u64>,
         key: &'a str,
-        /// without values of environment variables
+        /// without the values of environment variables
         message: &'a str,
         hint: Option<&'a str>,
     } (line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
@@ -46,7 +46,7 @@ log_events! {
 
     /// Some changed settings take effect only after a restart.
     warn RestartRequired<'a> {
-        /// the settings that keep their old values
+        /// the settings that keep their previous values
         keys: &'a [&'static str],
     } (keys = keys.join(", ")) "changed, but not in use before a restart or `diglot serve --upgrade`";
 
@@ -74,11 +74,11 @@ impl TakeoverCompleted {
     }
 }
 
-/// A configuration is in use from now on.
+/// A configuration has taken effect.
 pub(crate) struct ConfigApplied<'a> {
-    /// start of the hash of its file
+    /// prefix of the config file's hash
     pub(crate) hash: &'a str,
-    /// differences from the previous configuration; `None` at the start
+    /// differences from the previous configuration; `None` at startup
     pub(crate) changes: Option<&'a dyn fmt::Display>,
 }
 

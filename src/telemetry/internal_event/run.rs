@@ -12,13 +12,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunInfo<'a> {
     pub(crate) route: &'a str,
-    /// the request that started the run, unless the event's doc names another
+    /// id of the request that started the run, unless the event's docs say otherwise
     pub(crate) request_id: &'a str,
     pub(crate) ids: &'a RunIds,
 }
 
 impl<'a> RunInfo<'a> {
-    /// Describes a run of another replica, of which only the ids are known.
+    /// Describes another replica's run, of which only the ids are known.
     fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
         RunInfo { route: "", request_id: "", ids }
     }
@@ -34,7 +34,7 @@ impl<'a> RunInfo<'a> {
 
 /// A request failed before its event stream began.
 pub(crate) struct RequestRejected<'a> {
-    /// empty where no route matched
+    /// empty if no route matched
     pub(crate) route: &'a str,
     pub(crate) method: RequestMethod,
     pub(crate) request_id: &'a str,
@@ -73,14 +73,14 @@ impl RequestRejected<'_> {
         }
         // The gateway did not refuse a request that failed at the agent.
         if rejection.kind.proxy_status().is_some() {
-            line!("request failed at the agent")
+            line!("request failed at the agent");
         } else {
-            line!("request refused")
+            line!("request refused");
         }
     }
 }
 
-/// A preflight request was answered. Logged at debug, since browsers may send one before every request.
+/// A preflight request was answered. Logged at debug level, since browsers may send one before every request.
 pub(crate) struct PreflightAnswered<'a> {
     pub(crate) route: &'a str,
     pub(crate) response_status: u16,
@@ -94,7 +94,7 @@ impl PreflightAnswered<'_> {
     }
 }
 
-/// The facts about a run in its log line and its span.
+/// The facts about a run for its log line and span.
 #[derive(Debug, Default)]
 pub(crate) struct RunSummary {
     /// as configured or detected
@@ -102,19 +102,19 @@ pub(crate) struct RunSummary {
     pub(crate) agent_dialect: &'static str,
     /// the last upstream that answered
     pub(crate) upstream: Option<Arc<str>>,
-    /// of the response to the client
+    /// HTTP status of the response to the client
     pub(crate) status: u16,
-    /// from the request to the first event for the client
+    /// time from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
-    /// present if the run continues when its client disconnects
+    /// present if the run continues after its client disconnects
     pub(crate) reader_count: Option<u64>,
 }
 
-/// A run ended; this is its line in the access log.
+/// A run ended. This is the access log entry.
 pub(crate) struct RunEnded<'a> {
     pub(crate) run: RunInfo<'a>,
     pub(crate) trace_id: TraceId,
@@ -190,7 +190,7 @@ impl RunEnded<'_> {
     }
 }
 
-/// Declares events about a run; their log lines begin with its route, request and ids.
+/// Declares run events, whose log lines begin with the route, request and run ids.
 macro_rules! run_events {
     ($($(#[$doc:meta])* $level:ident $name:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
@@ -216,21 +216,21 @@ run_events! {
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
-    /// The event stream of an agent broke and was resumed over another connection.
+    /// An agent's event stream broke and was resumed over another connection.
     info AgentStreamResumed {
         /// the stream continues after this event
         last_event_id: &'a str,
     } (last_event_id = sanitize(last_event_id)) "stream resumed";
 
-    /// A request reads a run that an earlier request started. `run` has the id of the later request.
+    /// A later request, whose id is in `run`, reads an existing run.
     info ReaderJoined {
-        /// prefix of the ids of the run's events
+        /// prefix of the run's event ids
         token: &'a str,
-        /// the last event that the reader already has; `None` if it reads a snapshot or from the start
+        /// the last event that the reader has already received; `None` if it reads a snapshot or from the start
         after_number: Option<u64>,
     } (token, behind = after_number) "run joined";
 
-    /// A request stops a run. `run` has the id of that request.
+    /// A request, whose id is in `run`, stops an existing run.
     info RunStopRequested {
         token: &'a str,
     } (token) "run stopped";
@@ -240,7 +240,7 @@ run_events! {
 }
 
 log_events! {
-    /// This replica starts to relay a run of another replica.
+    /// This replica starts relaying another replica's run.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
         token: &'a str,
@@ -255,7 +255,7 @@ log_events! {
         behind = recap_until
     ) "run of another replica followed";
 
-    /// The replica that ran a run is gone; the readers of the run get RUN_ERROR.
+    /// The replica that executed a run is gone; the run's readers get RUN_ERROR.
     warn RemoteRunLost<'a> {
         ids: &'a RunIds,
         token: &'a str,
@@ -268,7 +268,7 @@ log_events! {
         code = RejectionKind::RunLost.code()
     ) "run lost with its replica";
 
-    /// Other replicas can no longer read a run of this one.
+    /// Other replicas can no longer read a run of this replica.
     warn RunReplicationStopped<'a> {
         ids: &'a RunIds,
         token: &'a str,

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 log_events! {
-    /// An address of an upstream is ejected for a while after repeated failures.
+    /// An upstream address was temporarily ejected after repeated failures.
     warn AddressEjected<'a> {
         route: &'a str,
         upstream: &'a str,
@@ -22,7 +22,7 @@ log_events! {
         address: &'a dyn Display,
     } (route, upstream, %address) "upstream answers again";
 
-    /// Every address of a route is unavailable, so all of them are tried. Logged once until one recovers.
+    /// All addresses of a route are unavailable, so every one of them is tried. Logged once until one recovers.
     error NoHealthyUpstream<'a> { route: &'a str }
         (route) "every upstream is unhealthy or ejected; all are tried";
 
@@ -30,19 +30,19 @@ log_events! {
     warn UpstreamResolveFailed<'a> { route: &'a str, cause: String }
         (route, cause = sanitize(&cause)) "upstream not resolved";
 
-    /// New connections to upstreams use changed certificate or key files.
+    /// Changed certificate or key files for upstreams are used for new connections.
     info UpstreamTlsReloaded<'a> { route: &'a str }
         (route) "certificates for upstreams read again";
 
     /// Changed certificate or key files for upstreams cannot be used; the previous content stays in use.
     error UpstreamTlsReloadFailed<'a> {
         route: &'a str,
-        /// file and problem, without the file's content
+        /// the file and the problem, without the file's content
         cause: &'a str,
     } (route, cause = sanitize(cause)) "certificates for upstreams cannot be used; the last good ones stay";
 }
 
-/// The health check of an address has a new result.
+/// An address's health check result changed.
 pub(crate) struct AddressHealthChanged<'a> {
     pub(crate) route: &'a str,
     pub(crate) upstream: &'a str,

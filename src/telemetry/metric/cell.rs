@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The value of a series. Clones share it.
+/// The value of a series, shared by all clones.
 pub(crate) trait MetricCell: Clone + Send + Sync + 'static {
     const KIND: MetricKind;
 
@@ -92,9 +92,9 @@ pub(crate) struct Histogram(Arc<HistogramInner>);
 struct HistogramInner {
     /// upper bounds, in seconds
     bounds: &'static [f64],
-    /// values in each bucket, not cumulative; the last bucket has no upper bound
+    /// number of values in each bucket, not cumulative; the last bucket has no upper bound
     counts: Box<[AtomicU64]>,
-    /// in nanoseconds, since integers can be added atomically
+    /// in nanoseconds, since only integers can be added atomically
     sum: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl MetricCell for Histogram {
     fn read(&self) -> proto::Metric {
         let HistogramInner { bounds, counts, sum } = &*self.0;
         let mut count = 0;
-        // The count is the sum of the buckets as read here, so that the last bucket never exceeds it.
+        // The count is the sum of the bucket counts just read, so that the last bucket never exceeds it.
         let mut within = counts.iter().map(|own| {
             count += own.load(Ordering::Relaxed);
             count

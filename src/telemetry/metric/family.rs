@@ -1,8 +1,8 @@
-//! All series of one metric, by their label values.
+//! All series of one metric, keyed by their label values.
 //!
-//! The `prometheus` crate has vectors for this, but it identifies a series by a hash of its values without separators:
-//! route `a` with label `bc` and route `ab` with label `c` would share a series. It also copies name, help and labels
-//! into every series.
+//! The vectors of the `prometheus` crate identify a series by a hash of its values without separators: route `a` with
+//! label `bc` and route `ab` with label `c` would share a series. They also copy name, help and labels into every
+//! series.
 
 use super::catalogue::{MetricKind, MetricSpec};
 use super::cell::MetricCell;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Ends each value in a key; this byte does not occur in UTF-8.
+/// Terminates each value in a key; this byte does not occur in UTF-8.
 const VALUE_TERMINATOR: u8 = 0xff;
 
 pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
@@ -22,13 +22,13 @@ pub(crate) struct Family<M>(Arc<FamilyInner<M>>);
 struct FamilyInner<M> {
     metric: MetricSpec,
     desc: Desc,
-    /// indices of the labels, sorted by name as the exposition format requires
+    /// label indices, sorted by name as the exposition format requires
     label_order: Vec<usize>,
-    /// by label values, encoded by [`encode_key`]
+    /// keyed by label values, encoded by [`encode_key`]
     cells: Mutex<BTreeMap<Box<[u8]>, M>>,
 }
 
-/// Removes series from a family with any type of cell.
+/// Removes series from a family, whatever its cell type.
 pub(super) trait ForgetSeries: Send + Sync {
     fn first_label(&self) -> Option<&'static str>;
 
@@ -52,14 +52,14 @@ impl<M: MetricCell> Family<M> {
         Ok(family)
     }
 
-    /// Returns the series with these label values, and creates it if necessary.
+    /// Returns the series with these label values, creating it if necessary.
     pub(super) fn with_label_values(&self, values: &[&str]) -> M {
         debug_assert_eq!(values.len(), self.0.metric.labels.len(), "{}", self.0.metric.name);
         let mut all = self.lock_cells();
         all.entry(encode_key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
     }
 
-    /// Removes a series. Handles that still update it have no effect on the output.
+    /// Removes a series. Remaining handles no longer affect the output.
     pub(super) fn remove(&self, values: &[&str]) {
         self.lock_cells().remove(&encode_key(values));
     }
@@ -79,7 +79,7 @@ impl<M: MetricCell> ForgetSeries for Family<M> {
     }
 
     fn forget(&self, value: &str) {
-        // They are adjacent in the map. A scan of all series, for each of a thousand routes removed at once, takes seconds.
+        // They are adjacent in the map. Scanning all series for each of a thousand removed routes would take seconds.
         let prefix = encode_key(&[value]);
         let mut cells = self.lock_cells();
         let from_prefix = cells.range::<[u8], _>((Bound::Included(&*prefix), Bound::Unbounded));

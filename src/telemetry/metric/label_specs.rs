@@ -1,4 +1,4 @@
-//! The labels of all metrics, and the sources of their values.
+//! The labels of all metrics, and where their values come from.
 
 use super::catalogue::{LabelSource, LabelSpec};
 use crate::dialect;
@@ -17,7 +17,7 @@ type LabelListFn = fn() -> Vec<&'static str>;
 
 const DIALECTS: LabelListFn = || dialect::ALL.iter().map(|one| one.name).collect();
 
-/// Lists the event types of all built-in dialects, without duplicates.
+/// Lists the event types of all built-in dialects without duplicates.
 const EVENT_TYPES: LabelListFn = || {
     let mut all: Vec<_> = dialect::ALL.iter().flat_map(|one| one.labels()).collect();
     all.sort_unstable();

@@ -5,7 +5,7 @@ use super::cell::MetricCell;
 use super::family::{Family, ForgetSeries};
 use prometheus::{Registry, Result};
 
-/// Registers families with Prometheus and keeps them, so that a lease can remove series from all of them.
+/// Registers families with Prometheus and retains them, so that a lease can remove series from all of them.
 #[derive(Default)]
 pub(super) struct Registrar {
     pub(super) registry: Registry,
@@ -40,8 +40,8 @@ macro_rules! metric_spec {
     };
 }
 
-/// Declares metrics as groups with the same leading labels: `Series of Families [leading labels] { rows }`. A row is
-/// `handle: type = "name" [further labels], "help";`, with `within BUCKETS` for a histogram. `Families` contains all
+/// Declares groups of metrics with the same leading labels: `Series of Families [leading labels] { rows }`. A row is
+/// `handle: type = "name" [other labels], "help";`, with `within BUCKETS` for a histogram. `Families` contains all
 /// series of the group, `Series` those of one route, limit or listener.
 macro_rules! metric_groups {
     ($($(#[$doc:meta])* $series:ident of $families:ident $leading:tt {

@@ -25,7 +25,7 @@ impl RequestMetrics {
             for status in PREREGISTERED_STATUSES {
                 metrics.response_counter(RequestMethod::Post, status);
             }
-            // Alerts watch refusals that are the gateway's own fault, so the first one has to be visible to `rate`.
+            // Alerts watch rejections caused by the gateway itself, so even the first one must be visible to `rate`.
             for kind in RejectionKind::ALL.iter().filter(|kind| matches!(kind.status(), 500 | 503)) {
                 metrics.rejections.get(*kind);
             }
@@ -45,7 +45,7 @@ impl RequestMetrics {
         if let Some(count) = find(&self.counters.read()) {
             return count;
         }
-        // Another thread may have added it meanwhile; both entries are handles of the same series.
+        // Another thread may have added it in the meantime; both entries refer to the same series.
         let count = self.series.responses.series(&[method.text(), &status.to_string()]);
         self.counters.write().push((method, status, count.clone()));
         count

@@ -1,4 +1,4 @@
-//! The metrics of one route.
+//! Per-route metrics.
 
 use super::cell::{Counter, Histogram};
 use super::request::RequestMetrics;
@@ -28,7 +28,7 @@ fn is_preregistered(method: AuthMethod, reason: AuthReason) -> bool {
     }
 }
 
-/// The metrics of one route.
+/// Metrics of one route.
 pub struct RouteMetrics {
     pub(crate) series: Leased<RouteSeries>,
     read_events: EventCounters,
@@ -38,10 +38,10 @@ pub struct RouteMetrics {
     requests: RequestMetrics,
 }
 
-/// Event counters by type, for each dialect of the route.
+/// Event counters by type, for each of the route's dialects.
 struct EventCounters(Vec<(&'static str, LazySeries<&'static Dialect, Counter>)>);
 
-/// Histograms of translation time, for each pair of client and agent dialect.
+/// Translation time histograms, for each pair of client and agent dialects.
 struct TranslationTimes {
     metric: Scoped<Histogram>,
     pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
@@ -63,7 +63,7 @@ impl EventCounters {
         self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
     }
 
-    /// Moves the counts to the counters of the dialect and returns their sum; 0 if the route does not use it.
+    /// Moves the counts to the dialect's counters and returns their sum, or 0 if the route does not use the dialect.
     fn count(&self, counts: &mut [u64], dialect: &str) -> u64 {
         self.for_dialect(dialect).map_or(0, |counters| drain_counts(counts, |index| counters.at(index)))
     }
@@ -101,9 +101,9 @@ pub(crate) struct RunTotals {
     pub(crate) events_in: u64,
     pub(crate) events_out: u64,
     pub(crate) repairs: u64,
-    /// events dropped on purpose
+    /// events dropped deliberately
     pub(crate) losses: u64,
-    /// events in another dialect than the agent's
+    /// events in a dialect other than the agent's
     pub(crate) foreign: u64,
 }
 
@@ -129,7 +129,7 @@ impl RouteMetrics {
         &self.requests
     }
 
-    /// Counts an open run until the returned guard is dropped.
+    /// Counts a run as open until the returned guard is dropped.
     pub(crate) fn open_run(self: &Arc<Self>) -> OpenRunGuard {
         self.series.active.inc();
         OpenRunGuard(Arc::clone(self))
@@ -150,7 +150,7 @@ impl RouteMetrics {
         self.translate.observe(report.client, report.agent, took);
     }
 
-    /// Moves the counts of `report` to the metrics and to `totals`. Returns the rule that detected the agent's dialect,
+    /// Moves the counts in `report` to the metrics and to `totals`. Returns the rule that detected the agent's dialect
     /// if it changed since the last call.
     pub(crate) fn count_report(
         &self,

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// The series of one metric for fixed values of its leading labels.
+/// One metric's series for fixed values of its leading labels.
 pub(super) trait Handle {
     type Cell: MetricCell;
 
@@ -24,7 +24,7 @@ impl<M: MetricCell> Handle for M {
     }
 }
 
-/// One series for each value of a closed label, created at the start.
+/// One series for each value of a closed label, created at startup.
 #[derive(Clone)]
 pub(crate) struct Each<L, M>(Arc<[M]>, PhantomData<L>);
 
@@ -47,7 +47,7 @@ impl<L: Label, M: MetricCell> Handle for Each<L, M> {
     }
 }
 
-/// A metric whose remaining label values are passed at each call.
+/// A metric whose remaining label values are passed on each call.
 #[derive(Clone)]
 pub(crate) struct Scoped<M> {
     family: Family<M>,
@@ -55,13 +55,13 @@ pub(crate) struct Scoped<M> {
 }
 
 impl<M: MetricCell> Scoped<M> {
-    /// Returns the series with these remaining values, and creates it if necessary.
+    /// Returns the series with these remaining label values, creating it if necessary.
     pub(super) fn series(&self, values: &[&str]) -> M {
         let all: Vec<&str> = self.leading_values.iter().map(|value| &**value).chain(values.iter().copied()).collect();
         self.family.with_label_values(&all)
     }
 
-    /// Returns one series per value of the last label; `values` are those of the labels before it.
+    /// Returns one series per value of the last label; `values` are for the labels before it.
     pub(super) fn lazy<N: LabelList>(&self, values: &[&str], label_list: N) -> LazySeries<N, M> {
         let own = values.iter().map(|&value| value.into());
         let leading_values = self.leading_values.iter().cloned().chain(own).collect();
@@ -98,18 +98,18 @@ impl LabelList for &'static Dialect {
     }
 }
 
-/// One series for each value of the last label, created at its first use, since most are never used.
+/// One series for each value of the last label, created on first use, since most are never used.
 pub(crate) struct LazySeries<N, M> {
     metric: Scoped<M>,
     label_list: N,
     cells: OnceLock<Box<[OnceLock<M>]>>,
 }
 
-/// Like [`Each`], but created at first use.
+/// Like [`Each`], but created on first use.
 pub(crate) type Lazy<L, M> = LazySeries<PhantomData<L>, M>;
 
 impl<N: LabelList, M: MetricCell> LazySeries<N, M> {
-    /// Returns the series of the value at `index`, and creates it if necessary.
+    /// Returns the series for the value at `index`, creating it if necessary.
     pub(super) fn at(&self, index: usize) -> &M {
         let cells = self.cells.get_or_init(|| self.label_list.values().iter().map(|_| OnceLock::new()).collect());
         cells[index].get_or_init(|| self.metric.series(&[self.label_list.values()[index]]))
@@ -137,7 +137,7 @@ pub(crate) struct Leased<S> {
 }
 
 impl<S> Leased<S> {
-    /// Acquires the lease of `value`, then creates its series.
+    /// Acquires the lease for `value`, then creates its series.
     pub(super) fn new(leases: &Arc<SeriesLeases>, value: &str, resolve: impl FnOnce() -> S) -> Self {
         let lease = leases.acquire(value);
         Leased { series: resolve(), _lease: lease }

@@ -1,10 +1,10 @@
-//! Removes the series of a route once no handle can update them.
+//! Removes a route's series once no handle can update them.
 //!
 //! ```text
 //!   a route is configured ─▶ leased ─▶ counted with ─▶ another configuration ─┬─▶ still there: leased again, nothing lost
 //!                                                                            ╰─▶ removed ─▶ its last run ends ─▶ forgotten
 //! ```
-//! Otherwise every renamed route would leave its series in memory.
+//! Otherwise the series of every renamed route would stay in memory.
 
 use super::family::ForgetSeries;
 use parking_lot::Mutex;
@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// The leases of the values of one label.
+/// Leases for the values of one label.
 pub(crate) struct SeriesLeases {
     families: Vec<Box<dyn ForgetSeries>>,
     counts: Mutex<HashMap<Box<str>, usize>>,
 }
 
-/// Keeps the series of one value while it exists.
+/// Keeps the series of one label value alive.
 pub(crate) struct SeriesLease {
     leases: Arc<SeriesLeases>,
     value: Box<str>,
@@ -29,7 +29,7 @@ impl SeriesLeases {
         Arc::new(SeriesLeases { families, counts: Mutex::default() })
     }
 
-    /// Acquires a lease; must be called before the series are created.
+    /// Acquires a lease. Must be called before the series are created.
     pub(super) fn acquire(self: &Arc<Self>, value: &str) -> SeriesLease {
         *self.counts.lock().entry(value.into()).or_default() += 1;
         SeriesLease { leases: Arc::clone(self), value: value.into() }
@@ -38,7 +38,7 @@ impl SeriesLeases {
 
 impl Drop for SeriesLease {
     fn drop(&mut self) {
-        // Locked until the series are removed, so that a new lease of the value creates new ones after that.
+        // Locked until the series are removed, so that a new lease for the value creates new series afterwards.
         let mut held = self.leases.counts.lock();
         let Entry::Occupied(mut count) = held.entry(self.value.clone()) else { return };
         *count.get_mut() -= 1;

@@ -14,17 +14,17 @@ use crate::telemetry::label::{
 use crate::translate::{EventLoss, EventRepair};
 use std::sync::LazyLock;
 
-/// Connect times in seconds: from a local socket to more than the default connect timeout.
+/// Buckets for connect times, in seconds.
 const CONNECT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Waiting times in seconds: from an immediate response to the default of `timeouts.idle`.
+/// Buckets for waiting times in seconds, up to the default of `timeouts.idle`.
 const WAIT_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Durations of runs in seconds, up to an hour.
+/// Buckets for run durations in seconds, up to an hour.
 const RUN_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
-/// Translation times in seconds: from one event to a full read buffer.
+/// Buckets for translation times in seconds, from one event to a full read buffer.
 const TRANSLATE_BUCKETS: &[f64] =
     &[1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2];
 
@@ -159,7 +159,7 @@ const fn process_metric(name: &'static str, kind: MetricKind, help: &'static str
     MetricSpec { name, kind, labels: &[], help, buckets: &[] }
 }
 
-/// Process metrics of the `prometheus` crate, on Linux only.
+/// Process metrics of the `prometheus` crate, available only on Linux.
 const PROCESS_METRICS: [MetricSpec; 7] = [
     process_metric(
         "process_cpu_seconds_total",
@@ -178,7 +178,7 @@ const PROCESS_METRICS: [MetricSpec; 7] = [
     process_metric("process_threads", MetricKind::Gauge, "Number of OS threads in the process."),
 ];
 
-/// Every metric that is exposed.
+/// All exposed metrics.
 pub static CATALOGUE: LazyLock<Vec<MetricSpec>> = LazyLock::new(|| [GATEWAY_METRICS, &PROCESS_METRICS].concat());
 
 #[cfg(test)]

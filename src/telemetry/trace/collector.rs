@@ -1,4 +1,4 @@
-//! The export of spans, configured by OpenTelemetry's environment variables.
+//! Span export, configured by OpenTelemetry's environment variables.
 
 use super::exporter_client::ExporterClient;
 use super::setup_error::TraceSetupError;
@@ -12,7 +12,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
 use std::time::Duration;
 
-/// The endpoint for traces, or the one for all signals, to which `/v1/traces` is added.
+/// The endpoint for traces, or the one for all signals, to which `/v1/traces` is appended.
 const ENDPOINTS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 const TIMEOUTS: &[&str] = &["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
@@ -24,7 +24,7 @@ const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// Default of the OTLP exporter specification for one batch.
+/// Default timeout per batch in the OTLP exporter specification.
 const TIMEOUT_MILLIS: u64 = 10_000;
 
 type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
@@ -62,7 +62,7 @@ impl SpanRecorder {
     }
 }
 
-/// Returns whether spans are exported. An invalid value is an error, while OpenTelemetry would use the default.
+/// Returns whether spans are exported. Invalid values are errors, whereas OpenTelemetry would use the default.
 fn is_enabled(variable: Variables<'_>) -> Result<bool, TraceSetupError> {
     // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
@@ -75,7 +75,7 @@ fn is_enabled(variable: Variables<'_>) -> Result<bool, TraceSetupError> {
         }
         _ => {}
     }
-    // Without an endpoint there is no cost; OpenTelemetry would try localhost:4318.
+    // Without an endpoint nothing is exported; OpenTelemetry would try localhost:4318.
     let Some((name, endpoint)) = first_set(variable, ENDPOINTS) else { return Ok(false) };
     if let Err(error) = HttpUrl::parse(&endpoint) {
         let hint = match error {
@@ -117,7 +117,7 @@ fn check_sampler(variable: Variables<'_>) -> Result<(), TraceSetupError> {
     }
 }
 
-/// Describes this service by `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, with `diglot` as the default name.
+/// Describes this service from `OTEL_SERVICE_NAME` (default `diglot`) and `OTEL_RESOURCE_ATTRIBUTES`.
 fn build_resource() -> Resource {
     let own = |given: &Resource| {
         let unnamed =

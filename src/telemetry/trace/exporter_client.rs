@@ -1,4 +1,4 @@
-//! Sends batches of spans to the collector, each over a new connection.
+//! Sends span batches to the collector, each over a new connection.
 
 use crate::net::http_client::{HttpClient, HttpLimits};
 use async_trait::async_trait;
@@ -9,25 +9,24 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Limit of the response body, which contains the number of accepted spans, in bytes.
+/// Maximum size of the response body, which contains the number of accepted spans, in bytes.
 const MAX_RESPONSE_BODY: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct ExporterClient {
     http: HttpClient,
-    /// the reason why the last batch was not sent
+    /// why the last batch was not sent
     failure: Arc<Mutex<Option<String>>>,
 }
 
 impl ExporterClient {
-    /// Limits each batch to `timeout`, including DNS and the response body.
+    /// Creates a client that spends at most `timeout` on a batch, including DNS and the response body.
     pub(super) fn new(timeout: Duration) -> ExporterClient {
         let max_read = 4 * MAX_RESPONSE_BODY as u64;
         let limits = HttpLimits { timeout, max_body: MAX_RESPONSE_BODY, max_read, plain_only_to_loopback: false };
         ExporterClient { http: HttpClient::new(limits), failure: Arc::default() }
     }
 
-    /// Takes the cause of the last failure.
     pub(super) fn take_failure(&self) -> Option<String> {
         self.failure.lock().take()
     }

@@ -3,7 +3,7 @@
 use crate::net::url::HttpUrlError;
 use std::io;
 
-/// Names the variable and the fix. An endpoint is not quoted, since it may contain a password.
+/// Each message names the variable and the fix. Endpoints are not quoted, since they may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "only a build with `otel` exports spans"))]
 pub(crate) enum TraceSetupError {

@@ -1,5 +1,5 @@
-//! A bounded queue of spans, sent in batches by its own thread. Ending a span never blocks: if the queue is full, the
-//! span is dropped and counted.
+//! A bounded queue of spans, sent in batches by a dedicated thread. Ending a span never blocks: if the queue is full,
+//! the span is dropped and counted.
 
 use super::exporter_client::ExporterClient;
 use crate::telemetry::internal_event;
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchConfig {
-    /// longest time that a span waits for its batch to fill
+    /// maximum time that a span waits for its batch to fill
     pub(crate) schedule_delay: Duration,
     pub(crate) max_queue_size: usize,
     pub(crate) max_export_batch_size: usize,
@@ -33,17 +33,16 @@ struct SpanQueueInner {
     state: Mutex<SpanQueueState>,
     /// wakes the thread
     work_ready: Condvar,
-    /// wakes `flush` when all spans are sent
+    /// wakes `flush` once all spans are sent
     idle: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SpanQueueState {
     pending: Vec<SpanData>,
-    /// time at which the oldest span was added
+    /// when the oldest span was added
     oldest_since: Option<Instant>,
     sending: bool,
-    /// true while `flush` waits
     flushing: bool,
 }
 
@@ -54,7 +53,7 @@ impl fmt::Debug for SpanQueue {
 }
 
 impl SpanQueue {
-    /// Starts the sending thread, which runs until the process ends.
+    /// Starts the sending thread, which runs until the process exits.
     pub(super) fn start(
         exporter: SpanExporter,
         client: ExporterClient,
@@ -70,7 +69,7 @@ impl SpanQueue {
         Ok(SpanQueue(inner))
     }
 
-    /// Waits until all spans are sent, for at most `timeout`.
+    /// Waits up to `timeout` until all spans are sent.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         state.flushing = true;
@@ -146,7 +145,7 @@ struct BatchSender {
     runtime: Runtime,
     exporter: SpanExporter,
     client: ExporterClient,
-    /// true if the last batch failed, so that only the first failure is logged
+    /// whether the last batch failed, so that only the first failure is logged
     unavailable: bool,
 }
 

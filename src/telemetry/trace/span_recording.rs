@@ -1,5 +1,5 @@
-//! Names and attributes of spans, from OpenTelemetry's semantic conventions for HTTP and GenAI; others begin with
-//! `diglot.`. They contain no credential, body or query, and only the address of the caller.
+//! Span names and attributes, from OpenTelemetry's semantic conventions for HTTP and GenAI; others begin with
+//! `diglot.`. They contain no credentials, bodies or queries, and no caller data except the address.
 
 pub(super) use super::collector::SpanRecorder;
 use super::request_attributes::RequestAttributes;
@@ -112,7 +112,7 @@ impl SpanRecording {
         let code = ended.rejection.map_or(outcome, |rejection| rejection.kind.code());
         match ended.outcome {
             RunOutcome::Finished | RunOutcome::Cancelled => {}
-            // Not a failure of the gateway or the agent: the client left, or its credential expired.
+            // Neither the gateway nor the agent failed: the client left, or its credential expired.
             RunOutcome::ClientGone | RunOutcome::Unread | RunOutcome::Expired => {
                 span.set_attribute(attribute("error.type", code));
             }
@@ -162,7 +162,7 @@ impl SpanRecording {
         }
         self.record_status(refused.response_status);
         let code = refused.rejection.kind.code();
-        // By the rejection's own status, even if the client receives it as an event.
+        // Uses the rejection's own status, even if the client receives an event.
         self.finish_with_error(code, refused.rejection.status() >= 500);
     }
 
@@ -212,7 +212,7 @@ fn method_attribute(method: RequestMethod) -> KeyValue {
     attribute("http.request.method", if method == RequestMethod::Other { "_OTHER" } else { method.label() })
 }
 
-/// Method in a span's name: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
+/// Returns the method for a span's name: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
 fn span_name(method: RequestMethod) -> &'static str {
     if method == RequestMethod::Other { "HTTP" } else { method.label() }
 }

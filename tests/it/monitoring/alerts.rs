@@ -183,7 +183,7 @@ fn runbook_expressions_list_the_label_values_of_their_alert() {
         let rule = rules().into_iter().find(|rule| rule.name == title).unwrap_or_else(|| panic!("no alert {title}"));
         let of_alert = lists(&rule.expression);
         let lines = text.split("```promql\n").skip(1).filter_map(|rest| rest.split("```").next()).flat_map(str::lines);
-        for own in lines.flat_map(|line| lists(line)) {
+        for own in lines.flat_map(&lists) {
             if let Some(other) = of_alert.iter().find(|other| (&other.0, &other.1) == (&own.0, &own.1)) {
                 assert_eq!(*other, own, "{title}");
                 compared += 1;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "\
 # The configuration
 
-<!-- Made from src/config/file*.rs and the examples: UPDATE=1 cargo test --test it pages -->
+<!-- Generated from `src/config/file.rs`, `src/config/file/` and the examples: UPDATE=1 cargo test --test it pages -->
 
 Diglot reads one YAML file: `diglot serve --config FILE`. [`diglot.yaml`](diglot.yaml) contains every key with its default and a
 comment; this page lists the same keys as tables. Your own file needs `routes` and the keys that differ from the defaults.

@@ -1,4 +1,4 @@
-//! Streams written without hyper: chunks, ends, pipelined requests.
+//! Tests streams written without hyper: chunks, ends, pipelined requests.
 
 use super::*;
 use crate::proxy::edge::activity::ConnectionActivity;
@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 type TestBody = UnsyncBoxBody<Bytes, BodyAborted>;
 type Writers = Arc<Mutex<Vec<Writer>>>;
 
-/// Serves `/stream` from the writers it returns, the `n`th after "<n>;"; other requests get a complete response at
-/// once. At most `window` bytes are in flight.
+/// Serves `/stream` from the writers that it returns, the `n`th after "<n>;"; other requests get an immediate, complete
+/// response. At most `window` bytes are in flight.
 fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Writers) {
     let (client, stream) = tokio::io::duplex(window);
     let writers = Writers::default();
@@ -42,7 +42,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
         })
     });
     let served = tokio::spawn(async move {
-        // The tests look at what the client receives.
+        // The tests check what the client receives.
         let _ =
             serve(&http1::Builder::new(), ReadAheadStream::new(stream, ConnectionActivity::new()), &service, shutdown)
                 .await;
@@ -62,7 +62,7 @@ async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String 
     String::from_utf8(heard).expect("text")
 }
 
-/// Ends a body. The client of a test never attaches, so there is no wait for it.
+/// Ends a body without waiting, since a test's client never attaches.
 fn finish_body(writer: Writer) {
     tokio::spawn(writer.finish());
 }
@@ -75,7 +75,7 @@ const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r
 
 #[tokio::test]
 async fn streams_in_chunks_then_serves_the_next_request() {
-    // A narrow window splits heads, chunks and ends at every place.
+    // A narrow window splits heads, chunks and ends at every possible place.
     for window in [1, 7, 64, 4096] {
         let (mut client, _served, _process, writers) = connection(window);
         for number in [0, 2, 4] {
@@ -95,7 +95,7 @@ async fn streams_in_chunks_then_serves_the_next_request() {
     }
 }
 
-/// hyper reads the next request while a response is leaving: that response does not contain the head of the stream.
+/// hyper reads the next request while a response is being sent, so that response does not contain the stream's head.
 #[tokio::test]
 async fn delivers_a_stream_behind_an_answer_still_being_sent() {
     for window in [1, 7, 64, 4096] {
@@ -104,7 +104,7 @@ async fn delivers_a_stream_behind_an_answer_still_being_sent() {
         let whole = b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n".as_slice();
         let asked = [whole, ASK, whole].concat();
         let sent = tokio::spawn(async move { requests.write_all(&asked).await.map(|()| requests) });
-        // hyper reads as much as it wants before any response is taken.
+        // hyper reads as much as it wants before any response is read.
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
         }

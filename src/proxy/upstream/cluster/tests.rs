@@ -1,4 +1,4 @@
-//! Which clusters a reload reuses.
+//! Tests which clusters a reload reuses.
 
 use super::*;
 use crate::config::load;
@@ -16,7 +16,7 @@ fn reuses_a_cluster_while_its_settings_are_unchanged() {
     let plain = route("");
     let cluster = Cluster::new(&plain, &Arc::default(), &metrics).expect("no file is named");
     assert!(cluster.is_reusable_for(&plain) && cluster.is_reusable_for(&route("")));
-    // The requirements for callers do not concern it.
+    // Settings that concern only clients do not affect it.
     assert!(cluster.is_reusable_for(&route(", errors: run_error")));
     for more in [
         ", name: other",
