@@ -4,7 +4,7 @@ pub mod json;
 pub mod proto;
 pub mod sse;
 
-/// How events are delimited in a body.
+/// The framing of events in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// server-sent events with JSON
