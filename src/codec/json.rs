@@ -1,7 +1,7 @@
-//! JSON objects as lists of members: one scan, values kept as their text.
+//! JSON objects as lists of members, parsed in one scan that keeps each value's text.
 //!
-//! serde_json checks the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes and
-//! order survive. A duplicate key has its last value, as in `JSON.parse`.
+//! serde_json validates the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes
+//! and order survive. The last duplicate of a key wins, as in `JSON.parse`.
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -44,7 +44,7 @@ impl fmt::Display for MalformedJson {
 
 impl std::error::Error for MalformedJson {}
 
-/// Reads an event, a message or a request, in either spelling of known members.
+/// Parses an event, a message or a request, with known members in either spelling.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub fn parse_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
     read(text, NameMatching::BothSpellings)
 }
 
-/// Reads an object with arbitrary names, such as metadata, an output block or a patch operation.
+/// Parses an object with arbitrary names, such as metadata, an output block or a patch operation.
 ///
 /// # Errors
 ///
@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 }
 
-/// Borrowed if the name has no escapes.
+/// A member name, borrowed if it has no escapes.
 struct MemberName<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for MemberName<'de> {

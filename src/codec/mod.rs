@@ -1,10 +1,10 @@
-//! Bytes ⇄ frames ⇄ members: the two framings and the JSON payload, as independent parts.
+//! Bytes ⇄ frames ⇄ members: two framings and the JSON payload, independent of each other.
 
 pub mod json;
 pub mod proto;
 pub mod sse;
 
-/// The delimiting of events in a body.
+/// The framing of events in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// server-sent events with JSON

@@ -1,6 +1,6 @@
 //! The canonical member names of AG-UI 1.0, each written once, with its snake_case spelling.
 //!
-//! Reading is liberal: both spellings of a known member are accepted everywhere (`translation.md` §1).
+//! Both spellings of a known member are accepted everywhere (`translation.md` §1).
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident = $camel:literal / $snake:literal,)+) => {
@@ -49,7 +49,7 @@ fields! {
     Role = "role" / "role",
     /// display name of the author, or the name of a CUSTOM event, tool or subagent
     Name = "name" / "name",
-    /// a piece of text, or a JSON Patch on state
+    /// a piece of text, or a JSON Patch for the state
     Delta = "delta" / "delta",
     ToolCallId = "toolCallId" / "tool_call_id",
     ToolCallName = "toolCallName" / "tool_call_name",

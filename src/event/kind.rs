@@ -1,6 +1,6 @@
 //! The 31 events of AG-UI 1.0 and their members, in one table (`specs/ag-ui-1.0.md` §1.1).
 //!
-//! Every dialect is described against this table, the run guard checks outgoing events against it, and metrics take
+//! Every dialect is described in terms of this table, the run guard checks outgoing events against it, and metrics take
 //! their closed `type` label from it.
 
 use super::field::Field;

@@ -1,8 +1,9 @@
 //! Chunk streams: `*_CHUNK` events open messages and calls without a start, and close them without an end.
 //!
 //! A lane belongs to the agent itself or to one subagent, and has at most one chunk stream. A chunk with another id or
-//! kind closes it, and so does any other content event of the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks"). The lanes here
-//! are for repair and bounded; `translate/verify/chunks.rs` has its own, because it must reject what repair continues.
+//! kind closes it, and so does any other content event in the lane (`specs/ag-ui-1.0.md` §3.2 "Chunks"). The lanes here
+//! serve repair and are bounded; `translate/verify/chunks.rs` has its own, because it must reject what repair
+//! continues.
 
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};

@@ -1,4 +1,4 @@
-//! The canonical vocabulary: AG-UI 1.0 as tables, one event, one run input, and the state machine of a run.
+//! The canonical vocabulary: AG-UI 1.0 as tables, an event, a run input, and a run's state machine.
 //!
 //! The rest of the crate builds on this module; it depends on no other.
 

@@ -88,8 +88,8 @@ impl OwnerKey {
 }
 
 impl ItemOwners {
-    /// Compares an event with the recorded owner; fails with the member to remove. The first event of an item sets its
-    /// owner.
+    /// Compares an event with the recorded owner; on conflict, returns the member to remove. An item's first event sets
+    /// its owner.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let key = OwnerKey::of_item(event, tag.is_some());

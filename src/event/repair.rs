@@ -72,7 +72,7 @@ label_enum! {
 label_enum! {
     /// Data dropped on purpose. The list is short, and every entry is counted.
     EventLoss {
-        /// an event after the terminal one
+        /// an event after the terminal event
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED while the run was active
         SecondStart = "second_start" breaks "a run starts once",

@@ -1,4 +1,4 @@
-//! The state machine of a run: the events that may come next.
+//! The state machine of a run, which determines the events that may come next.
 //!
 //! ```text
 //!              RUN_STARTED                 RUN_FINISHED (nothing open)
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! `@ag-ui/client` 1.0.0 makes these checks in `verifyEvents` (`specs/ag-ui-1.0.md` §3.2) and rejects the whole run for
-//! one violation, so the run guard checks each event before it is sent. Chunk streams are in `lane`, owners of closed
+//! one violation, so the run guard checks each event before sending it. Chunk streams are in `lane`, owners of closed
 //! items in `owner`. `translate/verify/order.rs` applies the same rules to reach a verdict: it must never be stricter
-//! than the client and continues after a violation. This machine may be stricter, leaves its state unchanged on refusal
-//! and finds items in constant time.
+//! than the client, and continues after a violation. This machine may be stricter, leaves its state unchanged when it
+//! rejects an event, and finds items in constant time.
 
 use super::{Event, EventType, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};

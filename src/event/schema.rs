@@ -1,9 +1,9 @@
 //! The values inside an event: messages, parts, outcomes and patches, as tables (`specs/ag-ui-1.0.md` §2).
 //!
-//! [`kind`](super::kind) lists the members of an event; this file describes their content as deep as the real client
-//! checks it. The client strips unknown members of an object, removes unknown variants of a union from a list, and
-//! rejects the run for a wrong value (§3.1, classes 2 and 3). Legacy forms that it still accepts (null members,
-//! `binary` parts) are marked.
+//! [`kind`](super::kind) lists the members of an event; this file describes their content as deeply as the real client
+//! checks it. The client strips unknown members from objects, removes unknown union variants from lists, and rejects
+//! the run for a wrong value (§3.1, classes 2 and 3). Legacy forms that it still accepts (null members, `binary` parts)
+//! are marked.
 
 use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
@@ -61,7 +61,7 @@ impl ValueSchema {
 /// [`SAFE_INTEGER`] as a JavaScript number.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Accepts `1.0` and `1e3` as integers, as JavaScript does.
+/// Checks for an integer of at least `least`; accepts `1.0` and `1e3`, as JavaScript does.
 fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
     value.json_type() == JsonType::Number
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))

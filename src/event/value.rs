@@ -1,13 +1,13 @@
-//! JSON text as a value: the form in which an event's members travel.
+//! JSON values kept as text: the form in which an event's members travel.
 //!
-//! A member that no rule inspects leaves the gateway with the bytes it arrived with, so numbers keep their digits,
-//! strings their escapes (lone surrogates included) and objects their order. `Json` borrows such text from its frame
-//! until it has to change.
+//! A member that no rule inspects leaves the gateway byte for byte as it arrived, so numbers keep their digits, strings
+//! their escapes (lone surrogates included) and objects their order. `Json` borrows such text from its frame until it
+//! has to change.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// One JSON value as well-formed text without surrounding white space.
+/// A JSON value as well-formed text without surrounding whitespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 
@@ -90,7 +90,7 @@ impl<'a> Json<'a> {
 
     /// Returns the characters of a string, and `None` for other values.
     ///
-    /// A string with invalid escapes (a lone surrogate) keeps its inner bytes, which is sufficient to compare ids.
+    /// A string with invalid escapes (a lone surrogate) keeps its raw content, which is enough to compare ids.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         if self.json_type() != JsonType::String {

@@ -1,5 +1,5 @@
-//! Spellings that differ between a dialect and canonical AG-UI without a difference in meaning: member names, time
-//! units, nulls, and the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
+//! Differences in spelling, not in meaning, between a dialect and canonical AG-UI: member names, time units, nulls, and
+//! the ids repeated on every event. Values are in `dialect/value_aliases.rs`.
 //!
 //! Reading converts them to canonical form and notes whatever writing could not restore.
 
@@ -46,7 +46,7 @@ pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &
     event.set(Field::Messages, json::to_array(&list));
 }
 
-/// Strips an object without parsing it.
+/// Strips members from an object without parsing it.
 pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut TranslationReport) -> Cow<'a, str> {
     let Some(mut members) = json::parse_members(&Json::from_trusted(data))
         .filter(|_| !dialect.strip.is_empty())
@@ -171,7 +171,7 @@ pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
             }
             Json::integer(value.div_euclid(1000))
         }
-        // Reading would interpret it as seconds.
+        // Reading would interpret this as seconds.
         (_, Some(value)) if side.timestamp_unit == TimestampUnit::Auto && value.unsigned_abs() < MAX_SECONDS => {
             return outgoing.canonical.push((MemberKey::Known(Field::Timestamp), now));
         }

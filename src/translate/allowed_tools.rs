@@ -1,11 +1,11 @@
-//! Enforces the list of allowed tools in requests and in calls by agents. Data is canonical here, so one rule holds for
+//! Enforces the list of allowed tools on requests and on agents' calls. Data is canonical here, so one rule covers
 //! every dialect.
 //!
 //! ```text
 //!   request ─▶ canonical input ── tools ──▶ refused, or on to the agent
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
-//! A call is checked when it begins, so text, arguments and results cost nothing. The tool with which the gateway asks
+//! A call is checked when it begins, so text, arguments and results cost nothing. The tool that the gateway uses to ask
 //! a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created after this check, and the client
 //! may always offer it.
 

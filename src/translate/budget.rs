@@ -1,7 +1,7 @@
 //! Limits on the output of a run to its client.
 //!
-//! Frames are counted as they are written: a frame that would exceed a limit is not sent, and nothing after it except
-//! the gateway's final error.
+//! Frames are counted as they are written: a frame that would exceed a limit is not sent, and after it only the
+//! gateway's final error.
 
 use crate::event::EventType;
 

@@ -1,5 +1,5 @@
-//! Tool calls of a run, and the references to them at the end of the run: rules that the specification states and no
-//! client enforces yet (`specs/ag-ui-1.0.md` §3.3).
+//! Tracks a run's tool calls, and the references to them at its end: rules in the specification that no client enforces
+//! yet (`specs/ag-ui-1.0.md` §3.3).
 
 use super::carry::GATEWAY_KEY;
 use super::message_ids::IDS_LIMIT;

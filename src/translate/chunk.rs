@@ -1,4 +1,4 @@
-//! Unfolds `*_CHUNK` events for dialects without them: start, content, end, by the chunk rules of AG-UI
+//! Unfolds `*_CHUNK` events into start, content and end for dialects without chunks, by AG-UI's chunk rules
 //! (`specs/ag-ui-1.0.md` §3.2 "Chunks").
 //!
 //! The content event is marked with the chunk it replaces, so that reading restores the chunk; start and end are marked

@@ -1,8 +1,8 @@
-//! Values: brings the members of a canonical event into the form that the real client accepts.
+//! Converts the members of a canonical event into a form that the real client accepts.
 //!
 //! The client rejects the whole run for one wrong value (`specs/ag-ui-1.0.md` §3.1, class 3), so a value with one
-//! obvious reading is converted, an optional one without is carried under `metadata.diglot`, and an event beyond repair
-//! is sent as RAW: no data is lost and the run goes through.
+//! obvious reading is converted, any other optional one is carried under `metadata.diglot`, and an irreparable event is
+//! sent as RAW: no data is lost and the run continues.
 
 use super::event_shapes::DEFAULT_ERROR_MESSAGE;
 use super::report::TranslationReport;
@@ -231,7 +231,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
         // The guard sets the ids on run boundaries.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),
-        // Old encoders omit a required null.
+        // Old encoders omit a required member that is null.
         _ if slot.member_type == MemberType::Any => Json::NULL,
         _ => return None,
     })

@@ -1,6 +1,7 @@
-//! Detects the dialect of a stream or a request by the signs in the tables of the dialects and the form of requests.
+//! Detects the dialect of a stream or request by the signs in the dialect tables and the form of the request.
 //!
-//! A stream is AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to wait.
+//! A stream counts as AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to
+//! wait.
 
 use super::carry;
 use crate::codec::json;

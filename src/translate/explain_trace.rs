@@ -1,6 +1,6 @@
-//! Records the processing of each event for `diglot translate --explain`; disabled on the path of a run.
+//! Records how each event is processed, for `diglot translate --explain`; disabled when serving runs.
 //!
-//! Notes are taken between the stages, by inspecting the events, so that no stage depends on them.
+//! The trace is recorded between the stages, by inspecting the events, so that no stage depends on it.
 
 use super::carry;
 use super::carry::GATEWAY_KEY;

@@ -1,4 +1,4 @@
-//! Messages in requests and snapshots: one set of rules for both, so that ids and carried material agree.
+//! Translates messages in requests and snapshots by the same rules, so that ids and carried members agree.
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;

@@ -1,4 +1,4 @@
-//! Gives messages different ids if the agent gave them the same one.
+//! Makes message ids unique if the agent used one for several messages.
 //!
 //! The real client keeps all messages of a conversation in one list by id (`specs/ag-ui-1.0.md` §3.4): text `m`,
 //! reasoning `m`, activity `m` and the tool message `m` would become one message. The first kind with an id keeps it;

@@ -1,11 +1,11 @@
-//! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
+//! The engine: dialect → canonical → dialect, for requests and streams, driven by the tables in `dialect/`.
 //!
 //! ```text
 //!   bytes ─▶ FrameReader ─▶ EventReader ─▶ RunGuard ─▶ EventWriter ─▶ bytes
 //!            frames         canonical      legal       frames of the
 //!                           events         events      client's dialect
 //! ```
-//! Reader and writer implement the shapes of events that several dialects share, and call the dialect's adapter for the
+//! Reader and writer implement the event shapes shared by several dialects, and call the dialect's adapter for the
 //! others:
 //! ```text
 //!   EventReader ─▶ DialectAdapter::read      DialectAdapter::buffer, DialectAdapter::write ◀─ EventWriter
@@ -13,7 +13,7 @@
 //!
 //! [`verify`] checks a recorded stream against the rules of the real client and repairs nothing.
 //!
-//! The files are listed in the order of their dependencies: each uses only those above it.
+//! The modules are listed in dependency order: each uses only those above it.
 //!
 //! The engine does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 

@@ -1,6 +1,6 @@
-//! Repairs values below the members of an event, by the tables of [`schema`](crate::event::schema).
+//! Repairs values nested in an event's members, by the tables of [`schema`](crate::event::schema).
 //!
-//! The real client rejects the whole run for one wrong value at any depth of a message, a part or a call
+//! The real client rejects the whole run for one wrong value at any depth of a message, part or call
 //! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips what it does not know (class 2). Here a value with one obvious
 //! meaning is converted, a missing required one becomes empty, and the rest is carried under `metadata.diglot` of the
 //! nearest object that has metadata.
@@ -24,7 +24,7 @@ enum ClientVerdict {
     Rejected,
 }
 
-/// Returns true if the client accepts `value`, with or without its unknown members.
+/// Returns true if the client accepts `value`, with or without unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
 }

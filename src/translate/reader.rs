@@ -1,6 +1,6 @@
-//! Reading: turns a frame of the agent's dialect into canonical events.
+//! Turns a frame of the agent's dialect into canonical events.
 //!
-//! Each shared shape is read here; events of a dialect's own shape go to its adapter.
+//! Shared shapes are read here; events with a dialect-specific shape go to its adapter.
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
@@ -69,7 +69,7 @@ impl EventReader {
         before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
-    /// Returns the bytes kept for calls without a result.
+    /// Returns the size in bytes of state kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }

@@ -1,4 +1,4 @@
-//! Repairs and losses of a translation, each with a name from a closed list, and the first rule that the agent broke.
+//! Counts a translation's repairs and losses, and records the first rule that the agent broke.
 
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::{CanonicalSink, DetectionRule};

@@ -29,11 +29,11 @@ pub struct TranslatedRequest {
     pub(crate) messages: Option<Box<str>>,
 }
 
-/// Translates a request body. `fresh` supplies ids where the request has none; the agent receives them, and every event
-/// of the run has them.
+/// Translates a request body. `fresh` supplies any ids missing from the request; the agent and every event of the run
+/// receive them.
 ///
 /// # Errors
-/// Fails if the body is not a run input of the client's dialect.
+/// Fails if the body is not a run input in the client's dialect.
 pub fn translate_request(
     body: &[u8],
     client: PeerDialect,
@@ -46,7 +46,7 @@ pub fn translate_request(
 /// Translates a request for a route that allows only some tools.
 ///
 /// # Errors
-/// As [`translate_request`], and when a tool is offered that is not allowed.
+/// Fails as [`translate_request`] does, and if a forbidden tool is offered.
 pub fn translate_with_tools(
     body: &[u8],
     client: PeerDialect,

@@ -1,8 +1,8 @@
 //! Checks whether a recorded stream or request survives a translation (`translation.md` §2, law L2).
 //!
-//! Dialect A → B → A restores the original in the normal form of A: members may be added, but not removed or changed.
-//! The order of keys does not count, and every digit does. Events may be added where a dialect requires them (a start,
-//! an end, a final error). Deliberate losses are reported apart from missing data.
+//! Dialect A → B → A restores the original in A's normal form: members may be added, but not removed or changed. Key
+//! order does not matter, but every digit does. Events may be added where a dialect requires them (a start, an end, a
+//! final error). Deliberate losses are reported separately from missing data.
 
 use super::report::TranslationReport;
 use super::request;

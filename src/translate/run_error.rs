@@ -1,5 +1,5 @@
-//! Run errors in dialects with another form: sometimes nested in an `error` member (`MaybeNestedError`), or a CUSTOM
-//! event that the route configures as an error.
+//! Converts run errors that a dialect nests in an `error` member (`MaybeNestedError`), or sends as a CUSTOM event that
+//! the route configures as an error.
 
 use super::carry;
 use super::event_parts::IncomingEvent;

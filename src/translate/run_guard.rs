@@ -2,7 +2,7 @@
 //!
 //! Every canonical event passes through it, even if both sides speak the same dialect. The rules are in the run's state
 //! machine ([`RunStateMachine`]), `conform` for values, `message_ids` for ids and `call_tracker` for calls. The guard
-//! repairs what has one obvious remedy, and drops a start or end that does not match. The route chooses the mode
+//! repairs violations with one obvious remedy, and drops unmatched starts and ends. The route chooses the mode
 //! ([`GuardMode`]).
 
 mod chunks;
@@ -39,7 +39,7 @@ pub enum GuardMode {
     Repair,
     /// ends the run at the first broken rule; see [`super::StreamError::Violation`]
     Strict,
-    /// counts repairs and sends the stream without them
+    /// counts repairs but sends the stream without them
     Report,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for StrictViolation {
     }
 }
 
-/// The ids of messages and calls before the run begins.
+/// The ids of messages and calls known before the run begins.
 #[derive(Debug, Default)]
 pub struct ConversationState {
     message_ids: MessageIdMap,

@@ -158,9 +158,9 @@ impl Stream {
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict
-    /// route, it called a forbidden tool, or the output exceeds its budget; everything before that was written, and
-    /// nothing after it will be. The caller must then report the error with [`Stream::fail`].
+    /// Fails if a frame on either side or the pending events exceed the limit, the agent broke a rule on a strict route
+    /// or called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing
+    /// after it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
@@ -168,11 +168,11 @@ impl Stream {
         self.check_room()
     }
 
-    /// Reads one event without framing (a line of NDJSON).
+    /// Reads one unframed event (a line of NDJSON).
     ///
     /// # Errors
     ///
-    /// As [`Stream::push`].
+    /// Fails as [`Stream::push`] does.
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
         let mut sink = stages.pipe(now, out);
@@ -180,7 +180,7 @@ impl Stream {
         self.check_room()
     }
 
-    /// Ends the agent's body: writes pending events. A last event may lack its blank line; an incomplete one is
+    /// Ends the agent's body and writes pending events. The last event may lack its blank line; an incomplete one is
     /// dropped, and breaks no rule except that the run had no end.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub enum StreamError {
     Violation,
     /// The agent called a forbidden tool; [`Stream::forbidden_tool`](super::Stream::forbidden_tool) returns its name.
     ForbiddenTool,
-    /// The run would exceed the client's limits.
+    /// The run's output would exceed a limit.
     OverBudget(BudgetLimit),
 }
 

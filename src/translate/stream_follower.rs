@@ -1,9 +1,9 @@
-//! Follows a stream that outlives its run: selects the run's frames, and finds the position to resume from after the
-//! stream broke.
+//! Follows a stream that outlives its run: selects the run's frames, and finds the position to resume from after a
+//! broken connection.
 //!
-//! Some agents keep one stream for a whole conversation and serve it from any point on. It may contain frames of other
-//! runs; a client that reconnects with the id of the last frame gets the frames after it. An agent that ignores that id
-//! begins anew; frames received before are then left out.
+//! Some agents keep one stream for a whole conversation and serve it from any position. It may contain frames of other
+//! runs; a client that reconnects with the last frame's id gets the frames after it. An agent that ignores the id
+//! starts over; frames already received are then dropped.
 
 use super::frame_reader::AgentFrame;
 use crate::codec::json;
@@ -23,11 +23,11 @@ pub(super) struct StreamFollower {
     position: ReplayPosition,
 }
 
-/// Selects the events of the run, including those that name none.
+/// Selects the run's events, including those that name no run.
 ///
 /// ```text
-///   Open ── another run's ──▶ Before ── ours ──▶ Within
-///     ╰─────────────── ours ────────────────────────▲
+///   Undecided ── another run's ──▶ OtherRun ── ours ──▶ OwnRun
+///     ╰─────────────────── ours ───────────────────────▲
 /// ```
 #[derive(Debug)]
 enum RunFilter {

@@ -1,4 +1,4 @@
-//! Splits bytes, in chunks of any size, into messages.
+//! Splits a byte stream, however divided into pushes, into messages.
 
 use super::decode::{self, DecodedMessage};
 use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};
@@ -43,7 +43,7 @@ pub enum ProtoStep {
     Failed(ProtoError),
 }
 
-/// The reason why the rest of a stream cannot be read.
+/// The reason why the rest of a stream cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtoError {
     /// A frame exceeds the limit, by its declared size or as JSON.
@@ -76,7 +76,7 @@ impl ProtoDecoder {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 
-    /// Reads the next frame from `rest`.
+    /// Decodes the next frame from `rest`.
     pub fn next(&mut self, rest: &mut &[u8]) -> ProtoStep {
         if let Some(fault) = self.error {
             return ProtoStep::Failed(fault);

@@ -1,7 +1,7 @@
-//! The protobuf transport of AG-UI 1.0: events as frames of `application/vnd.ag-ui.event+proto`, both ways.
+//! The protobuf transport of AG-UI 1.0: encodes and decodes events as `application/vnd.ag-ui.event+proto` frames.
 //!
-//! A frame is the length of its message as a 32-bit big-endian number, then the message `ag_ui.Event`
-//! (`specs/ag-ui-1.0.md` §4.4). Reader and writer agree with `@ag-ui/proto` 1.0.0.
+//! A frame is a message's length as a 32-bit big-endian number, followed by the `ag_ui.Event` message
+//! (`specs/ag-ui-1.0.md` §4.4). Reader and writer match `@ag-ui/proto` 1.0.0.
 //!
 //! | file | holds |
 //! |---|---|
@@ -10,17 +10,17 @@
 //! | `json_buffer.rs` | JSON text with a limit |
 //! | `value.rs` | JSON values as `google.protobuf.Value` |
 //! | `encode.rs` | members to a message, by the table |
-//! | `decode.rs` | a message to the text of an event, by the table |
-//! | `frames.rs` | bytes, cut anywhere, to messages |
+//! | `decode.rs` | a message to event JSON, by the table |
+//! | `frames.rs` | bytes, split anywhere, to messages |
 //!
-//! # Limits of the wire
-//! The schema cannot express unknown members, numbers beyond doubles or in their own spelling (`1.10`,
-//! `9007199254740993`), the difference between an empty list and none, and more (`specs/ag-ui-1.0.md` §4.5). An event
-//! that would not be restored exactly carries its JSON text in `metadata.diglot.json`, from which decoding restores it.
-//! Other readers only see one more member of the metadata. The copy doubles the size of the frame; if it would exceed
-//! [`FRAME_LIMIT`], the copy is left out and reported ([`WireFidelity::Lossy`]).
+//! # Wire limits
+//! The schema cannot express unknown members, numbers beyond doubles or their spelling (`1.10`, `9007199254740993`),
+//! the difference between an empty list and none, and more (`specs/ag-ui-1.0.md` §4.5). An event that would not be
+//! restored exactly carries its JSON in `metadata.diglot.json`, from which decoding restores it. Other readers just see
+//! an extra metadata member. The copy doubles the frame size; if it would exceed [`FRAME_LIMIT`], the copy is omitted
+//! and reported ([`WireFidelity::Lossy`]).
 //!
-//! Only the order of members, the escapes of a string, and the order of equal keys inside a value may change.
+//! Only the member order, the escapes in a string, and the order of equal keys inside a value may change.
 
 mod table;
 mod wire;

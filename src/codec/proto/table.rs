@@ -1,7 +1,7 @@
-//! The messages of the protobuf wire as tables (`tests/spec/ag-ui-1.0.proto`): one row per field.
+//! The protobuf messages as tables (`tests/spec/ag-ui-1.0.proto`): one row per field.
 //!
-//! Rows are in the order of their numbers, because `@ag-ui/proto` writes them in that order. A test compares every row
-//! with the schema, and the rows of an event with the slots of its [`EventType`].
+//! Rows are ordered by field number, because `@ag-ui/proto` writes them in that order. A test compares every row with
+//! the schema, and an event's rows with the slots of its [`EventType`].
 
 use crate::event::{EventType, Field as F};
 
@@ -42,11 +42,11 @@ pub(super) struct FieldRow {
 pub(super) enum JsonLocation {
     /// the member with this name
     Member(&'static str),
-    /// the member `content`, in the form that suits the role
+    /// the member `content`, in the form for the role
     Content,
     /// `type` in the member `outcome`
     OutcomeType,
-    /// a list in the member `outcome`, if it has this type
+    /// a list in the member `outcome`, if the outcome has this type
     OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
@@ -63,7 +63,7 @@ pub(super) enum FieldType {
     Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
     Value,
-    /// `google.protobuf.Value`, left out if null, as by the real encoder for optional members
+    /// `google.protobuf.Value`, omitted if null, as the real encoder does for optional members
     NonNullValue,
     /// `google.protobuf.Struct`
     Struct,

@@ -1,7 +1,7 @@
 //! JSON values as `google.protobuf.Value` and `Struct`, both ways, in one pass over the text.
 //!
-//! Numbers are doubles on this wire. A number is exact if its double prints the same digits; every other one becomes
-//! the nearest double, and the result reports the loss.
+//! Numbers are doubles on this wire. A number is exact if its double prints the same digits; any other becomes the
+//! nearest double, and the loss is reported.
 
 use super::MessageError;
 use super::json_buffer::JsonBuffer;

@@ -74,7 +74,7 @@ impl<'a> FieldReader<'a> {
     fn read_varint(&mut self) -> Result<u64, MessageError> {
         let mut value = 0u64;
         for (at, &byte) in self.rest.iter().take(VARINT_BYTES).enumerate() {
-            // The tenth byte has room for one bit.
+            // The tenth byte can hold only one bit.
             if at == VARINT_BYTES - 1 && byte > 1 {
                 return Err(MessageError::Wire);
             }

@@ -1,7 +1,6 @@
 //! Turns the lines of an event stream into frames.
 //!
-//! A frame that lies entirely inside one push borrows from that push; it is copied only if the push ends before the
-//! frame does.
+//! A frame contained in a single push borrows from it; it is copied only if the push ends before the frame does.
 
 use std::borrow::Cow;
 use std::mem;
@@ -16,7 +15,7 @@ use super::{SseError, SseLimits};
 /// Reading --a limit is exceeded--> Failed
 /// ```
 ///
-/// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame.
+/// Between frames the decoder owns no heap memory, unless an `id` is waiting for its frame.
 ///
 /// ```text
 /// let mut input = push;
@@ -46,7 +45,7 @@ enum DecoderState {
 /// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SseStep<'a> {
-    /// The input is used up.
+    /// All input was consumed.
     More,
     /// The input may contain more frames.
     Frame(SseFrame<'a>),
@@ -60,7 +59,7 @@ pub struct SseFrame<'a> {
     /// The values of the `data` lines, joined by LF; may be empty. Borrowed if the frame lies within the input and has
     /// a single `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
-    /// `None` if it is empty.
+    /// The event name; `None` if empty.
     pub(crate) event: Option<Cow<'a, str>>,
     /// The last `id` since the previous frame, even from a block without data. An empty `id` tells the client to clear
     /// its last one.

@@ -1,7 +1,7 @@
-//! Writes frames and comments safely for any content.
+//! Writes frames and comments, safely for any content.
 //!
-//! The output decodes to exactly one frame: a line end inside data begins another `data` line, and an id or event name
-//! with one is rejected. All line ends written are LF.
+//! The output decodes to exactly one frame: a line end in data begins another `data` line, and one in an id or event
+//! name is rejected. All line ends written are LF.
 
 use std::fmt;
 use std::io::Write as _;
@@ -61,7 +61,7 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&s
     Ok(())
 }
 
-/// Writes the line `id: <token>-<number>`. The gateway makes the token, so only debug builds check it.
+/// Writes the line `id: <token>-<number>`. The gateway generates the token, so only debug builds check it.
 pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.

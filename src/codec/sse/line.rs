@@ -1,7 +1,6 @@
 //! Splits a byte stream into lines, however it is divided into pushes.
 //!
-//! A line that lies entirely inside a push is borrowed from it. Only a line across pushes is copied, and a comment
-//! never is.
+//! A line contained in a single push borrows from it. Only a line that spans pushes is copied, and comments never are.
 
 use std::borrow::Cow;
 use std::mem;
@@ -14,13 +13,13 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// Splits one body into lines.
 ///
 /// ```text
-/// Start ----- BOM, or any other byte -----> Between
-/// Start ----- half a BOM, then another ---> Inside
-/// Between --- a push ends in the line ----> Inside
-/// Between --- ":" ------------------------> Comment
-/// Between, Inside, Comment --- LF --------> Between
-/// Between, Inside, Comment --- CR --------> AfterCr
-/// AfterCr --- LF, or any other byte ------> Between
+/// Start -------- BOM, or any other byte ----> LineStart
+/// Start -------- half a BOM, then another --> InLine
+/// LineStart ---- a push ends in the line ---> InLine
+/// LineStart ---- ":" -----------------------> Comment
+/// LineStart, InLine, Comment --- LF --------> LineStart
+/// LineStart, InLine, Comment --- CR --------> AfterCr
+/// AfterCr ------ LF, or any other byte -----> LineStart
 /// ```
 #[derive(Debug)]
 pub(super) enum LineSplitter {
@@ -116,9 +115,9 @@ impl LineSplitter {
         matches!(self, Self::LineStart)
     }
 
-    /// Returns a last line without a line end, unless it is a comment.
+    /// Returns the last line if it has no line end and is not a comment.
     ///
-    /// Bytes of an unfinished BOM would be an unknown field, so they are dropped here.
+    /// A partial BOM would be an unknown field, so it is dropped here.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         match mem::take(self) {
             Self::InLine(line) => Some(line),

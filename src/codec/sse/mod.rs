@@ -1,12 +1,12 @@
 //! Server-sent events: bytes to frames ([`SseDecoder`]) and frames to bytes ([`write_frame`] and others).
 //!
-//! The rules are from the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
-//! sentence that requires it. Two deviations are intended: a last event without its blank line is dispatched if the
+//! The rules come from the WHATWG HTML standard, section 9.2 "Server-sent events"; each check is preceded by the
+//! sentence that requires it. Two deviations are intentional: a last event without its blank line is dispatched if the
 //! body ends cleanly ([`SseDecoder::finish`]), and lines and events have limits ([`SseLimits`]).
 //!
 //! | file | turns |
 //! |---|---|
-//! | `line.rs` | pushes of bytes, cut anywhere, into lines |
+//! | `line.rs` | bytes, split anywhere, into lines |
 //! | `decode.rs` | lines into frames |
 //! | `encode.rs` | frames into bytes |
 
@@ -29,9 +29,9 @@ pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
 /// Limits the memory of one decoder.
 ///
-/// It holds one unfinished line (`line`), and for one unfinished frame the event name and the id (`line` each) and the
-/// data (the larger of `line` and `frame`). Both count received bytes; invalid UTF-8 can make the text three times as
-/// long, because U+FFFD takes three bytes.
+/// It buffers one unfinished line (`line`), and for one unfinished frame the event name and id (`line` each) and the
+/// data (the larger of `line` and `frame`). Both count received bytes; invalid UTF-8 can triple the text's length,
+/// because U+FFFD takes three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
     /// Maximum line length in bytes, comments included, without the line end.

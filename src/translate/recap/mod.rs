@@ -1,25 +1,25 @@
-//! The recap of a run: the frames that a late client needs before the run's next frames.
+//! The recap of a run: the frames that a late client needs before the run's next ones.
 //!
 //! ```text
-//!   frames 1 … n as the client got them ─▶ fold ─▶ written ─▶ frames n+1 … as they are
+//!   frames 1 … n as sent to the client ─▶ fold ─▶ written ─▶ frames n+1 … unchanged
 //!
 //!   written   RUN_STARTED  verbatim
-//!             MESSAGES_SNAPSHOT  the messages of the input, and the finished ones of the run          (`messages`)
-//!             STATE_SNAPSHOT  with the changes since                                                  (`state`)
-//!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, again in their order       (`verbatim`)
-//!             START and the content so far  of all open items, and of calls without a result          (`open_items`)
+//!             MESSAGES_SNAPSHOT  the input's messages, and the run's finished ones               (`messages`)
+//!             STATE_SNAPSHOT  with the changes since                                             (`state`)
+//!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, in their order        (`verbatim`)
+//!             START and the content so far  of all open items, and of calls without a result     (`open_items`)
 //!             the terminal event  verbatim
 //! ```
-//! The recap is built from the frames sent, not from canonical events: the messages of other dialects differ from those
-//! of AG-UI (a HAI client has blocks, a client before 1.0 has split messages). Frames are repeated verbatim, except
-//! that pieces of one text are joined.
+//! The recap is built from the frames sent, not from canonical events: other dialects' messages differ from AG-UI's (a
+//! HAI client has blocks, a client before 1.0 has split messages). Frames are repeated verbatim, except that pieces of
+//! one text are joined.
 //!
-//! The snapshot does not have open items, because a client appends to a message that is opened again
-//! (`specs/ag-ui-1.0.md` §3.3); if a closed message follows, the open one keeps its position. A call without a result
-//! is repeated as events even after its end: a client treats a call as pending if it received the start, and runs a
-//! tool when its call ends.
+//! The snapshot excludes open items, because a client appends to a message that is opened again (`specs/ag-ui-1.0.md`
+//! §3.3); if a closed message follows, the open one keeps its position. A call without a result is repeated as events
+//! even after its end: a client treats a call as pending once it received the start, and runs a tool when its call
+//! ends.
 //!
-//! A dialect with whole messages (`EventShape::EndWithMessage`) receives all of them again, because a list of messages
+//! A dialect with whole messages (`EventShape::EndWithMessage`) receives all of them again, because a message list
 //! cannot express everything in them.
 
 mod patched_json;

@@ -1,7 +1,7 @@
 //! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
 //! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
-//! apply differently (with `test`, a missing path, or a name that some clients refuse) is left to the client.
+//! apply differently (with `test`, a missing path, or a name that some clients reject) is left to the client.
 //! `dialect/json_patch.rs` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
 use crate::codec::json;

@@ -23,7 +23,7 @@ type TextAffixes = (Box<str>, Box<str>);
 #[derive(Clone, Debug)]
 pub(super) struct MergedText {
     row: &'static EventRow,
-    /// the object up to the delta: `{"type":…,"messageId":…,"delta":`
+    /// start of the object, up to the delta: `{"type":…,"messageId":…,"delta":`
     prefix: Box<str>,
     /// the JSON around the text in a block
     block: Option<TextAffixes>,
@@ -120,7 +120,7 @@ const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Appends a frame, merged into the last one where possible.
+/// Appends a frame, merging it into the last one where possible.
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
         Some(last) => last.try_merge(next),

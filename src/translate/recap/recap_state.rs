@@ -1,6 +1,6 @@
-//! The state of a run: the last snapshot with the changes since.
+//! A run's state: the last snapshot, and the changes since.
 //!
-//! Changes are applied to the snapshot. Without a snapshot they apply to the state from the request, which is not kept;
+//! Changes are applied to the snapshot. Without one, they apply to the state from the request, which is not kept;
 //! those, and changes that cannot be applied (`patched_json`), are repeated after the snapshot, with all later ones.
 
 use super::patched_json::JsonTree;

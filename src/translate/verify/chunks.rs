@@ -1,9 +1,9 @@
-//! Expands chunks to the events that they stand for, as `transformChunks` of the real client does (`specs/ag-ui-1.0.md`
-//! §3.2 "Chunks").
+//! Expands chunks into the events that they represent, as `transformChunks` in the real client does
+//! (`specs/ag-ui-1.0.md` §3.2 "Chunks").
 //!
 //! [`ChunkStreamKind`] and [`ClosedStreams`] are shared with the run guard. The guard keeps its own
 //! [`ChunkLanes`](crate::event::lane::ChunkLanes) to repair chunks; here they become the starts, contents and ends that
-//! [`OrderCheck`](super::order::OrderCheck) judges.
+//! [`OrderCheck`](super::order::OrderCheck) checks.
 
 use super::finding::sanitize;
 use super::rule::Rule;

@@ -40,7 +40,7 @@ impl VerifySummary {
 
 const MAX_TEXT_CHARS: usize = 60;
 
-/// Shortens external text and removes characters that move the cursor or change the writing direction.
+/// Shortens external text, and removes characters that move the cursor or change the writing direction.
 pub(super) fn sanitize(text: &str) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {

@@ -1,7 +1,7 @@
-//! Frames with the line on which their data begins: split as by the real client, or by the standard.
+//! Splits frames as the real client does, or by the standard, and tracks the line on which their data begins.
 //!
-//! The client knows one separator, two line feeds, and reads lines that begin with `data:` (`specs/ag-ui-1.0.md` §4.2).
-//! The gateway reads every dialect by the standard ([`SseDecoder`]), so other dialects are read that way here.
+//! The client recognizes one separator, two line feeds, and reads lines that begin with `data:` (`specs/ag-ui-1.0.md`
+//! §4.2). The gateway reads every dialect by the standard ([`SseDecoder`]), so other dialects are read that way here.
 
 use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;

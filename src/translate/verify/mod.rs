@@ -1,14 +1,13 @@
-//! Verification: predicts whether the real client would accept a recorded stream, and reports what else the
-//! specification forbids in it.
+//! Predicts whether the real client would accept a recorded stream, and reports other violations of the specification.
 //!
 //! ```text
 //!   bytes ─▶ frames ─▶ [reader of the dialect] ─▶ values ─▶ chunks unfolded ─▶ order     ─▶ findings
 //!            with lines                           (strip)                  └─▶ producer checks
 //! ```
 //!
-//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in its order, so the verdict is the
-//! client's: a stream with a violation is rejected, one without is accepted. A stream of another dialect first passes
-//! the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
+//! The stages are those of `@ag-ui/client` 1.0.0 (`specs/ag-ui-1.0.md` §3.1), in the same order, so the verdict is the
+//! client's: a stream with a violation is rejected, one without is accepted. A stream in another dialect first passes
+//! through the gateway's own reader and is then checked by the same rules; the reader's repairs are reported too.
 
 mod frame;
 mod rule;
@@ -29,7 +28,7 @@ use crate::dialect::PeerDialect;
 use checks::{EventChecks, is_event};
 use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
 
-/// Verifies one stream, piece by piece.
+/// Verifies one stream incrementally.
 ///
 /// ```
 /// use diglot::{dialect::{self, PeerDialect}, translate::verify::Verifier};

@@ -1,9 +1,9 @@
-//! Checks the order and the ownership of events as `verifyEvents` of the real client does.
+//! Checks the order and ownership of events as `verifyEvents` in the real client does.
 //!
 //! The run guard applies the same rules with [`RunStateMachine`](crate::event::run::RunStateMachine) and
-//! [`ItemOwners`](crate::event::owner::ItemOwners). These may be stricter than the client, because the guard repairs
-//! what they refuse, and have to be fast. The checks here must never be stricter, and continue after a violation as if
-//! the event had been correct, so that one mistake is reported once.
+//! [`ItemOwners`](crate::event::owner::ItemOwners). These must be fast, and may be stricter than the client, because
+//! the guard repairs what they reject. The checks here must never be stricter, and continue after a violation as if the
+//! event had been correct, so that each mistake is reported once.
 
 use super::finding::sanitize;
 use super::rule::Rule;

@@ -83,7 +83,7 @@ rules! {
     NullMember Warning "null-member" "an optional member must be absent rather than null (§1.1)";
     RetiredShape Warning "retired-shape" "the form is not part of 1.0; the client converts it until 2027 (§1.3)";
     TooComplex Warning "too-complex" "an event beyond the limits of this program was not checked (200 levels, 256 members)";
-    // Required by the specification, not enforced by any client yet.
+    // Required by the specification, but not yet enforced by any client.
     Truncated Warning "truncated" "a run must end with a terminal event (§3.3)";
     NoEvents Warning "no-events" "the input must contain an event: the client ends the run without one (§3.3)";
     Unterminated Warning "unterminated" "an event must end with an empty line; a proxy may drop this one (§4.2)";

@@ -1,11 +1,11 @@
-//! Checks values: the real client accepts them, strips them or rejects the run (`specs/ag-ui-1.0.md` §3.1).
+//! Checks whether the real client accepts or strips values, or rejects the run for them (`specs/ag-ui-1.0.md` §3.1).
 //!
 //! This combines two passes of the client: "unknown members are stripped, unknown members of a union taken out of the
-//! list that holds them", and the rest is validated. Problems inside removed content do not count.
+//! list that holds them", and the rest is validated. Problems in removed content are ignored.
 //!
 //! Two other files use the same schemas. `nested_values.rs` repairs: it stops at the first problem and never strips.
 //! `conform.rs` checks the members of each outgoing event, mostly by their first byte for speed. All share the rules
-//! for single values ([`ValueSchema::matches_leaf`]) and the selection from a union ([`UnionSchema::arm`]).
+//! for single values ([`ValueSchema::matches_leaf`]) and for selecting a union arm ([`UnionSchema::arm`]).
 
 use super::finding::{describe, push_pointer_token};
 use super::rule::Rule;
@@ -98,7 +98,7 @@ impl ValueChecker<'_> {
     }
 
     fn check_list(&mut self, value: &Json<'_>, inner: ValueSchema, least: usize) {
-        // Elements are always readable, because the whole frame was.
+        // The elements always parse, because the whole frame did.
         let elements = json::parse_elements(value).unwrap_or_default();
         let mut left = 0;
         for (at, element) in elements.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Writing: turns a canonical event into a frame of the client's dialect.
+//! Turns a canonical event into a frame of the client's dialect.
 //!
 //! ```text
 //!   event ─▶ chunk unfolded ─▶ the dialect's adapter, which may buffer or replace it ─▶ rows ─▶ frames
@@ -69,7 +69,7 @@ impl EventWriter {
         }
     }
 
-    /// Returns the bytes of pending events and of state kept for calls without a result.
+    /// Returns the size in bytes of pending events and of state kept for calls without a result.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }

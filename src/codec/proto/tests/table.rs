@@ -1,4 +1,4 @@
-//! Compares the table with the schema: every message, field, number, type and presence of `tests/spec/ag-ui-1.0.proto`,
+//! Compares the table with the schema: every message, field, number, type and presence in `tests/spec/ag-ui-1.0.proto`,
 //! and the events' members with those of their types.
 
 use crate::codec::proto::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};

@@ -1,4 +1,4 @@
-//! Limits to the byte, the behaviour of a failed decoder, and the memory of a stream.
+//! Tests the exact limits, the behaviour of a failed decoder, and a stream's memory use.
 
 use super::*;
 

@@ -1,11 +1,11 @@
 //! Helpers that read a body in pushes.
 //!
-//! | file | holds the codec against |
+//! | file | tests the codec against |
 //! |---|---|
-//! | `standard.rs` | the rules of the standard, at every cut |
-//! | `limits.rs` | its limits to the byte, and its memory |
+//! | `standard.rs` | the rules of the standard, at every split |
+//! | `limits.rs` | its exact limits, and its memory use |
 //! | `written.rs` | what its own encoder writes |
-//! | `soup.rs` | a plain reading of random bytes |
+//! | `soup.rs` | a simple parse of random bytes |
 
 mod limits;
 mod soup;
