@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &CheckArgs) -> CliExit {
     }
 }
 
-/// Returns the problems in a file, and the configuration if it is valid.
+/// Returns a file's problems, and the configuration if it is valid.
 fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
     match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
@@ -118,7 +118,7 @@ fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     }
 }
 
-/// Runs the remaining checks of `serve`; configuration problems have already been found, with their lines.
+/// Runs the startup checks of `serve` that parsing the configuration does not cover.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
     RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;
@@ -171,12 +171,12 @@ fn github_annotation(problem: &ConfigProblem) -> String {
     format!("::{} file={file}{place},title={title}::{text}", severity_name(*severity))
 }
 
-/// Escapes like `escapeData` of GitHub's toolkit (`@actions/core`).
+/// Escapes text like `escapeData` in GitHub's toolkit (`@actions/core`).
 fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes like `escapeProperty` of GitHub's toolkit.
+/// Escapes text like `escapeProperty` in GitHub's toolkit.
 fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliExit {
     CliExit::Ok
 }
 
-/// Returns the data of each event.
+/// Returns each event's data.
 fn read_events(bytes: &[u8]) -> Vec<String> {
     let mut recording = RecordingReader::new(ProtobufInput::Never);
     let mut events = Vec::new();
@@ -73,7 +73,7 @@ fn read_events(bytes: &[u8]) -> Vec<String> {
     events
 }
 
-/// Formats a dialect with its options as command-line arguments accept it.
+/// Formats a dialect and its options as a command-line argument.
 fn side_name(side: PeerDialect) -> String {
     let mut options = Vec::new();
     if side.text_format == TextFormat::Blocks {

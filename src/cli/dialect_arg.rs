@@ -30,7 +30,7 @@ pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     Ok(peer)
 }
 
-/// Applies one of `options`.
+/// Applies one option; `options` is the whole list, for error messages.
 fn apply_option(peer: &mut PeerDialect, option: &str, options: &str) -> Result<(), String> {
     let dialect = peer.dialect;
     let has_option = |name: &str| dialect.option_names.contains(&name);

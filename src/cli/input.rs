@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(super) const READ_SIZE: usize = 64 << 10;
 
-/// A failure to read the input or write to stdout while processing a recording.
+/// A failure to read a recording or to write to stdout.
 #[derive(Debug)]
 pub(super) enum IoFailure {
     Input(io::Error),
@@ -15,8 +15,7 @@ pub(super) enum IoFailure {
 }
 
 impl IoFailure {
-    /// Prints the failure and returns its exit code. If the reader of stdout closed it, prints nothing and returns
-    /// `closed`.
+    /// Prints the failure and returns its exit code. If stdout was closed, prints nothing and returns `closed`.
     pub(super) fn report(&self, file: &Path, closed: CliExit) -> CliExit {
         match self {
             IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return closed,

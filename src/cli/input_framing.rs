@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// U+FEFF in UTF-8, which some editors write at the start of a file.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// Decides when the input is read as protobuf.
+/// When to read the input as protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
     Never,
@@ -37,7 +37,7 @@ enum FramingState {
     Ndjson {
         /// the incomplete line
         line: Vec<u8>,
-        /// whether the last byte was CR; a following LF then belongs to it
+        /// whether the last byte was CR, so that a following LF is part of the same line ending
         after_cr: bool,
     },
     Proto(proto::ProtoDecoder),
@@ -56,7 +56,7 @@ pub(super) enum InputPiece<'a> {
         /// content parts omitted because their names are unknown
         dropped: usize,
     },
-    /// a protobuf frame over the limit in bytes; the rest cannot be read
+    /// a protobuf frame over the limit in bytes; the remaining input cannot be read
     TooLarge { limit: usize },
 }
 
@@ -71,7 +71,7 @@ impl InputFraming {
         matches!(self.state, FramingState::Start | FramingState::Unknown | FramingState::Sse)
     }
 
-    /// Passes the pieces of `bytes` to `each`.
+    /// Splits `bytes` into pieces and passes each one to `each`.
     ///
     /// # Errors
     /// Returns the first error of `each`.

@@ -22,7 +22,7 @@ impl RunDirArgs {
     /// Returns the directory that contains the gateway's sockets.
     ///
     /// # Errors
-    /// Fails if there is none, after printing a message.
+    /// Prints a message and fails if there is no such directory.
     pub(super) fn run_dir(&self) -> Result<PathBuf, CliExit> {
         let (None, Some(file)) = (&self.run_dir, &self.config) else {
             return self.run_dir.clone().ok_or(CliExit::Usage);
@@ -48,7 +48,7 @@ impl RunDirArgs {
 /// Sends a request to the gateway in `run_dir`.
 ///
 /// # Errors
-/// Fails if no gateway is running there (after printing a message), or on an I/O error.
+/// Fails on an I/O error, or if no gateway is running there; prints a message in the latter case.
 pub(super) fn call_gateway(
     run_dir: &std::path::Path,
     method: &str,

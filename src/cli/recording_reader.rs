@@ -20,7 +20,7 @@ pub(super) struct EventPosition {
 }
 
 impl fmt::Display for EventPosition {
-    /// Writes the position as it appears after a file name.
+    /// Writes the position in the form that follows a file name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EventPosition { event, line: 0, .. } => write!(f, ": event {event}"),
@@ -51,9 +51,9 @@ struct RecordedEventReader {
     count: usize,
     /// current line number, from 1
     line: usize,
-    /// what has been read of the current line
+    /// the part of the current line read so far
     line_progress: LineProgress,
-    /// whether the last byte was CR; a following LF then belongs to it
+    /// whether the last byte was CR, so that a following LF is part of the same line ending
     after_cr: bool,
     /// first line of the current event
     first_line: Option<usize>,
@@ -228,7 +228,7 @@ mod tests {
         found
     }
 
-    /// A brace at the start of a piece that is not the start of a line does not mean NDJSON.
+    /// Checks that a brace at the start of a piece, but not of a line, is not mistaken for NDJSON.
     #[test]
     fn detects_format_once_and_counts_lines_at_every_split() {
         for end in ["\n", "\r\n", "\r"] {

@@ -4,7 +4,7 @@ use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, print_error, print_line};
 use std::time::Duration;
 
-/// Generous, because a reload may resolve the agents' host names.
+/// Allows for the time to resolve the agents' host names.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 const AFTER_HELP: &str = "\

@@ -105,7 +105,7 @@ pub(super) struct TokenArgs {
     scope: Vec<String>,
 }
 
-/// Options that apply only to tokens.
+/// Options that apply to tokens only.
 const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
 
 struct TokenFailure {

@@ -198,7 +198,7 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
     Ok(report_roundtrip(arguments, &trip.finish(), &positions, &what))
 }
 
-/// Prints the result of a round trip. `positions` has the events' positions; it is empty for a request.
+/// Prints the result of a round trip. `positions` holds the events' positions, and is empty for a request.
 fn report_roundtrip(
     arguments: &TranslateArgs,
     outcome: &RoundTripOutcome,

@@ -7,7 +7,7 @@ use crate::translate::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Maximum number of names in a list; the rest are only counted.
+/// Maximum number of names listed; any others are only counted.
 const MAX_NAMES: usize = 12;
 
 /// Formats events and collects totals.
@@ -26,14 +26,14 @@ struct EventNotes {
     read: Option<String>,
     canonical: Vec<&'static str>,
     written: Vec<String>,
-    /// carried members, with the key that carries them
+    /// names of carried members, and the key that contains them
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
 }
 
 impl TranslateExplainer {
-    /// Formats the line for an event or for the end of the input, as it appears after a file name.
+    /// Formats the line for an event, or for the end of the input, without the file name.
     pub(crate) fn explain_event(
         &mut self,
         position: Option<EventPosition>,

@@ -6,7 +6,7 @@ use std::fmt;
 /// The message of an injected RUN_ERROR.
 pub(super) const ERROR_MESSAGE: &str = "model overloaded";
 
-/// One event: its name in an agent's file, and the value of `$value`.
+/// An event's name in an agent file, and the value of `$value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScriptEvent {
     pub(super) name: &'static str,
@@ -47,7 +47,8 @@ pub(super) struct ConversationTurn {
     pub(super) closing: Vec<ScriptEvent>,
 }
 
-/// In AG-UI, `text_started` opens a message; in HAI, `answer_started` does, since its message includes the thinking.
+/// Opens the message twice: with `text_started` for AG-UI, and with `answer_started` for HAI, whose message includes
+/// thinking.
 const REQUEST_OPENING: &[ScriptEvent] = &[
     ScriptEvent::new("run_started", ""),
     ScriptEvent::new("state", "pending"),
@@ -62,7 +63,7 @@ const REQUEST_OPENING: &[ScriptEvent] = &[
     ScriptEvent::new("text_started", ""),
 ];
 
-/// The front-end tool `confirmAction` asks the user (seed 3.3.2).
+/// Calls the front-end tool `confirmAction` to ask the user (seed 3.3.2).
 const REQUEST_CLOSING: &[ScriptEvent] = &[
     ScriptEvent::new("text_ended", ""),
     ScriptEvent::new("status", "running"),
@@ -92,8 +93,7 @@ impl ConversationTurn {
         }
     }
 
-    /// Patches the status if the request has the state; otherwise sends the whole state, because a patch needs an
-    /// existing value.
+    /// Patches the status if the request already has one; otherwise sends the whole state.
     fn new_answer(confirmed: bool, has_status: bool) -> Self {
         let (status, text): (_, &[_]) =
             if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
@@ -110,7 +110,7 @@ impl ConversationTurn {
     }
 }
 
-/// Returns the messages of a request, oldest first, or none if it has none.
+/// Returns a request's messages, oldest first.
 pub(super) fn messages(input: &Value) -> &[Value] {
     input["messages"].as_array().map_or(&[], Vec::as_slice)
 }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 
-/// The way the body ends after the last event.
+/// The end of the body after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyEnding {
     Clean,
@@ -29,14 +29,14 @@ pub(super) struct DemoScript {
     ids: DemoIds,
     events: Peekable<Box<dyn Iterator<Item = ScriptEvent> + Send>>,
     ending: BodyEnding,
-    /// the text so far, for an agent that sends it as one event
+    /// the accumulated text, for an agent that sends it as one event
     whole_text: Option<String>,
-    /// events so far
+    /// number of events so far
     event_count: u64,
 }
 
 impl DemoScript {
-    /// Prepares the response to a request, whose ids may be in camelCase, in snake_case or missing.
+    /// Prepares the response to a request. The request's ids may be in camelCase or snake_case, or missing.
     pub(super) fn new(agent: PeerDialect, input: &Value, options: TestOptions) -> Self {
         let ConversationTurn { opening, text, closing } = ConversationTurn::from_request(input);
         let pieces: Box<dyn Iterator<Item = ScriptValue> + Send> = match options.events {
@@ -150,7 +150,7 @@ mod tests {
         body.lines().filter_map(|line| line.strip_prefix("data: ")).collect()
     }
 
-    /// The bodies in `tests/golden/demo/<agent>/<case>.sse` are those of real agents; `UPDATE=1` rewrites them.
+    /// Compares with `tests/golden/demo/<agent>/<case>.sse`; `UPDATE=1` rewrites the files.
     #[test]
     fn sends_the_expected_bytes_in_every_dialect() {
         let mut confirmed = answer_input(json!("true"));

@@ -37,18 +37,18 @@ use super::{
 };
 use crate::dialect::PeerDialect;
 
-/// The largest request in bytes, enough for a whole conversation with inline images.
+/// Maximum request size in bytes, enough for a whole conversation with inline images.
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Bytes per write for an agent without a pace; the last event may exceed this.
+/// Target bytes per write without a pace; the last event may exceed it.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// Maximum time that shutdown waits for runs; an idle run would otherwise block it forever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Serves an agent on every path. A POST with a `RunAgentInput` returns an event stream with `pace` between events
-/// (zero for none). An invalid body or test option (see [`demo`](super)) is answered with 400, and other methods with
-/// 405, both with `{"detail": …}` like the seed's agents.
+/// Serves an agent on every path. A POST with a `RunAgentInput` returns an event stream with a delay of `pace` between
+/// events. An invalid body or test option (see [`demo`](super)) is answered with 400, and other methods with 405, both
+/// with `{"detail": …}` like the agents in the seed.
 pub(crate) fn router(agent: PeerDialect, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
@@ -127,7 +127,7 @@ fn handle_request(
     })
 }
 
-/// The response of an overloaded model API, as an agent would forward it.
+/// Returns the error of an overloaded model API, as an agent would forward it.
 fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
@@ -140,11 +140,11 @@ fn html_page() -> Response {
     (head, html).into_response()
 }
 
-/// When events are written.
+/// The timing of event writes.
 enum EventPace {
     /// as soon as the client reads
     Unbounded,
-    /// immediately; the interval begins with the first event
+    /// first event immediately, which starts the interval
     Starting(Duration),
     /// at the next tick; catches up after a slow client, so that a load test keeps its rate
     Ticking(Interval),
@@ -241,7 +241,7 @@ mod tests {
         assert!(frames.iter().all(|frame| frame.starts_with("data: {") && !frame.contains('\n')));
     }
 
-    /// With a pace of one hour, only the second event waits.
+    /// Uses a pace of one hour, so that only the second event waits.
     #[tokio::test]
     async fn waits_the_pace_between_two_events() {
         let start = || {
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// The server has no other run, so it shuts down in time only if it noticed that the client left.
+    /// Relies on the shutdown, which is fast only if the server noticed that the client left.
     #[tokio::test]
     async fn an_idle_run_ends_when_the_client_leaves() {
         let mut peer = Peer::send("POST", &request_with(json!({"idle": true}))).await;

@@ -12,7 +12,7 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
 
 /// Translates one direction of one run: the reader and the writer have separate instances.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
-    /// Reads an event that only this dialect has.
+    /// Reads an event that exists only in this dialect.
     ///
     /// # Errors
     ///
@@ -29,13 +29,13 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Emits any events that must precede one that the engine reads itself.
+    /// Emits events that must precede an event that the engine reads itself.
     fn read_other(&mut self, _sink: &mut dyn CanonicalSink) {}
 
     /// Emits pending events before the run ends.
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
 
-    /// Restores the canonical event from the carried type.
+    /// Restores the canonical event whose type the incoming event carries.
     fn restore<'a>(
         &mut self,
         _row: &'static EventRow,
@@ -64,7 +64,7 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         ReleasedEvents::pass(event, canonical_type)
     }
 
-    /// Completes an event that only this dialect has.
+    /// Completes an event that exists only in this dialect.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
 
     /// Adjusts an event that the engine writes itself.
@@ -79,12 +79,12 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 pub(crate) trait CanonicalSink {
     fn emit(&mut self, event: Event<'_>);
     fn count_repair(&mut self, repair: EventRepair);
-    /// Counts a repair of something that the dialect allows.
+    /// Counts a repair to something that the dialect permits.
     fn count_allowed_repair(&mut self, repair: EventRepair);
     fn count_loss(&mut self, loss: EventLoss);
 }
 
-/// An event that does not have the form its row describes.
+/// The error for an event that does not match its row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableEvent;
 

@@ -41,14 +41,14 @@ impl CarryLocation {
 /// CUSTOM name prefix for canonical events that a dialect does not have.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
-/// Key in `metadata` for values that the gateway removed.
+/// The `metadata` key for values that the gateway removed.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-/// Note: these members were converted to JSON text.
+/// Marks members that were converted to JSON text.
 pub(crate) const AS_JSON_NOTE: &str = "$json";
 
-/// Note under the gateway's key: the previous value of the carrying object, if it was not an object, was empty, or
-/// already had that key.
+/// Stores the previous value of the carrying member if it was not an object, was empty, or already had the gateway's
+/// key.
 const DISPLACED_VALUE: &str = "$extra";
 
 /// The event's canonical type, under the gateway's key. Events with an empty type are for display only and are dropped
@@ -63,7 +63,7 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
     event.set(Field::Metadata, merged);
 }
 
-/// Adds `own` to the member `dialect` of a metadata object.
+/// Adds dialect-only members to the member `dialect` of a metadata object.
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
     let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
@@ -87,7 +87,7 @@ pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     json::to_object(&metadata)
 }
 
-/// Moves unused notes back to the carried members.
+/// Moves unused notes back to `metadata`.
 pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
     let is_note = |(key, _): &(MemberKey<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
     if !own.iter().any(is_note) {
@@ -129,8 +129,8 @@ pub(crate) fn unpack(
     (own, rest)
 }
 
-/// Returns false for a member whose name would change: `type` belongs to the event, and `run_id` would be read as
-/// `runId`.
+/// Returns false for a member name that would not survive a round trip: `type` is the event's, and `run_id` would be
+/// read as `runId`.
 fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
         MemberKey::Known(_) => true,
@@ -215,8 +215,8 @@ pub(crate) fn add_note(own: &mut Members<'_>, name: &'static str) {
     own.push((extension_key(name), Json::from_trusted("true")));
 }
 
-/// Removes a note that lists members, and returns those that `admits` accepts. Clients send notes back, so the list is
-/// validated.
+/// Removes a note that lists members, and returns the members that `admits` accepts. Clients send notes back, so the
+/// list is validated.
 pub(crate) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
     let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -236,7 +236,7 @@ fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
     }
 }
 
-/// Note: these ids were numbers.
+/// Marks ids that were numbers.
 const NUMBERS_NOTE: &str = "$numbers";
 
 /// Converts numeric ids to text and notes the change.

@@ -72,7 +72,7 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Returns the content for a peer, and the original parts if any would be lost. `open` means that the peer accepts
+/// Returns the content for a peer, and the original parts if any would be lost. `open` is true if the peer accepts
 /// carried members.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
@@ -170,7 +170,7 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
     Some((part, exact))
 }
 
-/// Joins all text parts for a dialect that has only text.
+/// Joins all text parts, for dialects without content parts.
 pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let parts = json::parse_elements(value).unwrap_or_default();
     let texts: Vec<String> = parts

@@ -12,11 +12,11 @@ pub struct DialectOverrides {
     pub name: String,
     /// the dialect to extend
     pub base: &'static Dialect,
-    /// type in the base dialect, and its new name
+    /// event types in the base dialect, with new names
     pub events: Vec<(String, String)>,
-    /// AG-UI member, and its new name
+    /// AG-UI members, with new names
     pub fields: Vec<(Field, String)>,
-    /// member, AG-UI value, and new value
+    /// members, AG-UI values, and new values
     pub values: Vec<(Field, String, String)>,
     /// additional event members that must not leave the gateway
     pub strip: Vec<String>,

@@ -15,9 +15,9 @@ pub struct DetectionRule {
     pub description: &'static str,
 }
 
-/// The signs of all dialects; the first match wins. AG-UI comes last, because other dialects include its events, and
-/// missing members come after present ones. Variants of AG-UI come after dialects with their own events, with later
-/// entries of [`ALL`] first.
+/// The detection rules of all dialects; the first match wins. AG-UI comes last, because other dialects include its
+/// events, and missing members come after present ones. Variants of AG-UI come after dialects with their own events,
+/// with later entries of [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// An event of a more specific dialect often matches a more general rule, too.
+    /// Checks the order, since events of specific dialects often match more general rules, too.
     #[test]
     fn tries_specific_dialects_first() {
         let position = |wire: &str, members: &[&str]| {

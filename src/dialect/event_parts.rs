@@ -4,7 +4,7 @@ use super::carry;
 use crate::codec::json;
 use crate::event::{Event, EventType, Field, MemberKey, Members};
 
-/// Note under `extra["ag-ui"]`: members that the chunk did not have.
+/// Lists, under `extra["ag-ui"]`, members that the original chunk did not have.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
 pub(crate) struct IncomingEvent<'a> {
@@ -15,7 +15,7 @@ pub(crate) struct IncomingEvent<'a> {
 }
 
 impl<'a> IncomingEvent<'a> {
-    /// Returns the canonical event with the dialect's own members.
+    /// Returns the canonical event, which carries the dialect-only members.
     pub(crate) fn into_event(self, dialect: &str) -> Event<'a> {
         let IncomingEvent { mut event, extensions, .. } = self;
         carry::pack(&mut event, dialect, extensions);

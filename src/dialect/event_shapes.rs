@@ -8,7 +8,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 use std::borrow::Cow;
 
-/// Used when the agent gives no reason.
+/// Default message for errors without one.
 pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
@@ -18,7 +18,7 @@ pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
     })
 }
 
-/// Restores an expanded chunk.
+/// Restores the chunk from which the event was expanded.
 pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = canonical_type.and_then(EventType::from_wire) {
         event.kind = kind;
@@ -27,7 +27,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the role to a start, since the oldest peers know only one role. Later chunks use the first one's role.
+/// Adds the role to a start event, since the oldest peers know only one role. Later chunks use the first chunk's role.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
@@ -59,7 +59,7 @@ pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Writes content parts as text and carries them.
+/// Writes content parts as text, and carries the originals.
 pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     let Some(parts) = get(&outgoing.members, Field::Content).filter(|content| content.json_type() == JsonType::Array)
     else {
@@ -82,7 +82,7 @@ pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     }
 }
 
-/// Note: this result's message id was empty.
+/// Marks a result whose message id was empty.
 pub(crate) const EMPTY_ID_NOTE: &str = "$unnamed";
 
 /// Adds a result's message id if it is optional in the dialect. Also replaces empty ids, since a client would merge two
@@ -111,7 +111,7 @@ pub(crate) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
     }
 }
 
-/// Returns true if the value must become JSON text. A null delta adds no text, but null may be a call's result.
+/// Returns true if the value must become JSON text. A null delta adds no text, but a null result is a value.
 fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     match value.json_type() {
         JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,
@@ -120,12 +120,12 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// Derives the message id of a result, which is always the same for a call.
+/// Derives a result's message id from its call's id.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Note on a start and its arguments that they were one event.
+/// Marks a start and its arguments as originally one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
@@ -136,7 +136,7 @@ pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
     event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
-/// Note: these members were null.
+/// Lists members that were null.
 pub(crate) const NULLS_NOTE: &str = "$nulls";
 
 /// Returns true if this member is missing because it was null.

@@ -1,4 +1,4 @@
-//! Limits the memory that a run can use, whatever the agent sends.
+//! Limits the memory of a run, whatever the agent sends.
 //!
 //! ```text
 //!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
@@ -10,11 +10,10 @@
 
 use crate::event::{Event, EventType, Field, Members};
 
-/// Smallest buffer limit in bytes, for routes with a lower frame limit, which buffer many frames.
+/// Minimum buffer limit in bytes, since routes with small frames may buffer many of them.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
-/// Limit in bytes on the ids retained for one run: enough for 200,000 messages, calls and steps with ids of typical
-/// length.
+/// Maximum bytes of ids retained per run: enough for 200,000 messages, calls and steps with ids of typical length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
 /// Longest id stored in lists that grow with the conversation; longer ids pass through unchanged.

@@ -4,7 +4,7 @@ use super::text_format::TextFormat;
 use crate::event::Members;
 use crate::event::input::MessageMembers;
 
-/// Messages contained in another message.
+/// Messages extracted from another message's content.
 #[derive(Debug, Default)]
 pub(crate) struct SurroundingMessages {
     pub(crate) before: Vec<MessageMembers<'static>>,
@@ -31,7 +31,7 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
     /// Moves messages that answer interrupts into the request's members.
     fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
 
-    /// Detects the text format of an event or request, if possible.
+    /// Detects the text format used in an event or request, if possible.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;
 
     /// Returns true if the message's content has a form that only this dialect uses.

@@ -49,10 +49,10 @@ impl PeerDialect {
 /// The value of a route's `client` or `agent` that enables detection.
 pub const AUTO: &str = "auto";
 
-/// Applies a choice to a side.
+/// A function that applies a choice to a side.
 pub type OptionSetter = fn(&mut PeerDialect);
 
-/// An option, a choice, and its effect.
+/// An option, one of its choices, and the effect.
 pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
 /// All options with a fixed list of choices.

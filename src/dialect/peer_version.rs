@@ -1,14 +1,13 @@
 //! The pre-1.0 AG-UI versions that differ in what they accept.
 
-/// The AG-UI version of an older peer. Each variant is the first of a range that accepts the same events
+/// The AG-UI version of an older peer. Each variant is the first in a range of versions that accept the same events
 /// (`specs/ag-ui-1.0.md` §1.4). Every later version below 1.0 accepts whatever is written for an earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
     /// unknown: write only what every version accepts
     #[default]
     Any,
-    /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects lists of parts and requests with members that its types
-    /// lack
+    /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects content part lists, and requests with unknown members
     V0_1,
     /// the basic events
     V0_0_35,

@@ -1,14 +1,14 @@
-//! Ids for thinking that has none: `<run>:reasoning:<n>`, the same for a span and its first message.
+//! Generates missing ids for thinking: `<run>:reasoning:<n>`, shared by a span and its first message.
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::input::REASONING;
 use crate::event::{Event, EventType, Field, Json, get, remove};
 
-/// Note: the dialect's role for thinking.
+/// Stores the dialect's role for thinking.
 pub(crate) const ROLE_NOTE: &str = "$role";
 
-/// Note: this thinking had no ids.
+/// Marks thinking that had no ids.
 pub(crate) const NAMELESS_NOTE: &str = "$nameless";
 
 #[derive(Debug, Default)]

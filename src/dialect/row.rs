@@ -7,7 +7,7 @@ use std::ops::Range;
 /// One event of a dialect.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow {
-    /// value of `type`
+    /// the value of `type`
     pub wire: &'static str,
     /// the canonical event
     pub kind: EventType,
@@ -50,15 +50,15 @@ pub enum EventShape {
     Unsupported,
     /// a chunk, which becomes start, content and end
     ExpandedChunk,
-    /// a boundary of a run with optional ids
+    /// the start or end of a run, with optional ids
     OptionalIds,
-    /// a start that always has its role
+    /// a start event that always has a role
     ExplicitRole,
-    /// a form of this dialect only, which its adapter reads and writes
+    /// a form specific to this dialect, read and written by its adapter
     Own(&'static OwnShape),
 }
 
-/// Returns the place of the text in a delta.
+/// A function that finds the text in a delta.
 type TextFinder = fn(&str) -> Option<Range<usize>>;
 
 /// An event that only one dialect has, read and written by its adapter.
@@ -72,7 +72,7 @@ pub struct OwnShape {
     pub(crate) is_in_snapshot: bool,
     /// a required member may be null
     pub(crate) null_is_absent: bool,
-    /// the text member, if the row does not list it
+    /// the member with the text, if the row does not list it
     pub(crate) text_member: Option<&'static str>,
     /// finds the text in a delta that is not a string
     pub(crate) find_text: Option<TextFinder>,

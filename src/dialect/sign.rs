@@ -23,7 +23,7 @@ pub enum EventPattern {
     HasMember(&'static str, &'static str),
     /// an event of this type lacks this member
     LacksMember(&'static str, &'static str),
-    /// the first event of a stream has a different type
+    /// the stream's first event has a different type
     FirstIsNot(&'static str),
 }
 
@@ -40,7 +40,7 @@ impl EventPattern {
         }
     }
 
-    /// Returns true if the pattern matches something missing, which is weaker evidence.
+    /// Returns true if the pattern matches the absence of something, which is weaker evidence.
     pub(super) const fn is_absence(self) -> bool {
         matches!(self, EventPattern::LacksMember(..) | EventPattern::FirstIsNot(_))
     }

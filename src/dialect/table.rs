@@ -38,7 +38,7 @@ pub struct Dialect {
     pub option_names: &'static [&'static str],
     /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
-    /// Converts messages; needed only if more than names differ from AG-UI.
+    /// Converts messages, if they differ from AG-UI's in more than names.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
     /// Features that identify the dialect.
     pub(crate) signs: &'static [DialectSign],
@@ -107,11 +107,11 @@ pub struct PeerDialect {
     pub member_case: MemberCase,
     /// the peer's version
     pub peer_version: PeerVersion,
-    /// for timestamps that the gateway writes
+    /// unit of the timestamps that the gateway writes
     pub timestamp_unit: TimestampUnit,
     /// calls of this tool are interrupts
     pub interrupt_tool: ToolName,
-    /// take precedence over the dialect's own
+    /// aliases that take precedence over the dialect's own
     pub value_aliases: &'static [ValueAlias],
     /// names of CUSTOM events that end the run with an error
     pub error_events: &'static [&'static str],
@@ -170,7 +170,7 @@ pub(crate) enum RunInputFormat {
     SevenMembers,
 }
 
-/// AG-UI's rows, for dialects that replace only some of them.
+/// AG-UI's rows, a basis for dialects that replace only some of them.
 static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
     let mut rows = [EventRow::plain(EventType::ALL[0]); EventType::ALL.len()];
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! Values with different names in a dialect, such as roles and error codes.
 //!
-//! Reading notes any name that writing would not choose again; writing carries any value that its name would not
-//! restore.
+//! Reading records any name that writing would not choose again; writing carries any value that reading could not
+//! restore from its name.
 
 use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
@@ -11,7 +11,7 @@ use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
 
-/// Note: names that differ from the dialect's usual name for a value.
+/// Lists names that differ from the dialect's usual name for a value.
 const ALIASES_NOTE: &str = "$words";
 
 /// Finds the aliases that apply to one kind of event, or to messages.
@@ -32,7 +32,7 @@ impl AliasLookup {
         })
     }
 
-    /// Returns each member that has aliases, once. Checks first whether there are any, since most events have none.
+    /// Returns the members that have aliases, without duplicates. Most events have none.
     fn aliased_fields(self, members: &Members<'_>) -> Vec<Field> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         if !words.any(|word| get(members, word.field).is_some()) {
@@ -111,7 +111,7 @@ pub(crate) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
 }
 
-/// Replaces the name in one nested member, unless it is in `already`.
+/// Replaces the name in one nested member, unless `already` lists that member.
 pub(crate) fn read_alias(side: PeerDialect, field: Field, parts: &mut IncomingEvent<'_>, already: &[Field]) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     if words.aliased_fields(&parts.event.members).contains(&field)

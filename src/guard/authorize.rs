@@ -90,9 +90,9 @@ fn has_value(claim: &Value, wanted: &str) -> bool {
     }
 }
 
-/// RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges than provided by the access token. The
-/// resource server SHOULD respond with the HTTP 403 (Forbidden) status code and MAY include the "scope" attribute with the
-/// scope necessary to access the protected resource."
+/// Names the missing scopes, as in RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges
+/// than provided by the access token. The resource server SHOULD respond with the HTTP 403 (Forbidden) status code and
+/// MAY include the "scope" attribute with the scope necessary to access the protected resource."
 fn scope_challenge(scopes: &str) -> HeaderValue {
     const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
     // Section 3: OAuth scopes contain no quotation marks or backslashes.

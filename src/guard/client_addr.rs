@@ -43,7 +43,7 @@ impl ClientAddrResolver {
         peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
-    /// Returns the addresses from the client to the peer, or none if the peer has no address.
+    /// Returns the addresses from the client to the peer, or an empty list if the peer has no address.
     ///
     /// A proxy that writes only `Forwarded` or only `X-Forwarded-For` passes the other on unchanged. If they disagree,
     /// one may be forged, so only the peer is returned.
@@ -106,7 +106,7 @@ impl ClientAddrResolver {
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
     }
 
-    /// Returns the client's scheme, as reported by a trusted proxy or that of the connection.
+    /// Returns the client's scheme, as reported by a trusted proxy or else the connection's.
     pub(super) fn requested_scheme(&self, head: &Parts) -> &'static str {
         let secure = match head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
             Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(chain(TRUSTED, &[("x-real-ip", "6.6.6.6")]), ["10.0.0.1"]);
     }
 
-    /// Peers on a Unix socket have no address; their headers are used only if `unix` is trusted.
+    /// Checks that headers from peers on a Unix socket, which have no address, are used only if `unix` is trusted.
     #[test]
     fn trusts_unix_peers_only_where_configured() {
         let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];

@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Suggested wait; short, because a run may end at any moment.
+/// Value of `Retry-After`; short, because a run may end at any moment.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct ConcurrencyLimiter {
@@ -59,7 +59,7 @@ struct StreamCap {
     open_runs: Arc<OpenRunCounts>,
 }
 
-/// The number of open runs by caller; the key `None` counts all callers' runs.
+/// Open runs per caller; the key `None` counts the runs of all callers.
 #[derive(Default)]
 struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
 
@@ -73,7 +73,7 @@ struct CountedRun {
 pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedRun]>);
 
 impl ConcurrencyLimiter {
-    /// Takes over the counts of open runs from `before`, even if limits changed.
+    /// Keeps the open-run counts from `before`, even if limits changed.
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
         let route_caps = |route: &RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));

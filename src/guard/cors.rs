@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Request fields that pages may always send, in addition to credentials and `forward_headers`.
+/// Request fields that every allowed page may send, in addition to credentials and `forward_headers`.
 const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
@@ -59,7 +59,7 @@ static EXPOSED_LIST: LazyLock<HeaderValue> =
 /// The origin of the page that sent a request. [`CorsService`] adds this extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PageOrigin {
-    /// not from a page, or from the gateway's own origin; gets no CORS fields
+    /// no page, or the gateway's own origin; the response gets no CORS fields
     SameOrigin,
     /// an allowed origin, with its `Access-Control-Allow-Origin`
     Allowed(HeaderValue),
@@ -181,7 +181,7 @@ impl CorsPolicy {
         (page, None)
     }
 
-    /// Returns the header fields of a preflight response, which bypasses the gates.
+    /// Returns the header fields for a preflight response, since preflights bypass the gates.
     pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
@@ -246,7 +246,8 @@ fn join_names(fields: &[HeaderName]) -> Option<HeaderValue> {
     HeaderValue::try_from(names.join(", ")).ok()
 }
 
-/// "A CORS-preflight request is a CORS request that [...] uses `OPTIONS` as method and includes" this field [§3.3.2].
+/// Returns whether a request is a preflight: "A CORS-preflight request is a CORS request that [...] uses `OPTIONS` as
+/// method and includes" this field [§3.3.2].
 fn is_preflight(head: &Parts) -> bool {
     head.method == Method::OPTIONS && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }

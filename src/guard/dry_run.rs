@@ -12,7 +12,7 @@ use tower::util::ServiceFn;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
     pub(crate) gate: &'static str,
-    /// requirements in words; empty if every request passes
+    /// human-readable requirements; empty if every request passes
     pub(crate) wants: Vec<String>,
     pub(crate) verdict: GateVerdict,
 }
@@ -22,7 +22,7 @@ pub struct GateReport {
 pub(crate) enum GateVerdict {
     Passes,
     Refuses(ReportedRejection),
-    /// depends on this
+    /// undecided; depends on this
     Depends(&'static str),
 }
 
@@ -56,7 +56,7 @@ impl GateReport {
         GateReport { gate, wants, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }
     }
 
-    /// Leaves the decision open, unless the gate has no requirements.
+    /// Reports an open decision, or a pass if the gate has no requirements.
     pub(super) fn depends_on(gate: &'static str, wants: Vec<String>, on: &'static str) -> GateReport {
         let verdict = if wants.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
         GateReport { gate, wants, verdict }
@@ -65,7 +65,7 @@ impl GateReport {
 
 /// A service behind gates that can report their decisions.
 pub trait DryRun {
-    /// Appends the report of each gate, outermost first.
+    /// Appends each gate's report, outermost first.
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 

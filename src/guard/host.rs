@@ -97,8 +97,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
 }
 
-/// Refuses transfer codings other than `chunked`: hyper accepts lists that end in it, but decodes only that last
-/// coding.
+/// Refuses transfer codings other than `chunked`: hyper accepts lists that end in `chunked`, but decodes only that one.
 fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = lines.next() else { return Ok(()) };

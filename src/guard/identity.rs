@@ -33,8 +33,8 @@ impl Identity {
     }
 }
 
-/// Returns a claim by name. A dot selects an object member, unless a claim has the whole name, like the URLs in OpenID
-/// Connect.
+/// Returns a claim by name. A dot selects an object member, unless a claim's name equals the whole string, like OpenID
+/// Connect's URLs.
 pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
@@ -42,8 +42,7 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// The caller of a request, filled in by authentication. Clones share the content, so that layers outside the gates can
-/// read it.
+/// A request's caller, set by authentication. Clones share it, so that layers outside the gates can read it.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 

@@ -10,11 +10,11 @@ pub struct RouteMatch {
     pub name: Arc<str>,
     /// path as configured
     pub path: String,
-    /// what callers must satisfy
+    /// requirements that callers must meet
     pub access: Arc<AccessConfig>,
     /// the route's metrics
     pub metrics: Arc<RouteMetrics>,
-    /// what the request is for
+    /// purpose of the request
     pub request_kind: RequestKind,
 }
 
@@ -23,7 +23,7 @@ pub struct RouteMatch {
 pub enum RequestKind {
     /// starts a run
     Start,
-    /// starts a run or joins one, which only the body shows; so the permit is acquired after reading it
+    /// starts or joins a run; only the body shows which, so the permit is acquired after reading it
     StartOrJoin,
     /// reads a run that was counted when an earlier request started it
     Read,

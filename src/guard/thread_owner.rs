@@ -28,15 +28,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Maximum number of remembered threads per route, about 15 MB; the least recently used is forgotten first. Only a rate
-/// limit stops a caller from making the gateway forget threads by opening this many.
+/// Maximum number of remembered threads per route, about 15 MB; the least recently used is forgotten first. A caller
+/// can force this by opening many threads, unless a rate limit prevents it.
 const MAX_THREADS: usize = 100_000;
 
-/// Time that a thread keeps its owner after its last run.
+/// Time after its last run during which a thread keeps its owner.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if the caller owns it, according to Redis or else to the
-/// replica's memory (`ARGV[2]`). `SET … NX GET` cannot do the latter and needs Redis 7.
+/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if the caller owns it, according to Redis or, failing that, the
+/// replica's memory (`ARGV[2]`). `SET … NX GET` cannot consult that memory, and needs Redis 7.
 static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1]) or ARGV[2]
@@ -53,7 +53,7 @@ pub(crate) struct ThreadOwnership {
 }
 
 impl ThreadOwnership {
-    /// Keeps the remembered owners of routes that also exist in `before`.
+    /// Keeps the owners from `before` for routes that still exist.
     pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -147,7 +147,7 @@ enum ClaimAnswer {
     OwnedByOther,
     /// use this replica's memory
     UseMemory,
-    /// unknown owner, but the configuration allows the request
+    /// allow the request without checking, as configured
     Unchecked,
 }
 

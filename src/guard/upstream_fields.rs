@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 pub(crate) struct UpstreamFields {
-    /// name and header field of each API key list
+    /// each API key list's name and header field
     api_key_fields: Vec<(String, HeaderName)>,
     secret_files: Vec<SecretFile>,
 }
@@ -107,7 +107,7 @@ impl UpstreamFields {
         fields
     }
 
-    /// Returns whether a field may contain a credential of the route's callers.
+    /// Returns whether callers of the route may send a credential in this field.
     pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
         *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
@@ -139,7 +139,7 @@ fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut Head
     set(header::VIA, version);
 }
 
-/// Copies all lines of a field.
+/// Copies all lines of a field, unless `Connection` names it.
 ///
 /// "Intermediaries MUST parse a received Connection header field before a message is forwarded and, for each
 /// connection-option in this field, remove any header or trailer field(s) from the message with the same name"
@@ -175,7 +175,7 @@ fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     }
 }
 
-/// Percent-encodes `%` and all bytes except visible ASCII, so that a name cannot look like two values or lines.
+/// Percent-encodes `%` and all bytes except visible ASCII, so that a name cannot be read as several values or lines.
 fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {

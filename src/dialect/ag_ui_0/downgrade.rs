@@ -59,7 +59,7 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
     }
 }
 
-/// Keeps only 0.0.59's subagent outcomes; newer ones are fatal to it (measured).
+/// Keeps only the subagent outcomes of 0.0.59; newer ones are fatal to that version (measured).
 pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
     let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
     let kind = outcome.and_then(|mut outcome| {

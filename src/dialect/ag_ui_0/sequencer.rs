@@ -17,7 +17,7 @@ use crate::event::{Event, EventType, Field, Json, MemberKey};
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
-    /// ended early because of another event
+    /// messages ended early because of another event
     paused_messages: Vec<SequencedMessage>,
     pending_calls: Vec<SequencedCall>,
     buffered_bytes: usize,
@@ -26,7 +26,7 @@ pub(super) struct EventSequencer {
 #[derive(Debug)]
 struct SequencedMessage {
     id: Json<'static>,
-    /// as last sent to the peer
+    /// the start event last sent to the peer
     start: Event<'static>,
     start_count: usize,
 }
@@ -170,7 +170,7 @@ impl SequencedMessage {
         self
     }
 
-    /// Replaces the agent's id with the peer's, and carries the agent's.
+    /// Replaces the agent's message id with the one sent to the peer, and carries the original.
     fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
         if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
@@ -182,7 +182,7 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a repeatable start event.
+/// Creates a start event that can be sent again.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

@@ -11,7 +11,8 @@ use crate::event::{Event, EventType, Field, Json, Members, message_id};
 pub(super) static THINKING_WITHOUT_IDS: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
 
-/// Wraps messages that have no span, because the peers require one. The added span has no canonical counterpart.
+/// Wraps thinking messages in a span if they have none, because these peers require it. The added span has no canonical
+/// counterpart.
 #[derive(Debug, Default)]
 pub(super) enum SpanWrapper {
     #[default]

@@ -61,7 +61,7 @@ impl AgUiSnakeAdapter {
 }
 
 impl DialectAdapter for AgUiSnakeAdapter {
-    /// Adds a span, and an id if the message has none.
+    /// Adds a span around the message, and an id if it has none.
     fn read(
         &mut self,
         _: &'static EventRow,

@@ -1,12 +1,13 @@
-//! Merges a thinking span into its message if both have the same content. This delays one event: the start of a span
-//! waits for the message, and the end of a message waits for the end of the span. Any other event flushes them first.
+//! Merges a thinking span into its message if both have the same content. This delays one event at a time: the start of
+//! a span waits for the message, and the end of a message waits for the end of the span. Any other event flushes them
+//! first.
 
 use crate::codec::json;
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::event::{Event, EventType, Json, message_id};
 
-/// Note: members of the span merged into this message.
+/// Stores the members of a span that was merged into its message.
 pub(super) const SPAN_NOTE: &str = "$span";
 
 #[derive(Debug, Default)]
@@ -15,9 +16,9 @@ pub(super) enum SpanFolder {
     Idle,
     /// start of a span whose message has not started
     PendingSpan(Event<'static>),
-    /// id of the open message that contains the span
+    /// id of the open message into which the span was merged
     InMessage(Json<'static>),
-    /// end of that message, while the span is still open
+    /// id and end of that message, while the span is still open
     PendingEnd(Json<'static>, Event<'static>),
 }
 
@@ -63,7 +64,7 @@ impl SpanFolder {
     }
 }
 
-/// Merges the start or end of a span into its message's, and notes any remaining members.
+/// Merges a span's start or end into that of its message, and stores any remaining members.
 fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
         event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));
@@ -71,7 +72,8 @@ fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     event
 }
 
-/// Releases the start or end of a message with its own type, because the dialect's event would imply a span.
+/// Releases the start or end of a message without a span. It carries its canonical type, because the dialect's event
+/// alone implies a span.
 fn push_message_alone<'a>(event: Event<'a>, released: &mut ReleasedEvents<'a>) {
     let canonical_type = event.kind.wire();
     released.push_event(event, Some(canonical_type));

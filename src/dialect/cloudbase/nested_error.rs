@@ -7,13 +7,13 @@ use crate::dialect::table::{Dialect, PeerDialect};
 use crate::dialect::{carry, value_aliases};
 use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey, Members, get, into_owned_members, remove};
 
-/// Note: these members were not nested, as in AG-UI.
+/// Lists members that were not nested.
 const FLAT_NOTE: &str = "$flat";
 
 /// Members of a nested `error`, in the seed's order.
 const NESTED_FIELDS: [Field; 2] = [Field::Code, Field::Message];
 
-/// Extracts the text and code from `error`, and carries the rest.
+/// Extracts the message and code from `error`, and carries the rest.
 pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Dialect) {
     let is_flat = |field: &Field| parts.event.get(*field).is_some() && !parts.restored_fields.contains(field);
     let mut flat: Vec<Field> = NESTED_FIELDS.into_iter().filter(is_flat).collect();
@@ -37,7 +37,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Diale
     stringify_value(parts, Field::Code);
 }
 
-/// Extracts the text and code. Members that cannot be converted, or that also exist outside, stay in `error`.
+/// Extracts the message and code. Members that cannot be converted, or that also exist outside `error`, stay in it.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {
@@ -60,7 +60,7 @@ fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat:
     }
 }
 
-/// Nests the text and code in `error`, unless they arrived without it.
+/// Nests the message and code in `error`, unless they were not nested originally.
 pub(super) fn write_nested(outgoing: &mut OutgoingEvent<'_>, dialect: &'static Dialect) {
     write_as_json(outgoing, Field::Code);
     let flat = carry::take_fields(&mut outgoing.extensions, FLAT_NOTE, |field| NESTED_FIELDS.contains(&field));
@@ -95,7 +95,7 @@ fn merge_error(own: Option<&Json<'_>>, nested: &[Member<'_>]) -> Json<'static> {
     })
 }
 
-/// Returns true if `message` was made from this value, which was not a string.
+/// Returns true if `message` was derived from this value, which was not a string.
 fn reads_back_as(kept: &Json<'_>, message: &Json<'_>) -> bool {
     if kept.is_null() { message.is_str(DEFAULT_ERROR_MESSAGE) } else { message.is_str(kept.as_str()) }
 }

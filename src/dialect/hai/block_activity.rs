@@ -15,7 +15,7 @@ use crate::dialect::carry;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
 use std::collections::HashMap;
 
-/// Note: the content is a whole block without its type.
+/// Marks content that is a whole block without its type.
 pub(super) const WHOLE_BLOCK: &str = "$block";
 
 /// The number of blocks without an id in each message.
@@ -25,7 +25,7 @@ pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
 pub(super) struct OutputBlock<'a> {
     pub(crate) kind: Json<'a>,
     pub(crate) members: Members<'a>,
-    /// members of the delta next to the block
+    /// other members of the delta
     pub(crate) delta_members: Members<'a>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
     kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
-/// Returns true if the content must be carried whole.
+/// Returns true if the content must be carried as a whole.
 pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
@@ -121,7 +121,7 @@ impl BlockActivity {
     }
 }
 
-/// Returns the id if it is a nonempty string or a number.
+/// Returns the block id if it is a nonempty string or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))

@@ -170,7 +170,7 @@ impl BlockReader {
         }
     }
 
-    /// Sends all deferred starts, except the one for the message `but`.
+    /// Sends all deferred starts except that of the message `but`.
     pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {

@@ -1,5 +1,5 @@
 //! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins all
-//! deltas of a message and parses the result). It returns in requests and snapshots.
+//! deltas of a message and parses the result). Requests and snapshots contain this form.
 //!
 //! Text blocks become the message's content, thinking becomes reasoning messages, and every other block becomes an
 //! activity message. Their ids match the stream's where the content determines them (block ids are not stored). Blocks
@@ -15,12 +15,12 @@ use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
 use std::borrow::Cow;
 
-/// Note: content in its stored form.
+/// Stores content in its original form.
 pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
     text: Json<'static>,
-    /// the other blocks, with true for those after the start of the text
+    /// the other blocks; true if the block comes after the start of the text
     non_text: Vec<(NonTextBlock, bool)>,
     is_plain: bool,
 }
@@ -30,7 +30,7 @@ enum NonTextBlock {
     Block(OutputBlock<'static>),
 }
 
-/// Keeps the text of stored blocks, and returns other blocks as messages.
+/// Replaces stored blocks with their text, and returns the other blocks as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
     if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {

@@ -13,12 +13,12 @@ use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, messa
 
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
-    /// id and role of each
+    /// id and role of each open message
     open_messages: Vec<(Json<'static>, Json<'static>)>,
     nonempty_messages: Vec<Json<'static>>,
-    /// ids of reasoning that the dialect sent inside a message, with the message's id
+    /// ids of reasoning messages that the dialect sent inside a message, with that message's id
     native_reasoning: Vec<(Json<'static>, Json<'static>)>,
-    /// start time in ms of each rendered reasoning
+    /// id and start time in ms of each open reasoning message that is rendered as blocks
     rendered_since: Vec<(Json<'static>, i64)>,
     blocks: BlockCounts,
 }
@@ -28,7 +28,7 @@ impl BlockWriter {
         self.open_messages.iter().any(|(id, _)| id.is_same(message))
     }
 
-    /// Records the role that a message starts with.
+    /// Records a new message's role.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
@@ -136,7 +136,7 @@ impl BlockWriter {
         build_delta(own, &output)
     }
 
-    /// Returns the elapsed time, and whether thinking continues.
+    /// Returns the members of a rendered block: the elapsed time, and whether thinking continues.
     pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
         let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
             Some(at) => at,
@@ -234,7 +234,7 @@ fn block_type(activity_type: &Json<'_>, dialect: &str) -> Option<Json<'static>> 
     Some(Json::from_trusted(format!("\"{inner}")))
 }
 
-/// Returns true if the span's id is derived from the message's.
+/// Returns true if the reasoning id is derived from the message id.
 fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
     let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
         return false;

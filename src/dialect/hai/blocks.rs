@@ -8,13 +8,13 @@ use crate::dialect::carry;
 use crate::event::{Json, JsonType, Member, MemberKey, Members};
 use std::ops::Range;
 
-/// Note on a reasoning span: the start of the message that follows.
+/// Stores, on a reasoning span, the start of the message that follows.
 pub(super) const START: &str = "$start";
-/// Note on a block: its members without a fixed name.
+/// Stores a block's members that have no fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
-/// Note: this text was a string, although the run's first text was a block.
+/// Marks text that was a string, although the run's first text was a block.
 pub(super) const TEXT: &str = "$text";
 
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
@@ -56,7 +56,7 @@ pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries the members next to text: `layout` by its name if it is the only one, otherwise all under a note.
+/// Carries the delta's other members: `layout` by name if it is the only one, otherwise all in a note.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {

@@ -19,7 +19,7 @@ use crate::dialect::row::EventShape;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
-/// Note: members of the delta other than its task.
+/// Stores members of the delta other than `task`.
 const DELTA_NOTE: &str = "$delta";
 
 /// Patch paths in an activity: the end of the task list, and the status.
@@ -52,9 +52,9 @@ impl CollaborationStep {
 
 #[derive(Debug, Default)]
 pub(super) struct CollaborationState {
-    /// number of activities for each `M`
+    /// number of activities by message id
     id_counts: HashMap<Box<str>, u32>,
-    /// `M` and id of each open activity, newest last
+    /// message id and activity id of each open activity, newest last
     open: Vec<(Json<'static>, Json<'static>)>,
 }
 
@@ -159,7 +159,8 @@ impl CollaborationState {
         Ok(())
     }
 
-    /// Returns the events for an activity, or none if the dialect cannot express it. The first event has the note.
+    /// Returns the events for an activity, or none if the dialect cannot express it. The first event has a note if
+    /// reading needs one.
     pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
@@ -237,7 +238,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns all events but the first: a snapshot may need three.
+    /// Returns all events except the first, since a snapshot may need three.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -329,7 +330,7 @@ fn message_id_of(event: &Event<'_>) -> Json<'static> {
     }
 }
 
-/// Preserves a timestamp that is not in milliseconds: the document's agent sends a message id there (§4.2).
+/// Preserves a timestamp that is not in milliseconds, such as the message id that the document's agent sends (§4.2).
 fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
     if !parts.restored_fields.contains(&Field::Timestamp)
         && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))

@@ -13,7 +13,7 @@ use crate::dialect::carry;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
-/// Id prefix of calls for interrupts.
+/// The id prefix for calls that represent interrupts.
 const PREFIX: &str = "interrupt:";
 
 const INTERRUPTS: &str = "interrupts";
@@ -61,7 +61,7 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
     events
 }
 
-/// Moves answers to `resume`, and removes the calls and messages for interrupts.
+/// Moves answers into `resume`, and removes the calls and messages that represent interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
     let entries = collect_answers(messages);
     if !entries.is_empty() {

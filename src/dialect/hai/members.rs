@@ -14,7 +14,7 @@ pub(super) mod block {
     pub(crate) const THINKING: &str = "thinking";
     pub(crate) const COLLAPSE: &str = "collapse";
     pub(crate) const TEXT: &str = "text";
-    /// unique within its message, next to `delta`
+    /// a member next to `delta`, unique within the message
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
@@ -28,7 +28,7 @@ pub(super) mod collaboration {
     /// last part of the activity type; also the only block type that is not an activity
     pub(crate) const NAME: &str = "collaboration";
     pub(crate) const TASKS: &str = "tasks";
-    /// progress, in the activity's content
+    /// progress, a member of the activity's content
     pub(crate) const STATUS: &str = "status";
     pub(crate) const RUNNING: &str = "running";
     pub(crate) const DONE: &str = "done";

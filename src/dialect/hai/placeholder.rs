@@ -1,5 +1,5 @@
-//! Events that a dialect only displays: one of its own events stands in for a canonical event, which `extra["ag-ui"]`
-//! contains in full.
+//! Placeholders: a dialect's event that is displayed instead of a canonical event, which `extra["ag-ui"]` contains in
+//! full.
 //!
 //! ```text
 //! canonical ──▶ shown members, extra["ag-ui"] = {"type": kind, every member of the canonical event but its timestamp}
@@ -11,7 +11,7 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::event::{Event, EventType, Field, MemberKey, Members, remove};
 
-/// Members that are only for display, because the note repeats them.
+/// Members that are only for display, because the note repeats their content.
 const DISPLAY_MEMBERS: [&str; 6] = [
     Field::MessageId.camel(),
     Field::Role.camel(),
@@ -21,7 +21,8 @@ const DISPLAY_MEMBERS: [&str; 6] = [
     collaboration::TO,
 ];
 
-/// Returns true if the note has the whole event. For other kinds, it has only what the visible event cannot express.
+/// Returns true if the note contains the whole event. For other kinds, it contains only members that the visible event
+/// cannot express.
 pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
         kind,

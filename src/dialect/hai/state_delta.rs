@@ -7,11 +7,11 @@ use crate::dialect::{carry, json_patch};
 use crate::event::{EventRepair, Field, MemberKey};
 use std::borrow::Cow;
 
-/// Note: the changed members of operations, by position.
+/// Stores the changed members of operations, by position.
 const FROM_NOTE: &str = "$from";
 const PATH_NOTE: &str = "$path";
 
-/// Corrects a patch, and notes the changes so that writing can restore them.
+/// Corrects a patch, and records the changes so that writing can reverse them.
 pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
     if let Some(notes) = json_patch::repair_patch(&mut parts.event, Field::Delta) {
         // The agent is not at fault if the dialect's row allows the form.

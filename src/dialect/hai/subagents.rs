@@ -1,4 +1,4 @@
-//! Subagents as messages between agents: a subagent's start is shown as the start of a message to it, with its one
+//! Subagents as messages between agents: a subagent's start is shown as the start of a message to it, with a single
 //! task, and its end as the end of that message. Notes hold the canonical events.
 
 use super::collaboration::CollaborationStep;
@@ -9,7 +9,7 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
 
-/// The sender if no subagent is active.
+/// The sender's name if no subagent is active.
 const ROOT_AGENT: &str = "agent";
 
 /// The names of a run's subagents, by id.

@@ -31,7 +31,7 @@ impl SocialAppAdapter {
         })
     }
 
-    /// Reads a call's arguments, or the pieces that were merged.
+    /// Reads a call's arguments, as the original pieces if they were merged.
     fn read_args(&mut self, mut parts: IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
         let pieces = calls::take_buffered_events(&mut parts.event, |kind| {
             matches!(kind, EventType::ToolCallArgs | EventType::ToolCallChunk)

@@ -8,7 +8,7 @@ use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
-/// Note: the events merged into this one, and the members added to it.
+/// Stores the events merged into this one, and the members added to it.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
@@ -204,7 +204,7 @@ fn add_missing(own: &mut Members<'static>, key: MemberKey<'static>, value: &Json
     }
 }
 
-/// Note: the arguments were text instead of the usual object.
+/// Marks arguments that were text instead of the usual object.
 const ARGS_AS_TEXT: &str = "$text";
 
 /// Reads a call's arguments. An object is usual and needs no note.
@@ -238,7 +238,7 @@ pub(super) fn as_object(text: &Json<'_>) -> Option<Json<'static>> {
     json::parse_value(&text).filter(|value| value.json_type() == JsonType::Object).map(Json::into_owned)
 }
 
-/// Adds members that the dialect requires, and notes them.
+/// Adds members that the dialect requires, and records them in a note.
 pub(super) fn add_fillers(outgoing: &mut OutgoingEvent<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let mut filled = Vec::new();
     for (name, value) in fillers {
@@ -285,7 +285,7 @@ impl ArgsBuffer {
         }
     }
 
-    /// Returns all arguments of a call as one event, with a note if they arrived in pieces.
+    /// Returns all of a call's arguments as one event, with a note if they arrived in pieces.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
         let (id, events) = self.open.remove(at);

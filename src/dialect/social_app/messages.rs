@@ -20,19 +20,19 @@ use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
 
-/// Note: the length of each piece of text, in bytes of JSON.
+/// Stores the length of each piece of text, in bytes of JSON.
 const PIECE_LENGTHS: &str = "$pieces";
 
 /// Suffix of the activity id for `ui_schema`.
 const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
-/// Note: the answer in an end event whose text had already been streamed.
+/// Stores the answer in an end event whose text had already been streamed.
 const SECOND_ANSWER: &str = "$answer";
 
 /// Number of messages to remember; the oldest are dropped first.
 const STREAMED_LIMIT: usize = 1024;
 
-/// Messages that the agent streamed although the dialect does not, with true once text has arrived.
+/// Messages that the agent streamed although the dialect has no streaming; true once text has arrived.
 #[derive(Debug, Default)]
 pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
 
@@ -139,7 +139,7 @@ const fn is_text(kind: EventType) -> bool {
     )
 }
 
-/// Splits text into its original pieces if the lengths match; they are external input.
+/// Splits text into its original pieces if the lengths, which are external input, match.
 fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
     let unsplit = || vec![text.clone().into_owned()];
     let Some(lengths) = lengths.and_then(json::parse_elements) else {
@@ -284,7 +284,7 @@ impl BufferedMessage {
     }
 }
 
-/// Temporary: a buffered message's dialect members.
+/// Temporary key for a buffered message's dialect members.
 const EXTENSIONS: &str = "$own";
 
 /// Returns true if reading can restore the event from the merged message.

@@ -171,7 +171,7 @@ fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     }
 }
 
-/// Parses a key file. Errors give positions and quote nothing, since lines contain keys and digests.
+/// Parses a key file. Errors contain positions but no text, since lines contain keys and digests.
 fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ContentError> {
     load::load_key_file(path, content).map_err(|problems| {
         let place = |problem: &ConfigProblem| {
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Uses made-up digests with a common prefix, since finding keys for them would take long.
+    /// Uses made-up digests with a common prefix, since finding real keys with one would take too long.
     #[test]
     fn distinguishes_digests_with_a_common_prefix() {
         let real = entry("real", b"key");

@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
-    /// index in `issuers`, by the tokens' `iss`
+    /// position in `issuers`, by `iss` claim
     by_issuer: HashMap<String, usize>,
     pub(super) api_keys: Arc<ApiKeys>,
     pub(super) resource: Option<ProtectedResource>,
@@ -78,7 +78,7 @@ impl Authenticator {
         self.resource.as_ref()?.document(path)
     }
 
-    /// Returns a check for each issuer. An issuer with outdated keys still counts as ready.
+    /// Returns a readiness check per issuer. Outdated keys still count as ready.
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());

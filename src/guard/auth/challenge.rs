@@ -7,7 +7,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 
 impl Authenticator {
-    /// Returns the rejection of a credential, without quoting the request.
+    /// Creates the rejection for a credential, without quoting the request.
     pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
@@ -33,8 +33,8 @@ impl Authenticator {
         challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
 
-    /// RFC 9110, section 11.6.1: a 401 response "MUST send a WWW-Authenticate header field containing at least one
-    /// challenge".
+    /// Returns the challenges, since by RFC 9110, section 11.6.1, a 401 response "MUST send a WWW-Authenticate header
+    /// field containing at least one challenge".
     fn challenges<'a>(
         &'a self,
         matched: &'a RouteMatch,
@@ -151,8 +151,8 @@ fn error_description(method: AuthMethod, reason: AuthReason) -> Option<&'static 
 mod tests {
     use super::*;
 
-    /// RFC 6750, section 3: "Values for the "error" and "error_description" attributes MUST NOT include characters outside
-    /// the set %x20-21 / %x23-5B / %x5D-7E."
+    /// Checks RFC 6750, section 3: "Values for the "error" and "error_description" attributes MUST NOT include
+    /// characters outside the set %x20-21 / %x23-5B / %x5D-7E."
     #[test]
     fn describes_every_401_reason_in_legal_characters() {
         let allowed = |c: char| matches!(c, ' '..='!' | '#'..='[' | ']'..='~');

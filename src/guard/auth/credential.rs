@@ -14,7 +14,7 @@ pub(super) enum Credential<'r> {
 }
 
 impl<'r> Credential<'r> {
-    /// Returns the request's credential. `fields` are those that may contain API keys.
+    /// Returns the request's credential. `fields` lists the header fields that may contain API keys.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let mut found = Credential::None;
         let mut seen = 0;
@@ -49,7 +49,8 @@ fn is_token_parameter(parameter: &str) -> bool {
     parameter.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case("access_token"))
 }
 
-/// RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, with the scheme in any case (RFC 9110, section 11.1).
+/// Parses RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, with the scheme in any case (RFC 9110, section
+/// 11.1).
 fn parse_bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer".len())?;
     if !scheme.eq_ignore_ascii_case(b"Bearer") || token.first() != Some(&b' ') {

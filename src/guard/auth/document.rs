@@ -9,14 +9,14 @@ use std::time::Duration;
 const LIMITS: HttpLimits =
     HttpLimits { timeout: Duration::from_secs(5), max_body: 1 << 20, max_read: 4 << 20, plain_only_to_loopback: true };
 
-/// A document's URL: `https`, or `http` on this machine, where it cannot be intercepted.
+/// A document's URL: `https`, or `http` to this machine, which cannot be intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentUrl {
     text: String,
     is_loopback: bool,
 }
 
-/// Each message continues a sentence that begins with the URL.
+/// An error whose message completes a sentence that begins with the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentUrlError {
     #[error(transparent)]

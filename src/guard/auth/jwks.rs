@@ -28,7 +28,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Limits on the time between fetches. Without `max-age`, the lower one applies, so that revoked keys are dropped soon.
+/// Bounds on the time between fetches. Without `max-age`, the lower bound applies, so that revoked keys are dropped
+/// soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
 /// Shortest time between fetches caused by unknown keys.
@@ -96,7 +97,7 @@ struct FetchState {
 }
 
 impl FetchState {
-    /// Requests a fetch for an unknown key; returns whether one must start.
+    /// Requests a fetch for an unknown key; returns whether the caller must start one.
     fn request_fetch(&mut self, now: Instant) -> bool {
         let due = !self.fetching && now >= self.refetch_after;
         if due {
@@ -111,7 +112,7 @@ fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
 
-/// Returns the delay after `failures` consecutive failures, which must be at least one.
+/// Returns the delay after `failures` (at least one) consecutive failures.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
@@ -147,7 +148,7 @@ impl TokenIssuer {
         Ok(TokenIssuer { name, settings: settings.clone(), source })
     }
 
-    /// Fetches keys again before they expire; never returns.
+    /// Refetches keys before they expire; never returns.
     pub(crate) async fn keep_fresh(&self) {
         match &self.source {
             IssuerKeySource::Fixed(_) => std::future::pending().await,

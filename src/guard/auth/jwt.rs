@@ -35,15 +35,15 @@ pub(super) struct UnverifiedToken<'t> {
     /// the bytes that the signature covers
     pub(crate) signing_input: &'t [u8],
     pub(crate) signature: Vec<u8>,
-    /// from the header, unverified
+    /// from the unverified header
     pub(crate) algorithm: Algorithm,
-    /// only compared, never fetched
+    /// only compared, never used as a URL
     pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
 }
 
-/// Returns whether a bearer credential looks like a token, whose two dots distinguish it from API keys.
+/// Returns whether a bearer credential looks like a token: unlike an API key, it has two dots.
 pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
     credential.iter().filter(|byte| **byte == b'.').count() >= 2
 }
@@ -160,14 +160,15 @@ impl TokenClaims<'_> {
         Ok(UNIX_EPOCH + Duration::from_secs_f64(expires + leeway))
     }
 
-    /// Section 2, NumericDate: "a JSON numeric value representing the number of seconds from 1970-01-01T00:00:00Z".
+    /// Reads a NumericDate (section 2): "a JSON numeric value representing the number of seconds from
+    /// 1970-01-01T00:00:00Z".
     fn numeric_date(&self, name: &str) -> Result<Option<f64>, AuthReason> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         let seconds = value.as_f64().filter(|seconds| (0.0..END_OF_TIME).contains(seconds));
         seconds.map(Some).ok_or(AuthReason::Claims)
     }
 
-    /// Section 4.1.3: "an array of case-sensitive strings", or "a single case-sensitive string".
+    /// Checks `aud` (section 4.1.3): "an array of case-sensitive strings", or "a single case-sensitive string".
     fn check_audience(&self, wanted: &[String]) -> Result<(), AuthReason> {
         let audiences = self.0.get("aud").and_then(as_strings).ok_or(AuthReason::Claims)?;
         let wanted = |audience: &&str| wanted.iter().any(|one| one == audience);
@@ -189,7 +190,8 @@ impl TokenClaims<'_> {
         }
     }
 
-    /// RFC 6749, section 3.3: "a list of space-delimited, case-sensitive strings"; some issuers send an array.
+    /// Reads the scopes (RFC 6749, section 3.3): "a list of space-delimited, case-sensitive strings"; some issuers send
+    /// an array.
     fn scopes(&self, path: &str) -> Result<Vec<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(Vec::new()),
@@ -207,14 +209,15 @@ fn as_strings(value: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks,
-/// whitespace, or other additional characters". Unused bits must be zero, so that each token has only one spelling.
+/// Decodes base64url (RFC 7515, section 2): "with all trailing '=' characters omitted and without the inclusion of any
+/// line breaks, whitespace, or other additional characters". Unused bits must be zero, so that each token has only one
+/// spelling.
 fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }
 
-/// RFC 7519, section 7.2: "a completely valid JSON object"; section 4: "The Claim Names within a JWT Claims Set MUST be
-/// unique", and RFC 7515, section 4, says the same about the header.
+/// Parses "a completely valid JSON object" (RFC 7519, section 7.2). Section 4: "The Claim Names within a JWT Claims Set
+/// MUST be unique", and RFC 7515, section 4, says the same about the header.
 fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
     match serde_json::from_slice(&decode_base64(part)?) {
         Ok(UniqueMembers(members)) => Ok(members),

@@ -28,16 +28,17 @@ const MAX_KEYS: usize = 100;
 /// Maximum number of keys to try for a token without a key id.
 const MAX_TRIES: usize = 8;
 
-/// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
+/// Allowed RSA key sizes (RFC 7518, section 3.3): "A key of size 2048 bits or larger MUST be used with these
+/// algorithms."
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; 32 bytes for HS256.
+/// Minimum secret length (RFC 7518, section 3.2): "A key of the same size as the hash output or larger MUST be used"; 32 bytes for HS256.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Number of messages that [`check_order`] tries.
+/// Number of messages that [`check_order`] verifies.
 const ORDER_PROBES: u8 = 32;
 
-/// Each message continues a sentence that begins with the file or document.
+/// An error whose message completes a sentence that begins with the file or document.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeySetError {
     #[error("is no JSON")]
@@ -75,7 +76,7 @@ struct VerifyingKey {
 }
 
 impl fmt::Debug for KeySet {
-    /// Omits the keys, since one may be a secret.
+    /// Omits the keys, since they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeySet").field("keys", &self.keys.len()).finish_non_exhaustive()
     }
@@ -173,7 +174,7 @@ impl VerifyingKey {
         if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
-    /// Parses one of the `keys` of a JWKS. Errors quote nothing from it.
+    /// Parses an entry in the `keys` of a JWKS. Errors never quote the entry.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is no object")?;
         if members.contains_key("d") {
@@ -278,7 +279,8 @@ fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
     }
 }
 
-/// RFC 7518, section 6.2.1.2: "The length of this octet string MUST be the full size of a coordinate for the curve".
+/// Checks coordinate sizes (RFC 7518, section 6.2.1.2): "The length of this octet string MUST be the full size of a
+/// coordinate for the curve".
 fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
     // Each base64 character holds six bits.
     let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
@@ -290,9 +292,9 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
     if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
-/// Refuses points of small order, whose signatures can be forged: one made of the neutral element and zero is valid for
-/// every message whose hash is a multiple of the order. As the order is at most eight, a few messages reveal such a
-/// point.
+/// Refuses points of small order, for which signatures can be forged: the neutral element and zero form a valid
+/// signature for every message whose hash is a multiple of the order. As the order is at most eight, trying a few
+/// messages reveals such a point.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

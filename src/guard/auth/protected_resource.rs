@@ -11,7 +11,7 @@ pub(super) struct ProtectedResource {
     origin: String,
     /// `/base`, or empty
     base: String,
-    /// documents by path
+    /// documents by URL path
     documents: HashMap<String, String>,
 }
 
@@ -82,7 +82,7 @@ impl ProtectedResource {
 mod tests {
     use super::*;
 
-    /// RFC 9728, section 3.1: `https://resource.example.com/resource1` has its metadata at
+    /// Checks the example of RFC 9728, section 3.1: `https://resource.example.com/resource1` has its metadata at
     /// `https://resource.example.com/.well-known/oauth-protected-resource/resource1`.
     #[test]
     fn puts_the_metadata_path_between_host_and_resource() {

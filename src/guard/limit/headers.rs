@@ -37,7 +37,7 @@ impl LimitDescriptor {
     }
 }
 
-/// RFC 8941 §3.3.3: a String is printable ASCII in quotes, with `\` before quotes and backslashes.
+/// Formats a String (RFC 8941 §3.3.3): quoted printable ASCII, with `\` before quotes and backslashes.
 fn quote_string(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),
@@ -52,7 +52,7 @@ pub(crate) struct LimitStatus {
     pub(crate) descriptor: Arc<LimitDescriptor>,
     /// requests left; `None` if the limit could not be checked
     pub(crate) remaining: Option<u32>,
-    /// time until another request is available or, if some are left, until all are
+    /// time until the quota is full again or, if no requests are left, until the next one is allowed
     pub(crate) reset: Duration,
 }
 
@@ -100,7 +100,7 @@ impl RateLimitHeaders {
     }
 }
 
-/// Rounds up to whole seconds, so that waiting this long is always enough.
+/// Rounds up to whole seconds, so that clients never retry too early.
 pub(crate) fn ceil_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

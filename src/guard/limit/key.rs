@@ -15,10 +15,11 @@ use std::net::IpAddr;
 
 const REDIS_KEY_BYTES: usize = 16;
 
-/// A request's key under one limit. Each part is preceded by its length, so that different lists have different keys.
+/// A request's key under one limit. Each part is preceded by its length, so that different lists of parts produce
+/// different keys.
 pub(crate) struct RequestQuotaKey {
     bytes: Vec<u8>,
-    /// from an authenticated identity, so clients cannot create many keys
+    /// whether the key comes from an authenticated identity, so that clients cannot create many
     vouched: bool,
 }
 
@@ -74,7 +75,8 @@ impl RequestQuotaKey {
         }
     }
 
-    /// Includes source and tenant, since subjects are unique only within them. An empty tenant differs from none.
+    /// Includes source and tenant, since subjects are unique only within them. An empty tenant is distinct from a
+    /// missing one.
     fn from_caller(caller: &Identity) -> RequestQuotaKey {
         let tenant = caller.tenant.as_ref().map_or(&[0xff][..], |tenant| tenant.as_bytes());
         RequestQuotaKey::from_parts(true, &[b"caller", caller.source.as_bytes(), tenant, caller.subject.as_bytes()])

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of callers that a limiter counts individually, about 10 MiB. Others share buckets.
+/// Maximum number of callers that a limiter counts individually (about 10 MiB); the rest share buckets.
 const MAX_VOUCHED_KEYS: usize = 100_000;
 
 /// Maximum number of unauthenticated keys (addresses, header values) counted individually.
@@ -20,7 +20,7 @@ const MAX_UNVOUCHED_KEYS: usize = 1 << 16;
 /// Number of buckets that all other keys share, which limits memory during a flood.
 const SHARED_BUCKETS: u64 = 1 << 16;
 
-/// A hashed key; all have the same size.
+/// A hashed key of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum QuotaKey {
     /// from an authenticated identity
@@ -35,7 +35,7 @@ pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     store: QuotaStore,
     interval: Duration,
     burst: NonZeroU32,
-    /// base of the stored arrival times
+    /// reference point for stored arrival times
     start: C::Instant,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct LocalCount<I> {
     counted_at: I,
 }
 
-/// Returns the time in which one request is refilled, rounded up so that the quota is never exceeded.
+/// Returns the time to refill one request, rounded up so that the quota is never exceeded.
 pub(crate) fn interval(quota: RateLimitQuota) -> Duration {
     let nanos = quota.per.as_nanos().div_ceil(u128::from(quota.requests.get())).max(1);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -79,7 +79,7 @@ impl<C: Clock> LocalLimiter<C> {
         }
     }
 
-    /// Refunds a request that was refused later, unless it has been refilled since.
+    /// Refunds a request that was refused later, unless the quota has already refilled it.
     pub(crate) fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
         if Duration::from(self.limiter.clock().now().duration_since(taken.counted_at)) < self.interval {
             let less = |arrival: Option<Nanos>| match arrival {

@@ -1,9 +1,9 @@
 //! Rate limits, counted in this process or shared by replicas.
 //!
 //! A request must pass all limits of its route, and a refused request does not use up the others. Local limits are
-//! checked first, since they are fast and can be refunded; then one Redis call counts against all shared limits or
-//! none. A request refused by a local limit never reaches Redis, which protects Redis from floods. Limits before
-//! authentication are not refunded, since they exist for requests that are refused later.
+//! checked first, since they are fast and can be refunded; then one Redis call counts the request against all shared
+//! limits or none. A request refused by a local limit never reaches Redis, which protects Redis from floods. Limits
+//! before authentication are not refunded, since they exist for requests that are refused later.
 
 mod headers;
 mod local;
@@ -66,14 +66,14 @@ struct LimitPolicy {
 }
 
 struct PolicyTier {
-    /// empty for the default tier
+    /// tier name; empty for the default tier
     name: String,
     quota: RateLimitQuota,
     descriptor: Arc<LimitDescriptor>,
     local: LocalLimiter,
 }
 
-/// A limit that applies to a request, and the key that it counts.
+/// A limit that applies to a request, and the key to count it under.
 struct QuotaCheck<'l> {
     policy: &'l LimitPolicy,
     tier: &'l PolicyTier,
@@ -132,7 +132,7 @@ impl RequestLimiter {
         policies.filter(move |policy| policy.stage == stage)
     }
 
-    /// Updates the gauge of counted callers.
+    /// Updates the gauge for the number of counted callers.
     pub(crate) fn update_gauges(&self) {
         self.metrics.process.limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
@@ -235,7 +235,7 @@ impl<'l> QuotaCheck<'l> {
         self.decide(decision, verdict)
     }
 
-    /// Decides without Redis while it is unavailable.
+    /// Applies the configured policy while Redis is unavailable.
     fn apply_on_error(self, on_error: OnError) -> QuotaDecision<'l> {
         match on_error {
             OnError::Local => self.count_locally(LimitDecision::Local),
@@ -246,7 +246,7 @@ impl<'l> QuotaCheck<'l> {
 }
 
 impl QuotaDecision<'_> {
-    /// Returns the caller's state under the limit. `refunded` means that the local count was returned.
+    /// Returns the caller's state under the limit. `refunded` means that the local count was refunded.
     fn status(&self, refunded: bool) -> LimitStatus {
         let QuotaCheck { tier, .. } = &self.check;
         let (remaining, reset) = match self.verdict {

@@ -17,7 +17,7 @@ pub(crate) struct RemoteCheck {
     pub(crate) quota: RateLimitQuota,
 }
 
-/// The number of requests left, or the time to wait.
+/// The number of requests left or, if refused, the time to wait.
 pub(crate) type QuotaVerdict = Result<u32, Duration>;
 
 impl RemoteLimiter {
