@@ -59,7 +59,7 @@ pub(crate) struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartMode {
     NewSockets,
-    /// takes over the sockets of the process in `run_dir`, if there is one
+    /// takes over the sockets of the process in `run_dir`, if any
     Upgrade,
 }
 

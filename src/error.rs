@@ -232,7 +232,7 @@ pub struct Rejection {
     pub(crate) detail: Option<Cow<'static, str>>,
     /// shown in place of the row's hint
     pub(crate) hint: Option<Box<str>>,
-    /// sent in place of the row's status (the agent's own if it is more specific)
+    /// overrides the row's status, for example with the agent's more specific one
     pub(crate) status: Option<u16>,
     /// `Retry-After` value from the agent or a limit, in place of the row's
     pub(crate) retry_after: Option<Box<str>>,

@@ -8,7 +8,7 @@ pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 /// The changes, or all problems found.
 pub(crate) type ReloadResult = Result<String, String>;
 
-/// Additional reloads by signal are dropped, since the file will be read after them anyway.
+/// Maximum number of queued reloads. Additional signals are dropped, since a queued reload will read the file anyway.
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

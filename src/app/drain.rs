@@ -8,7 +8,7 @@
 //! 4. The process exits after the last connection has been flushed.
 //!
 //! After a handover the old process follows the same steps, but its listeners close at once, since its successor
-//! accepts connections, and its runs have `upgrade_timeout`.
+//! accepts connections, and its runs may continue for `upgrade_timeout`.
 
 use super::notify::ServiceState;
 use super::upgrade::{LocalEndpoint, Predecessor};
@@ -32,13 +32,13 @@ const CUT_GRACE: Duration = Duration::from_secs(2);
 
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for the steps after the runs, with some margin.
+/// Time for the steps after all runs have ended, with some margin.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(5);
 
 /// Time that idle connections stay open after a handover, while responses ask clients to reconnect.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Time for requests already sent when their connection closes and no run is open.
+/// Time for requests already in transit when their connection closes, if no run is open.
 const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum wait for issuer keys before a takeover.

@@ -8,9 +8,9 @@
 //! Requests and runs keep the configuration they started with.
 //!
 //! The file is read every two seconds and compared by content. inotify would be faster but not reliable: a mounted
-//! ConfigMap changes by a link to another folder; some mounts (NFS, FUSE, virtual machines) send no notifications; and
-//! queues overflow. kubelet itself takes up to a minute to deliver a change, and reading a small file costs nothing
-//! measurable.
+//! ConfigMap changes when a symbolic link is replaced; some mounts (NFS, FUSE, virtual machines) send no notifications;
+//! and event queues overflow. kubelet itself takes up to a minute to deliver a change, and the cost of reading a small
+//! file is not measurable.
 
 use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
@@ -47,7 +47,7 @@ pub(crate) struct ConfigSource {
     digest: Sha256Digest,
     /// with secrets removed
     pub(super) effective_config: String,
-    /// false if it was read from a pipe
+    /// false if the configuration was read from a pipe
     is_reloadable: bool,
     warnings: Vec<ConfigProblem>,
 }

@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 /// Name of the transfer socket in `run_dir`.
 const UPGRADE_SOCKET: &str = "upgrade.sock";
 
-/// pingora's limits: number of sockets, and total bytes of their names.
+/// pingora's limits on the number of sockets and on the total length of their names, in bytes.
 const MAX_SOCKETS: usize = 32;
 const MAX_NAME_BYTES: usize = 2048;
 
-/// Timeout for each response; pingora alone may take five seconds.
+/// Timeout for each response; pingora's transfer may itself take five seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

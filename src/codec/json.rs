@@ -16,7 +16,7 @@ pub(crate) const DEPTH_LIMIT: usize = 200;
 /// values) is not parsed.
 pub(crate) const MEMBERS_LIMIT: usize = 256;
 
-/// Enough for most events, so that parsing allocates once.
+/// Initial capacity, enough for most events to be parsed with one allocation.
 const USUAL_MEMBERS: usize = 8;
 
 /// An event or message as received: `type`, and the other members in order.
@@ -107,7 +107,7 @@ pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
-/// Parses the first `most` elements but counts all of them: a short text may have millions.
+/// Parses the first `most` elements but counts all of them: a small array may contain millions.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
@@ -142,7 +142,8 @@ fn check_depth(text: &str) -> Result<(), MalformedJson> {
     if exceeds_depth(text) { Err(MalformedJson(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
-/// Counts opening brackets first: only text with more than [`DEPTH_LIMIT`] of them needs an exact count.
+/// Returns true if the nesting is too deep. Counts opening brackets first: only text with more than [`DEPTH_LIMIT`] of
+/// them needs an exact count.
 fn exceeds_depth(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {

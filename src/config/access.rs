@@ -38,12 +38,12 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IssuerConfig {
     pub(crate) name: String,
-    /// `iss`, compared exactly.
+    /// The expected `iss`, compared exactly.
     pub(crate) issuer: String,
-    /// One of these must be in `aud`. Never empty.
+    /// The accepted `aud` values; a token needs one of them. Never empty.
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: IssuerKeysConfig,
-    /// Never empty. All fit `keys`: HMAC for a secret, signatures for public keys.
+    /// Never empty. All match the key type: HMAC for a secret, signatures for public keys.
     pub(crate) algorithms: Vec<Algorithm>,
     /// The accepted `typ` values in lower case, without `application/`. A token without `typ` is accepted.
     pub(crate) types: Vec<String>,
@@ -52,24 +52,24 @@ pub(crate) struct IssuerConfig {
     pub(crate) claims: ClaimNames,
 }
 
-/// The source of an issuer's keys. Files are read again when they change.
+/// The source of an issuer's keys. Changed files are reloaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IssuerKeysConfig {
     /// `jwks_uri` of `<issuer>/.well-known/openid-configuration`
     Discovery,
-    /// a JWKS at a URL; https, or http on loopback
+    /// a JWKS URL; https, or http on loopback
     Url(String),
-    /// a JWKS in a file
+    /// a JWKS file
     JwksFile(PathBuf),
-    /// one or more public keys in PEM
+    /// a PEM file with one or more public keys
     PemFile(PathBuf),
-    /// a shared secret in a file; trailing white space is removed
+    /// a shared secret in a file, without trailing white space
     SecretFile(PathBuf),
     /// a shared secret from the environment
     Secret(Secret),
 }
 
-/// Names of claims. A dot selects a member of an object (`realm_access.roles`), unless the whole name is a claim.
+/// Claim names. A dot selects an object member (`realm_access.roles`), unless the whole name is a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClaimNames {
     /// `sub` by default
@@ -82,7 +82,7 @@ pub(crate) struct ClaimNames {
 
 macro_rules! algorithms {
     ($($name:ident $family:ident),+ $(,)?) => {
-        /// A signature algorithm of JSON Web Tokens (RFC 7518 §3.1, RFC 8037 §3.1). There is no `none`.
+        /// A JSON Web Token signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1). There is no `none`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "named by the RFCs")]
         pub enum Algorithm { $($name),+ }
@@ -90,7 +90,7 @@ macro_rules! algorithms {
         impl Algorithm {
             pub(crate) const ALL: &'static [Algorithm] = &[$(Algorithm::$name),+];
 
-            /// Returns the value of `alg` in the header of a token.
+            /// Returns the `alg` value in a token header.
             #[must_use]
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Algorithm::$name => stringify!($name)),+ }
@@ -120,7 +120,7 @@ algorithms! {
 pub(crate) enum OnExpiry {
     #[default]
     Finish,
-    /// RUN_ERROR, and the body ends cleanly
+    /// a final RUN_ERROR, and a clean end of the body
     RunError,
     /// the connection is cut without an event
     Close,
@@ -131,7 +131,7 @@ pub(crate) enum RouteErrorFormat {
     /// a status and a problem document
     #[default]
     Http,
-    /// status 200 and a stream of one RUN_ERROR
+    /// status 200 and a stream with one RUN_ERROR
     RunError,
 }
 
@@ -146,11 +146,11 @@ pub(crate) struct UpstreamHeaderConfig {
 pub(crate) enum UpstreamHeaderValue {
     /// marked as sensitive
     Text(HeaderValue),
-    /// the content of a file after `prefix`, read again when it changes
+    /// `prefix` followed by the content of a file, which is reloaded when it changes
     File {
         /// such as `Bearer `
         prefix: String,
-        /// trailing white space in the content is removed
+        /// trailing white space in the file is removed
         path: PathBuf,
     },
 }
@@ -162,7 +162,7 @@ pub struct RateLimitsConfig {
     pub(crate) policies: Vec<RateLimitPolicy>,
     /// Sends `X-RateLimit-*` in addition to `RateLimit`.
     pub(crate) legacy_headers: bool,
-    /// Present if replicas share a policy.
+    /// Set if replicas share a policy.
     pub redis: Option<RedisConfig>,
 }
 
@@ -220,7 +220,7 @@ pub(crate) struct RateLimitQuota {
     pub(crate) requests: NonZeroU32,
     /// never zero; at most a day
     pub(crate) per: Duration,
-    /// equal to `requests` unless set
+    /// defaults to `requests`
     pub(crate) burst: NonZeroU32,
 }
 
@@ -236,7 +236,7 @@ impl fmt::Display for RateLimitQuota {
 pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
     pub(crate) url: Secret,
-    /// the URL for logs, without the password
+    /// the URL without the password, for logs
     pub display_url: String,
     /// the prefix of all keys in Redis
     pub(crate) prefix: String,
@@ -255,11 +255,11 @@ pub(crate) enum OnError {
     Deny,
 }
 
-/// Proxies whose information about their clients is trusted.
+/// Proxies trusted to report client addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrustedProxies {
     pub(crate) networks: Vec<IpNet>,
-    /// any peer of a Unix socket
+    /// trusts every peer on a Unix socket
     pub(crate) unix: bool,
 }
 
@@ -276,6 +276,6 @@ impl TrustedProxies {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TrustedProxy {
     Network(IpNet),
-    /// any peer of a Unix socket
+    /// any peer on a Unix socket
     Unix,
 }

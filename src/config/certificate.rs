@@ -15,11 +15,11 @@ const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 #[derive(Debug)]
 pub(crate) struct CertificatePair {
     certified: CertifiedKey,
-    /// the earliest expiry in the chain, in seconds since the epoch
+    /// the earliest expiry in the chain, in seconds since the Unix epoch
     pub(crate) not_after: i64,
 }
 
-/// A mistake in the certificate or key file. The reason does not quote the content.
+/// A mistake in a certificate or key file. The reason does not quote the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CertificateError {
     Cert(String),

@@ -30,7 +30,7 @@ mod route;
 pub(super) use admin_endpoints::check_admin_endpoints;
 pub(super) use api_keys::load_key_file;
 
-/// Returns the configuration with its warnings, or every mistake in the file.
+/// Returns the configuration with its warnings, or all mistakes in the file.
 pub(super) fn check(
     source: &SourceText<'_>,
     file: &ConfigFile,

@@ -15,11 +15,11 @@ use super::text::{Scalar, Spanned, Text};
 use crate::dialect::Dialect;
 use crate::net::read_file::read_regular_file;
 
-/// The path of a value, with its position.
+/// The path and position of a value.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(super) path: String,
-    /// An example for the message about a missing key.
+    /// An example for the missing key message.
     example: &'static str,
     /// At an alias, the position of the anchor.
     defined: Location,
@@ -32,7 +32,7 @@ impl Place {
         Place { path: path.to_owned(), example: "", defined: Location::UNKNOWN, referenced: Location::UNKNOWN }
     }
 
-    /// Returns the place of a key, at the position of the mapping until [`Place::with_position_of`] sets its own.
+    /// Returns the place of a key, with the mapping's position until [`Place::with_position_of`] sets another.
     pub(super) fn key(&self, key: &str) -> Place {
         let dot = if self.path.is_empty() { "" } else { "." };
         Place { path: format!("{}{dot}{key}", self.path), ..self.clone() }
@@ -59,7 +59,7 @@ impl Place {
         Place { defined: self.referenced, ..self.clone() }
     }
 
-    /// Describes the use, to distinguish two aliases of one anchor.
+    /// Describes the alias position, to distinguish two aliases of one anchor.
     fn describe_use(&self) -> String {
         match SourcePosition::from_location(self.referenced) {
             Some(position) => format!("{} ({position})", self.path),
@@ -94,17 +94,17 @@ pub(super) enum ReferenceKind {
 
 pub(super) struct AuthMethodRef {
     pub(super) name: String,
-    /// `None` for tokens.
+    /// The header that carries the API key; `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
     pub(super) is_keys: bool,
-    /// Set if a caller may have a tenant. Always set with a key file, which may change later.
+    /// Set if callers may have a tenant. Always set for key files, which may change later.
     pub(super) has_tenants: bool,
 }
 
 pub(super) struct RateLimitRef {
-    /// `None` if it is invalid, which is already reported.
+    /// `None` if the name is invalid, which is already reported.
     pub(super) name: Option<String>,
-    /// The part of the key that depends on the caller.
+    /// The part of the rate limit key that depends on the caller.
     pub(super) caller_dependency: Option<&'static str>,
 }
 
@@ -113,11 +113,11 @@ pub(crate) struct ConfigChecker<'a> {
     pub(super) custom_dialects: Vec<&'static Dialect>,
     /// Dialects with mistakes, which are already reported.
     pub(super) invalid_dialects: Vec<String>,
-    /// The data plane listeners, which no upstream may lead to.
+    /// The data plane listeners, which no upstream may point to.
     pub(super) own_listeners: Vec<LocatedValue<ListenerConfig>>,
     pub(super) methods: Vec<AuthMethodRef>,
     pub(super) policies: Vec<RateLimitRef>,
-    /// The kinds with an invalid name, which any unknown reference may refer to.
+    /// The kinds with an invalid name. Unknown references to these kinds are not reported.
     pub(super) kinds_with_unnamed: Vec<ReferenceKind>,
     pub(super) has_redis: bool,
     /// Addresses of listeners with `proxy_protocol`.
@@ -126,10 +126,10 @@ pub(crate) struct ConfigChecker<'a> {
     pub(super) warnings: Vec<ConfigProblem>,
 }
 
-/// A scalar with its variables replaced.
+/// A scalar with its variables expanded.
 pub(super) struct ExpandedScalar {
     pub(super) text: String,
-    /// The text as written, without the values of variables.
+    /// The text as written, with variables unexpanded.
     pub(super) display: String,
     pub(super) substituted: bool,
 }
@@ -170,7 +170,7 @@ impl<'a> ConfigChecker<'a> {
         Some(K::resolve(value, self.source.context.base_dir))
     }
 
-    /// Reads a scalar with a parser other than its kind's.
+    /// Parses a scalar with a parser other than its kind's.
     pub(super) fn read_as<K: OpenKind, T>(
         &mut self,
         scalar: &Scalar<K>,
@@ -180,7 +180,7 @@ impl<'a> ConfigChecker<'a> {
         self.read_with(&scalar.value, false, &at.with_position_of(scalar), parse)
     }
 
-    /// Returns a value if it is valid, without reporting problems.
+    /// Returns a value if it is valid; reports no problems.
     pub(super) fn peek<K: ScalarKind>(&self, text: &Text<K>) -> Option<K::Value> {
         let expanded = expand(text.expose_secret(), self.source.context.lookup).ok()?;
         K::parse(&expanded.text).ok().filter(|_| !expanded.text.is_empty())
@@ -250,7 +250,7 @@ impl<'a> ConfigChecker<'a> {
         None
     }
 
-    /// Expands variables. Messages quote no part of the secret.
+    /// Expands variables without quoting the secret in messages.
     fn expand_secret(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
@@ -351,12 +351,12 @@ impl<'a> ConfigChecker<'a> {
     }
 }
 
-/// Replaces a value that may be a secret. A message that begins with it has no excerpt.
+/// Stands in for a value that may be a secret. Messages that begin with it have no excerpt.
 const HIDDEN_VALUE: &str = "the value";
 
 const REFERENCE_HINT: &str = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
 
-/// Quotes the text as written, never the value of a variable.
+/// Quotes the text as written, never a variable's value.
 pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     const MAX_SHOWN: usize = 80;
     // Text with `: ` is probably a header field and its value.

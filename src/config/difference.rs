@@ -32,7 +32,7 @@ impl fmt::Display for ConfigDifference {
     }
 }
 
-/// Compares two printed configurations. Omits added and removed routes, whose names the caller reports.
+/// Compares two printed configurations. Omits added and removed routes, which the caller reports.
 pub(super) fn diff(before: &str, after: &str) -> Vec<ConfigDifference> {
     let read = |text| serde_saphyr::from_str::<Value>(text).ok();
     let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Formats a duration in the largest unit that divides it.
+/// Formats a duration in the largest unit that divides it evenly.
 #[must_use]
 pub(crate) fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();

@@ -14,7 +14,7 @@ use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
 use super::source::{KeyCheck, LoadContext};
 
-/// Checks the file at `path` and prints it as YAML, in the key order of the complete file.
+/// Checks the file at `path` and prints it as YAML, with keys in the order of the complete example.
 pub(crate) fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
@@ -32,15 +32,15 @@ pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
 #[derive(Debug)]
 pub struct EffectiveConfig {
     pub(crate) config: Config,
-    /// As [`yaml_from_path`] prints it.
+    /// The YAML, as printed by [`yaml_from_path`].
     pub(crate) yaml: String,
     pub(crate) warnings: Vec<ConfigProblem>,
 }
 
-/// Checks `bytes`, the content of the file at `path`.
+/// Checks `bytes` as the content of the file at `path`.
 ///
 /// # Errors
-/// Fails as [`load::load_bytes`] does.
+/// Fails like [`load::load_bytes`].
 pub fn load_effective(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<EffectiveConfig, ConfigProblems> {
     let LoadedConfig { config, warnings, file } = load::load_bytes(path, bytes, keys)?;
     let printed = to_yaml(path, file, &config)?;
@@ -53,7 +53,7 @@ fn to_yaml(path: &Path, file: ConfigFile, config: &Config) -> Result<String, Con
         .map_err(|error| render_error(path, error))
 }
 
-/// Printing a configuration fails only because of a bug in Diglot.
+/// Reports a printing failure, which is always a bug in Diglot.
 fn render_error(path: &Path, error: impl std::fmt::Display) -> ConfigProblems {
     ConfigProblem::for_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
 }
@@ -109,7 +109,7 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.into_iter().map(value_mut).collect()
 }
 
-/// Fills in values derived from other keys: a route's `auth`, an issuer's algorithms, bursts.
+/// Fills in values derived from other keys: routes' `auth`, issuers' algorithms, bursts.
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
     for (written, issuer) in file.auth.issuers.iter_mut().map(value_mut).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {

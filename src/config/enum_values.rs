@@ -5,13 +5,13 @@ use super::replay::ReplayStoreKind;
 use super::upstream::UpstreamHttpVersion;
 use crate::translate::GuardMode;
 
-/// The accepted words of an enumeration with their values.
+/// An enumeration's accepted words and their values.
 pub(crate) type EnumValues<T> = &'static [(&'static str, T)];
 
 pub(crate) const GUARD: EnumValues<GuardMode> =
     &[("repair", GuardMode::Repair), ("strict", GuardMode::Strict), ("report", GuardMode::Report)];
 
-/// True if only the caller who opened a thread may use it.
+/// The value is true if only the caller who opened a thread may use it.
 pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true)];
 
 pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
@@ -26,7 +26,7 @@ pub(crate) const STORE: EnumValues<ReplayStoreKind> =
 pub(crate) const ON_ERROR: EnumValues<OnError> =
     &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
 
-/// True if a client without a certificate is rejected.
+/// The value is true if clients need a certificate.
 pub(crate) const CLIENT_AUTH: EnumValues<bool> = &[("required", true), ("optional", false)];
 
 pub(crate) const HTTP: EnumValues<UpstreamHttpVersion> =
@@ -39,7 +39,7 @@ pub(crate) fn name_of<T: PartialEq>(values: EnumValues<T>, choice: &T) -> &'stat
     values.iter().find(|(_, known)| known == choice).map_or("", |(word, _)| word)
 }
 
-/// Rate limit keys that are a single word.
+/// Single-word rate limit keys.
 pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("caller", RateLimitKey::Caller),
     ("tenant", RateLimitKey::Tenant),
@@ -47,8 +47,8 @@ pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("route", RateLimitKey::Route),
 ];
 
-/// The rate limit key prefix before the name of a claim.
+/// The rate limit key prefix for a claim name.
 pub(crate) const CLAIM_PREFIX: &str = "claim";
 
-/// The rate limit key prefix before the name of a request header.
+/// The rate limit key prefix for a request header name.
 pub(crate) const HEADER_PREFIX: &str = "header";

@@ -15,7 +15,7 @@ pub(super) fn is_route_key_at_top(key: &str, path: &str) -> bool {
     path == key && keys_of::<RouteSpec>().contains(&key)
 }
 
-/// Returns where the unknown key at `path` belongs.
+/// Returns the mapping to which the unknown key at `path` belongs.
 pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     const OF_ROUTE: &str =
         "it is a key of a route: write it below `routes:`, after `- ` or with the same indentation as the key after it";
@@ -34,7 +34,7 @@ pub(super) fn suggest_location(key: &str, path: &str) -> Option<&'static str> {
     location.map(|(_, _, words)| words)
 }
 
-/// Returns the keys of each mapping by the name of its type.
+/// Returns each mapping's keys by type name.
 #[must_use]
 pub fn keys_by_mapping() -> BTreeMap<&'static str, &'static [&'static str]> {
     macro_rules! keys {

@@ -37,14 +37,14 @@ enum JsonTypes {
 /// Matches text that contains a reference to an environment variable.
 const REFERENCE_PATTERN: &str = r"\$\{";
 
-/// A kind of scalar. Its marker type has no values.
+/// A kind of scalar, implemented by marker types without values.
 pub(crate) trait ScalarKind: JsonSchema + 'static {
     type Value;
 
-    /// Marks the schema with `writeOnly`. Messages quote no part of the text.
+    /// Marks the schema as `writeOnly` and keeps the text out of messages.
     const IS_SECRET: bool = false;
 
-    /// Set if numbers and booleans are printed without quotes.
+    /// Prints numbers and booleans without quotes.
     const IS_BARE: bool = false;
 
     fn parse(text: &str) -> Result<Self::Value, ScalarError>;
@@ -53,13 +53,13 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
         text.into()
     }
 
-    /// Resolves a relative file name against the directory of the configuration.
+    /// Resolves a relative file name against the configuration's directory.
     fn resolve(value: Self::Value, _base_dir: &FilePath) -> Self::Value {
         value
     }
 }
 
-/// A kind whose text a message may quote.
+/// A scalar kind whose text may be quoted in messages.
 pub(crate) trait OpenKind: ScalarKind {}
 
 /// Implements [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
@@ -306,7 +306,7 @@ fn parse_choice<T>(text: &str, choices: Vec<(&'static str, T)>) -> Result<T, Sca
     chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", names.join(" or "))))
 }
 
-/// Returns a word as a number or boolean if YAML reads it as one.
+/// Returns a number or boolean if YAML would read the word as one.
 pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
     match word.parse::<u64>() {
         Ok(number) if number.to_string() == word => Some(number.into()),

@@ -20,7 +20,7 @@ pub(crate) enum ListenAddress {
     /// port 0 binds any free port
     Tcp(SocketAddr),
     Unix {
-        /// absolute, at most as long as the system allows
+        /// absolute, and within the system's length limit
         path: PathBuf,
         mode: u32,
     },
@@ -29,7 +29,7 @@ pub(crate) enum ListenAddress {
 /// A listener's TLS files, which were valid when the configuration was loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerTlsConfig {
-    /// includes intermediate certificates
+    /// the certificate chain, including intermediates
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) client: Option<ClientAuthConfig>,
@@ -37,7 +37,7 @@ pub struct ListenerTlsConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientAuthConfig {
-    /// the authorities of client certificates
+    /// the authorities that issue client certificates
     pub(crate) ca: PathBuf,
     /// rejects clients without a certificate
     pub(crate) required: bool,
@@ -77,7 +77,7 @@ impl ListenerConfig {
         tls == self.tls.is_some() && port == address.port() && reached
     }
 
-    /// Returns whether the two conflict: the same address and port, a wildcard of the same family, or the same file.
+    /// Returns whether the listeners conflict: same address and port, a wildcard of the same family, or the same file.
     /// Port 0 never conflicts.
     pub(super) fn overlaps(&self, other: &ListenerConfig) -> bool {
         match (&self.address, &other.address) {

@@ -45,7 +45,7 @@ fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConf
     Ok(LoadedConfig { config, warnings, file })
 }
 
-/// Checks `text` as the file `name`. Relative file names are resolved against the current directory.
+/// Checks `text`, with `name` as its file name. Resolves relative file names against the current directory.
 ///
 /// # Errors
 /// Returns every problem in the text.
@@ -53,7 +53,7 @@ pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigProblems> {
     from_str_with(name, text, &env_var)
 }
 
-/// Checks like [`from_str`], with environment variables from `lookup`.
+/// Checks `text` like [`from_str`], with environment variables from `lookup`.
 ///
 /// # Errors
 /// Returns every problem in the text.
@@ -77,13 +77,13 @@ pub(crate) struct LoadedConfig {
 }
 
 impl AdminEndpointsConfig {
-    /// Reads the file at `path`, ignoring mistakes in other keys.
+    /// Reads the admin endpoints from the file at `path`, ignoring mistakes in other keys.
     pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
         load_endpoints(&name, decode_utf8(&name, &read_source(path)?)?, LoadContext::for_path(path, &env_var))
     }
 
-    /// Returns the default endpoints.
+    /// Returns the default admin endpoints.
     pub(crate) fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
         load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
     }

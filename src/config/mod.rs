@@ -72,22 +72,22 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Never empty; no two listeners conflict, including those in `status`.
+    /// Data plane listeners. Never empty; no two conflict, with each other or with `status`.
     pub data: Vec<ListenerConfig>,
-    /// Empty if the status plane is turned off.
+    /// Status plane listeners. Empty if the status plane is off.
     pub status: Vec<ListenerConfig>,
-    /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are accepted.
+    /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol headers are trusted.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) auth: AuthConfig,
     /// Rate limit policies.
     pub rate_limits: RateLimitsConfig,
-    /// Limits of requests, runs and connections.
+    /// Limits on requests, runs and connections.
     pub limits: LimitsConfig,
     /// The idle time after which a client receives an SSE comment. Never zero.
     pub keep_alive: Duration,
-    /// Process lifecycle.
+    /// Drain, upgrade and control socket settings.
     pub process: ProcessConfig,
     pub(crate) replay: ReplayConfig,
-    /// In the order of the file. Never empty; no two share a path or a name.
+    /// Routes in file order. Never empty; no two share a path or a name.
     pub routes: Vec<RouteConfig>,
 }

@@ -44,7 +44,7 @@ pub(super) fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, Co
     })
 }
 
-/// Returns limits far above a configuration's needs and far below what would exhaust memory.
+/// Returns parser limits far above a configuration's needs but low enough to protect memory.
 fn yaml_options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,

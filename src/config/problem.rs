@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_saphyr::Location;
 
-/// In characters, centered on the mistake.
+/// The longest excerpt, in characters.
 const MAX_EXCERPT: usize = 120;
 
-/// A line and a column in characters, both from 1.
+/// A line and column, both counted from 1; the column is in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SourcePosition {
     pub(super) line: u64,
@@ -53,16 +53,16 @@ pub struct ConfigProblem {
     pub(crate) severity: ProblemSeverity,
     /// The file name, as given on the command line or in the configuration.
     pub(crate) file: String,
-    /// From 1; `None` if the problem concerns the whole file.
+    /// Counted from 1; `None` if the problem concerns the whole file.
     pub(crate) line: Option<u64>,
-    /// In characters, from 1; set if `line` is.
+    /// In characters, counted from 1; set if `line` is.
     pub(crate) column: Option<u64>,
-    /// Such as `routes[0].client`; empty for the whole file.
+    /// The key path, such as `routes[0].client`; empty for the whole file.
     pub(crate) path: String,
-    /// Never contains the value of a variable.
+    /// The message, which never contains a variable's value.
     pub message: String,
     pub(crate) hint: Option<String>,
-    /// The line of the file, unless it may contain a secret.
+    /// The source line, unless it may contain a secret.
     pub(crate) excerpt: Option<String>,
 }
 
@@ -186,7 +186,7 @@ impl fmt::Display for ConfigProblems {
 
 impl Error for ConfigProblems {}
 
-/// Returns a hint for a word that is not in `known`: the nearest known words, or all of them.
+/// Returns a hint for a word that is not in `known`: the nearest known words, or the whole list.
 #[must_use]
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     let listed = |words: &[&str], between: &str| {
@@ -199,7 +199,7 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the nearest words, several if they are equally near.
+/// Returns the nearest known word, or several if tied.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits can turn any two-letter word into any other, so short words must be closer.
@@ -214,7 +214,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
-/// Returns whether a key ends with the word `part`, such as `upstream_headers` with `headers`.
+/// Returns whether a key ends with the word `part`: `upstream_headers` does with `headers`.
 pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
@@ -242,7 +242,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Returns whether text may be a URL with a password or key: it has text before an `@`, or a query.
+/// Returns whether text may be a URL with a password or key: it contains an `@` after other text, or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
     // The path `/@me` contains none, but a password may end in `/`.
     let in_url = text.contains("://");
@@ -266,7 +266,7 @@ fn to_printable(each: char) -> char {
     }
 }
 
-/// Counts terminal columns: two for East Asian scripts and emoji.
+/// Counts terminal columns: East Asian characters and emoji take two.
 fn char_width(each: char) -> usize {
     let wide = matches!(u32::from(each),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F

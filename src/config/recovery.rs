@@ -10,11 +10,11 @@ use super::spanned_tree::{MapEntry, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
 
-/// The most mistakes corrected in one pass.
+/// The maximum number of mistakes corrected in one pass.
 const MAX_MISTAKES: usize = 100;
 
 pub(super) struct RecoveredFile<T> {
-    /// `None` if the file as a whole cannot be read.
+    /// `None` if the whole file is unreadable.
     pub(super) value: Option<T>,
     pub(super) problems: Vec<ConfigProblem>,
     pub(super) repairs: FileRepairs,

@@ -9,7 +9,7 @@ pub(crate) fn redact_secret(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(if is_reference(text) { text } else { MASK })
 }
 
-/// Keeps the first 8 digits, which are enough to distinguish keys.
+/// Keeps the first 8 digits, enough to distinguish keys.
 pub(crate) fn redact_digest(text: &str) -> Cow<'_, str> {
     if is_reference(text) { text.into() } else { text.chars().take(8).chain(['…']).collect() }
 }
@@ -38,7 +38,7 @@ pub(crate) fn redact_url(text: &str) -> Cow<'_, str> {
     redacted.into()
 }
 
-/// Masks a query value unless it is a placeholder for an id.
+/// Masks a query value unless it is an id placeholder.
 fn redact_query_value(value: &str) -> Cow<'_, str> {
     if matches!(value, "{thread_id}" | "{run_id}") { value.into() } else { redact_secret(value) }
 }

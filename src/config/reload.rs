@@ -6,7 +6,7 @@ use super::Config;
 use super::difference::{self, ConfigDifference};
 use std::fmt;
 
-/// The most values that are listed; the rest are only counted.
+/// The most values to list; the rest are only counted.
 const MAX_VALUES: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct ConfigChanges {
 }
 
 impl ConfigChanges {
-    /// Compares two configurations; `printed` is their output from [`super::effective`].
+    /// Compares two configurations; `printed` is the output of [`super::effective`] for each.
     #[must_use]
     pub(crate) fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
         let mut keys = keys_needing_restart(before, after);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(keys_needing_restart(&read(&before).0, &read(&after).0), restart);
     }
 
-    /// Masked values look the same, so only the key is named.
+    /// Masked values look alike, so only the key is reported.
     #[test]
     fn reports_no_secret() {
         let text = |secret: &str, more: &str| {
@@ -185,7 +185,7 @@ mod tests {
         assert!(described.ends_with("; and 41 more values") && described.len() < 4096, "{described}");
     }
 
-    /// Custom dialects and names are equal when they are loaded again.
+    /// Reloading an unchanged file yields an equal configuration, including interned dialects and names.
     #[test]
     fn reads_an_equal_config_from_an_unchanged_file() {
         let text = "dialects: [{name: acme, extends: ag-ui-snake, fields: {messageId: mid}}]\nroutes:\n  - {path: /a, client: \

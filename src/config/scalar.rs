@@ -25,13 +25,13 @@ pub(super) use listen::*;
 pub(super) use upstream::*;
 pub(super) use url::*;
 
-/// A longer duration is probably a wrong unit, and adding it to a point in time must not overflow.
+/// The longest duration. A longer one probably has the wrong unit, and adding it to a point in time must not overflow.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// In bytes. Every metric series and log line repeats the name.
+/// In bytes. Names are repeated in every metric series and log line.
 const MAX_NAME: usize = 128;
 
-/// The reason why a text is not valid.
+/// The reason why text is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScalarError {
     /// Completes a sentence that begins with the value.
@@ -94,7 +94,7 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     }
 }
 
-/// Parses `500ms`, `15s`, `5m`, `1h`.
+/// Parses a duration, which may be zero: `500ms`, `15s`, `5m`, `1h`.
 pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("ms", 1, &["msec", "millis", "millisecond", "milliseconds"]),
@@ -192,7 +192,7 @@ pub(super) fn parse_client_tool(text: &str) -> Result<ToolName, ScalarError> {
     ToolName::new(text).ok_or(ScalarError::new("is not a valid tool name", hint))
 }
 
-/// Normalizes a path to the form that is compared with request paths.
+/// Parses a path and normalizes it for comparison with request paths.
 pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     const EXACT: &str = "a route matches one path exactly; write a separate route for each path";
     let segments = || text.split('/').skip(1);
@@ -243,7 +243,7 @@ pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// Parses a path that has `{thread_id}` as one of its segments.
+/// Parses a path with a `{thread_id}` segment.
 pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError> {
     const PLACEHOLDER: &str = "{thread_id}";
     const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";

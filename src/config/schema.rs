@@ -47,7 +47,7 @@ fn to_pretty_json(schema: &Schema) -> String {
     format!("{:#}\n", schema.as_value())
 }
 
-/// Rewrites schemars' schema into the form of the file.
+/// Adapts the schema that schemars generates to the file format.
 #[derive(Debug, Clone)]
 struct SchemaCleanup;
 
@@ -67,7 +67,7 @@ impl Transform for SchemaCleanup {
     }
 }
 
-/// Removes `null`: an optional key may be omitted, but not empty.
+/// Removes `null`, since an optional key may be omitted but not empty.
 fn remove_null(object: &mut Map<String, Value>) {
     let null = Value::from("null");
     if let Some(Value::Array(types)) = object.get_mut("type") {

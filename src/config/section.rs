@@ -32,10 +32,10 @@ use super::text::{OneOrList, Shorthand, Spanned, Text};
 pub(crate) trait FileValue {
     type Checked;
 
-    /// Reports every mistake in the value, and returns `None` if there are any.
+    /// Reports every mistake in the value. Returns `None` if there are any.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Self::Checked>;
 
-    /// Returns whether the value is an omitted key without a default.
+    /// Returns whether the key is omitted and has no default.
     fn is_absent(&self) -> bool {
         false
     }
@@ -43,7 +43,7 @@ pub(crate) trait FileValue {
 
 /// A mapping whose keys are checked one by one.
 pub(crate) trait Section {
-    /// A key with a mistake is `None`.
+    /// The checked keys; one with a mistake is `None`.
     type Keys;
 
     fn check_keys(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Self::Keys;
@@ -129,7 +129,7 @@ impl<T> OneOrList<T> {
     }
 }
 
-/// Checks all values before it returns `None` for an invalid one.
+/// Checks all values, even after an invalid one. Returns `None` if any is invalid.
 pub(crate) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     let values: Vec<Option<T>> = values.collect();
     values.into_iter().collect()
@@ -217,7 +217,7 @@ impl<T: FileValue> FileValue for Derived<T> {
     }
 }
 
-/// Marks keys with a set flag as required.
+/// Marks the keys whose flag is set as required.
 pub(crate) fn require_keys(schema: &mut Schema, keys: &[(&str, bool)]) {
     let required: Vec<&str> = keys.iter().filter(|(_, is_required)| *is_required).map(|(key, _)| *key).collect();
     if !required.is_empty() {

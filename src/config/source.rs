@@ -6,7 +6,7 @@ use super::access::{Algorithm, IssuerKeysConfig};
 
 #[derive(Clone, Copy)]
 pub(super) struct SourceText<'a> {
-    /// The name of the file in messages.
+    /// The file name in messages.
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     pub(super) context: LoadContext<'a>,
@@ -23,32 +23,32 @@ pub(super) struct LoadContext<'a> {
 }
 
 impl<'a> LoadContext<'a> {
-    /// Creates a context for the file at `path`, without checks of key files.
+    /// Creates a context for the file at `path`, which does not check key files.
     pub(super) fn for_path(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> LoadContext<'a> {
         LoadContext { base_dir: path.parent().unwrap_or(Path::new("")), lookup, key_check: |_, _, _| Ok(()) }
     }
 }
 
-/// Checks that an issuer's file can verify signatures with these algorithms. A parameter, because only the guard can do
-/// that, and it is built from a configuration.
+/// Checks that an issuer's file can verify signatures with these algorithms. Passed as a parameter, because the
+/// guard, which implements it, is built from a configuration.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
-/// The reason why an issuer's file cannot verify signatures.
+/// The reason why a key file cannot verify signatures.
 #[derive(Debug)]
 pub struct KeyMismatch {
-    /// Completes a sentence that begins with the file's name.
+    /// Completes a sentence that begins with the file name.
     pub(crate) reason: String,
     pub(crate) hint: &'static str,
 }
 
-/// Differences between a file and the values read from it.
+/// Changes made to a file in order to read it.
 #[derive(Debug, Default)]
 pub(super) struct FileRepairs {
     /// Paths of skipped values, which are not reported again as missing.
     pub(super) skipped_paths: Vec<String>,
-    /// Paths of values under a misspelt key, which may be meant as something else.
+    /// Paths of values under a misspelt key, whose correction is a guess.
     pub(super) guessed_paths: Vec<String>,
-    /// Route keys at the top level, which probably belong to a route without them.
+    /// Route keys at the top level, which probably belong to a route that lacks them.
     pub(super) misplaced_keys: Vec<String>,
 }
 

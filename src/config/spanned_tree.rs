@@ -19,7 +19,7 @@ pub(super) struct TreeNode {
     pub(super) referenced: Location,
     /// At an alias, the position of the anchor's value.
     pub(super) defined: Location,
-    /// Set if a mapping entry is read as absent, or a list item as an empty value.
+    /// Set if a mapping entry is treated as absent, or a list item as empty.
     pub(super) is_skipped: Cell<bool>,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum TreeScalarKind {
 pub(super) struct MapEntry {
     pub(super) key: String,
     pub(super) position: Option<SourcePosition>,
-    /// The key that replaces a misspelt one.
+    /// The corrected spelling of a misspelt key.
     pub(super) read_as: Cell<Option<&'static str>>,
     pub(super) value: TreeNode,
 }
@@ -95,7 +95,7 @@ impl TreeNode {
         }
     }
 
-    /// Restores numbers as written: `0.10`, not `0.1`.
+    /// Restores numbers as written, such as `0.10` instead of `0.1`.
     fn restore_source_text(&mut self, source: &str) {
         match &mut self.value {
             NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Text, .. }) | NodeValue::Empty => {}
@@ -114,7 +114,7 @@ impl TreeNode {
         }
     }
 
-    /// Skips repeated keys, and reports their path and the line of the first occurrence.
+    /// Skips duplicate keys, and reports each one's path and the line of the first occurrence.
     pub(super) fn skip_duplicate_keys(&self, path: &str, report: &mut impl FnMut(&str, &MapEntry, u64)) {
         match &self.value {
             NodeValue::Empty | NodeValue::Scalar(_) => {}

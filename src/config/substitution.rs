@@ -11,7 +11,7 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExpandedText {
     pub(super) text: String,
-    /// Set if it contains the value of a variable, which messages must not quote.
+    /// Set if the text contains a variable's value, which messages must not quote.
     pub(super) substituted: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum SubstitutionError {
     Unset(String),
     /// `}` is missing.
     Unclosed,
-    /// The text between `${` and `}` is neither a name nor a name and `:-text`.
+    /// The text between `${` and `}` is neither a name nor a name followed by `:-text`.
     Malformed(String),
 }
 

@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-/// In bytes, because ids are kept in memory.
+/// The longest id in bytes, limited because ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
-/// A path, for agents also with a query, that contains placeholders for ids.
+/// A path with id placeholders. Agent paths may include a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathTemplate(Vec<TemplatePart>);
 
@@ -22,7 +22,7 @@ const PLACEHOLDERS: &[(&str, TemplatePart)] =
     &[("{thread_id}", TemplatePart::ThreadId), ("{run_id}", TemplatePart::RunId)];
 
 impl PathTemplate {
-    /// Returns `None` if the text contains no placeholder, or has stray braces.
+    /// Parses a template. Returns `None` if it has no placeholder, or stray braces.
     pub(super) fn parse(text: &str) -> Option<PathTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -40,7 +40,7 @@ impl PathTemplate {
         Some(PathTemplate(pieces))
     }
 
-    /// Returns the paths that resume and stop runs.
+    /// Returns the request paths for resuming and stopping runs.
     #[must_use]
     pub(crate) fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
@@ -53,7 +53,7 @@ impl PathTemplate {
         })
     }
 
-    /// Returns `None` for ids that would lead to another path: the empty one, `.` and `..`.
+    /// Fills in the ids. Returns `None` if an id would change the path: an empty one, `.` or `..`.
     #[must_use]
     pub(crate) fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
         let mut path = String::new();
@@ -90,7 +90,7 @@ impl PathTemplate {
         self.extract_id(path).is_some()
     }
 
-    /// Returns whether some path matches both templates.
+    /// Returns whether a path could match both templates.
     pub(super) fn overlaps(&self, other: &PathTemplate) -> bool {
         let (Some((before, after)), Some((other_before, other_after))) =
             (self.prefix_and_suffix(), other.prefix_and_suffix())
@@ -105,7 +105,7 @@ impl PathTemplate {
             && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
     }
 
-    /// Returns the text around the only placeholder.
+    /// Returns the text before and after the only placeholder.
     fn prefix_and_suffix(&self) -> Option<(&str, &str)> {
         match &*self.0 {
             [TemplatePart::Text(before), TemplatePart::ThreadId] => Some((before, "")),
@@ -117,7 +117,7 @@ impl PathTemplate {
     }
 }
 
-/// RFC 3986 §2.3
+/// Tests for the unreserved characters of RFC 3986 §2.3.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }

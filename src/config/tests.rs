@@ -21,7 +21,7 @@ mod together;
 mod upstreams;
 mod yaml_hints;
 
-/// A valid route in one line.
+/// A valid one-line route.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
 
 fn environment(name: &str) -> Option<String> {

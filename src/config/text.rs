@@ -25,7 +25,7 @@ pub(crate) struct Spanned<T> {
 
 pub(crate) type Scalar<K> = Spanned<Text<K>>;
 
-/// A scalar of kind `K`, before `${NAME}` is expanded. Serialize and Debug redact it as `K` defines.
+/// A scalar of kind `K`, before `${NAME}` is expanded. `Serialize` and `Debug` redact it as `K` defines.
 pub(crate) struct Text<K> {
     text: String,
     kind: PhantomData<fn() -> K>,
@@ -82,7 +82,7 @@ impl<K> Clone for Text<K> {
     }
 }
 
-/// Only non-secret text dereferences to a string, so a secret cannot get into a message.
+/// Dereferences only non-secret text to a string, so that no secret can get into a message.
 impl<K: OpenKind> Deref for Text<K> {
     type Target = str;
 
@@ -128,18 +128,18 @@ impl<K: ScalarKind> JsonSchema for Text<K> {
     }
 }
 
-/// A value that can be written as a scalar, and may have a long form.
+/// A value that can be written as a scalar and may also have a long form.
 pub(crate) trait Shorthand: Sized {
     /// The long form, or [`NoMapping`].
     type Mapping: DeserializeOwned;
 
     /// The accepted forms, for messages.
     const FORMS: &'static str;
-    /// The accepted forms if lists are allowed.
+    /// The accepted forms if lists are allowed, for messages.
     const LIST_FORMS: &'static str = "a list";
     /// Set if an empty list of these values is invalid.
     const IS_NEVER_EMPTY: bool = false;
-    /// Set if numbers and booleans are kept as text, so that `check` can suggest the right form.
+    /// Set if numbers and booleans are kept as text, so that `check` can suggest the correct form.
     const ACCEPTS_ANY_SCALAR: bool = true;
 
     fn from_text(text: &str) -> Self;

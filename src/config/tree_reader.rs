@@ -14,21 +14,21 @@ use serde_saphyr::Location;
 
 use super::spanned_tree::{MapEntry, NodeShape, NodeValue, TreeNode, TreeScalar, TreeScalarKind};
 
-/// The first key of the mapping that represents a `serde_saphyr::Spanned`.
+/// The key that marks a `serde_saphyr::Spanned` mapping; it comes first.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
-/// A mistake and its place. The message contains no values from the tree.
+/// A mistake and its location. The message contains no values from the tree.
 #[derive(Debug, thiserror::Error)]
 #[error("{mistake:?}")]
 pub(super) struct TreeError<'t> {
     pub(super) mistake: TreeMistake,
     /// The invalid value, or the value of the invalid key; `None` for the whole file.
     pub(super) node: Option<&'t TreeNode>,
-    /// The node's entry and all entries of its mapping, unless it is in a list.
+    /// The node's entry and all entries of its mapping; `None` for a list item.
     pub(super) entry: Option<(&'t MapEntry, &'t [MapEntry])>,
-    /// Such as `routes[0].client`, with keys as written; empty for the whole file.
+    /// The key path as written, such as `routes[0].client`; empty for the whole file.
     pub(super) path: String,
-    /// The path with misspelt keys corrected, as the checks use it.
+    /// The path with misspelt keys corrected, for the checks.
     pub(super) corrected_path: String,
 }
 
@@ -93,7 +93,7 @@ impl Error for TreeError<'_> {
     }
 }
 
-/// Fails with the first mistake that is not below a skipped node.
+/// Deserializes the tree. Fails with the first mistake that is not below a skipped node.
 pub(super) fn read<T: DeserializeOwned>(root: &TreeNode) -> Result<T, TreeError<'_>> {
     T::deserialize(TreeReader(root))
 }
@@ -169,7 +169,7 @@ impl<'de, 't> Deserializer<'de> for TreeReader<'t> {
         self.deserialize_map(visitor)
     }
 
-    /// `Spanned` is the file's only newtype.
+    /// Handles `Spanned`, the only newtype in the file.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

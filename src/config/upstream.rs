@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-/// An upstream, split into the parts that a connection needs.
+/// An upstream's URL, split into the parts that a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamConfig {
     pub(crate) address: UpstreamAddress,
-    /// The request target, with a leading `/` and the query.
+    /// The request target: a leading `/` and any query.
     pub(crate) path_and_query: String,
     /// The URL for logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, which may contain keys.
     pub(crate) url: String,
-    /// The relative share of the route's runs for each resolved address.
+    /// Each resolved address's relative share of the route's runs.
     pub(crate) weight: NonZeroU32,
     pub(crate) http: UpstreamHttpVersion,
 }
@@ -21,35 +21,35 @@ pub struct UpstreamConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamAddress {
     Host {
-        /// `https` rather than `http`.
+        /// Set for `https`.
         tls: bool,
-        /// A host name in lower case, or an IP address; IPv6 without brackets.
+        /// A lower-case host name or an IP address; IPv6 without brackets.
         host: String,
         /// Explicit or implied by the scheme. Never zero.
         port: u16,
     },
-    /// An absolute path.
+    /// An absolute socket path.
     Socket(PathBuf),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamHttpVersion {
-    /// HTTP/1.1, or over TLS the protocol that the agent prefers (ALPN).
+    /// HTTP/1.1; over TLS, the protocol that the agent selects (ALPN).
     Auto,
     /// HTTP/1.1.
     One,
-    /// HTTP/2 only, with prior knowledge or, over TLS, ALPN.
+    /// HTTP/2 only, negotiated by ALPN over TLS and otherwise assumed.
     Two,
 }
 
-/// TLS settings for connections to agents. Files are reloaded when they change.
+/// TLS settings for connections to agents. Changed files are reloaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamTlsConfig {
-    /// Certificate authorities in PEM; `None` for the system's.
+    /// Certificate authorities in PEM; `None` to use the system's.
     pub(crate) ca: Option<PathBuf>,
     /// The gateway's own certificate chain and key, in PEM.
     pub(crate) identity: Option<UpstreamClientCert>,
-    /// The expected name in agents' certificates, if not the URL's host.
+    /// The expected name in agents' certificates, if it differs from the URL's host.
     pub(crate) server_name: Option<String>,
 }
 
@@ -118,7 +118,8 @@ impl UpstreamConfig {
     }
 }
 
-/// RFC 9110, section 4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
+/// Returns the scheme's default port.
+/// RFC 9110 §4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
 pub(super) fn implied_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }

@@ -29,13 +29,13 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
 ];
 
 pub(super) enum KeySuggestion {
-    /// Similar known keys, if any.
+    /// Known keys with a similar name, if any.
     Misspelt(Vec<&'static str>),
-    /// the right place for a key of another mapping
+    /// The mapping where the key belongs.
     Misplaced(&'static str),
 }
 
-// These problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
+// Syntax problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
 
 pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> ConfigProblem {
     // The mistake is in the anchor's text.

@@ -15,7 +15,7 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
-/// Returns a hint for a parser error `message` at `stopped`.
+/// Returns a hint for a parser error with this `message`, which occurred at `stopped`.
 pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
     if message.contains("tab") {
@@ -72,7 +72,7 @@ pub(super) fn hint_for_comment_at(text: &str, place: SourcePosition) -> Option<Y
     }
 }
 
-/// Returns a hint if a `#` is directly before text. `value` begins at `begin`.
+/// Returns a hint if `value`, at `begin`, is a comment that was probably meant as text.
 fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     let inside = value.trim_start().strip_prefix('#')?;
     let is_value = inside.chars().next().is_some_and(|next| !next.is_whitespace() && next != '#');
@@ -83,7 +83,7 @@ fn comment_hint(value: &str, begin: SourcePosition) -> Option<YamlHint> {
     })
 }
 
-/// Returns a hint at the tab, since the parser may stop at the end of the line above.
+/// Returns a hint at the tab's position, since the parser may stop at the end of the line above.
 fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
     let line =
         YamlLine::lines_from(text, stopped.line).find(|line| line.indentation().contains('\t') && !line.is_blank())?;
@@ -97,7 +97,7 @@ fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHi
 }
 
 struct YamlLine<'t> {
-    /// From 1.
+    /// Counted from 1.
     number: u64,
     text: &'t str,
 }
@@ -125,7 +125,7 @@ impl<'t> YamlLine<'t> {
         inside.is_empty() || inside.starts_with('#')
     }
 
-    /// Finds a key without a colon, or without a space after it.
+    /// Finds a key without a colon, or with no space after it.
     fn missing_colon(&self) -> Option<YamlHint> {
         let inside = self.text.trim_start();
         let entry = inside.strip_prefix("- ").map_or(inside, str::trim_start);
@@ -144,7 +144,7 @@ impl<'t> YamlLine<'t> {
         })
     }
 
-    /// Finds a list entry without a space after the dash.
+    /// Finds a list item without a space after the dash.
     fn missing_dash_blank(&self) -> Option<YamlHint> {
         let entry = self.text.trim_start().strip_prefix('-')?;
         let key = entry.split(':').next().filter(|key| is_known_key(key))?;
@@ -164,7 +164,7 @@ fn char_count(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX)
 }
 
-/// Converts a number from 1 to one from 0.
+/// Converts a 1-based number to 0-based.
 fn zero_based(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1)
 }

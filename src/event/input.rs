@@ -2,7 +2,7 @@
 
 use super::{Json, Members};
 
-/// A request to run an agent. All members except the messages stay JSON text.
+/// A request to run an agent. Members other than the messages remain JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {
     pub(crate) thread_id: Json<'a>,

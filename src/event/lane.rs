@@ -8,7 +8,8 @@
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
-/// Beyond this limit, the least recently used lane is dropped; chunks that name their message can still continue.
+/// Maximum number of lanes; beyond it, the least recently used one is dropped. Chunks that name their message can still
+/// continue.
 const LANES_LIMIT: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,8 @@ pub(crate) enum ClosedStreams {
 }
 
 impl ClosedStreams {
-    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." Chunks close streams by id.
+    /// Returns the streams that an event closes: "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE,
+    /// SUBAGENT_STARTED." Chunks close streams by id.
     #[must_use]
     pub(crate) const fn by_event(kind: EventType) -> Self {
         match kind {

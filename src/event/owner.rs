@@ -6,7 +6,7 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Bounds memory against a malicious agent: items beyond it have no owner.
+/// Maximum number of items with a recorded owner, which bounds memory against a malicious agent.
 const OWNERS_LIMIT: usize = 100_000;
 
 /// Maximum length in bytes of an id whose owner is recorded.
@@ -18,7 +18,7 @@ enum OwnerNamespace {
     ToolCall,
 }
 
-/// The owners of a run's messages and calls; `None` is the agent itself.
+/// The owners of a run's messages and calls; `None` means the agent itself.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
 

@@ -11,7 +11,7 @@ pub(crate) struct RetiredEvent {
     pub(crate) wire: &'static str,
     pub(crate) kind: EventType,
     pub(crate) action: ItemAction,
-    /// whether it applies to the message in a span, not the span itself
+    /// whether it applies to the message in a reasoning span, not to the span
     pub(crate) in_message: bool,
 }
 

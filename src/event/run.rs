@@ -47,7 +47,7 @@ pub(crate) struct OpenItems {
     ended_subagents: HashSet<ItemKey>,
 }
 
-/// An item's key, with escapes in its id resolved. Steps also differ by owner.
+/// An item's key, with escapes in the id resolved. Steps also differ by owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
 fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// A linear search per event would take minutes.
+    /// Guards against a linear search for each event, which would take minutes.
     #[test]
     fn finds_open_items_by_name_among_a_hundred_thousand() {
         let ids: Vec<String> = (0..100_000).map(|at| format!("m{at}")).collect();

@@ -58,10 +58,10 @@ impl ValueSchema {
     }
 }
 
-/// [`SAFE_INTEGER`] as a JavaScript number.
+/// [`SAFE_INTEGER`] as a double.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Checks for an integer of at least `least`; accepts `1.0` and `1e3`, as JavaScript does.
+/// Returns true for an integer of at least `least`, including `1.0` and `1e3`, as in JavaScript.
 fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
     value.json_type() == JsonType::Number
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))
@@ -77,7 +77,7 @@ pub(crate) fn is_pointer(text: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct ObjectSchema {
     pub(crate) members: &'static [MemberSchema],
-    /// whether other members are allowed: only in "RFC 6902 operations"
+    /// whether other members are allowed, as only in "RFC 6902 operations"
     pub(crate) is_open: bool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A task, identified by its owner: a reload keeps the task if the owner is unchanged.
 pub struct BackgroundTask {
-    /// the owner's address, unique while the task keeps the owner alive
+    /// the owner's memory address, unique while the task keeps the owner alive
     pub(crate) owner_id: usize,
     /// never completes
     pub future: BoxFuture<'static, ()>,

@@ -14,7 +14,7 @@ pub(crate) fn parse_forwarded(lines: GetAll<'_, HeaderValue>) -> impl Iterator<I
     })
 }
 
-/// `Forwarded = 1#( [ forwarded-pair ] *( ";" [ forwarded-pair ] ) )` [RFC 7239 §4]
+/// Parses `Forwarded = 1#( [ forwarded-pair ] *( ";" [ forwarded-pair ] ) )` [RFC 7239 §4].
 fn parse_elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
     let mut elements = Vec::new();
     let mut rest = line;
@@ -100,7 +100,7 @@ fn parse_node(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// `node-port = port / obfport` [RFC 7239 §6]
+/// Checks `node-port = port / obfport` [RFC 7239 §6].
 fn is_node_port(text: &str) -> bool {
     let hidden = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
     text.parse::<u16>().is_ok() || text.strip_prefix('_').is_some_and(|rest| !rest.is_empty() && hidden(rest))

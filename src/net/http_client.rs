@@ -22,12 +22,12 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("diglot/", env!
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
-    /// for the whole exchange, from DNS to the end of the body
+    /// limit for the whole exchange, from DNS to the end of the body
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
     /// limit on all bytes read, including heads, interim responses and chunk framing
     pub(crate) max_read: u64,
-    /// whether to refuse plain `http` to other machines, even if the hosts file calls them local
+    /// whether to refuse plain `http` to all addresses except loopback
     pub(crate) plain_only_to_loopback: bool,
 }
 

@@ -7,13 +7,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// "The binary header format starts with a constant 12 bytes block containing the protocol signature" (§2.2).
+/// Version 2 signature: "The binary header format starts with a constant 12 bytes block containing the protocol
+/// signature" (§2.2).
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
+/// Maximum length of a version 1 line: "A 108-byte buffer is always enough to store all the line and a trailing zero"
+/// (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// Size limit of a version 2 header and its vectors, in bytes. Senders keep it within the smallest TCP segment (§2).
+/// Maximum size of a version 2 header and its TLVs, in bytes. Senders keep it within the smallest TCP segment (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
 const V2_FIXED_LENGTH: usize = 16;
@@ -159,7 +161,7 @@ mod tests {
         let v4 = [&[192, 0, 2, 7, 10, 0, 0, 1], &0x1234_u16.to_be_bytes()[..], &443_u16.to_be_bytes()].concat();
         let (source, destination) = (Ipv6Addr::from(0x2001_0db8_u128 << 96 | 7).octets(), [0; 16]);
         let v6 = [&source[..], &destination, &[0x12, 0x34, 1, 0xbb]].concat();
-        // A vector of each kind that a header may have is skipped: PP2_TYPE_AUTHORITY, PP2_TYPE_NOOP.
+        // TLVs that the parser skips: PP2_TYPE_AUTHORITY, PP2_TYPE_NOOP.
         let vectors = [v4.as_slice(), &[0x02, 0, 4, b'h', b'o', b's', b't', 0x04, 0, 0]].concat();
         let rows: &[(Vec<u8>, ProxySource)] = &[
             (b"PROXY TCP4 192.0.2.7 10.0.0.1 4660 443\r\n".to_vec(), named_address("192.0.2.7:4660")),

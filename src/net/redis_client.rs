@@ -31,7 +31,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection on which every query times out for this long counts as lost.
 const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 
-/// Writes as queries do, since a Redis that is full, read-only or denies scripts would still answer a PING.
+/// Writes, as queries do, since a Redis that is full, is read-only or denies scripts would still answer a PING.
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub(crate) struct RedisClient {
     pub(crate) settings: RedisSettings,
     state: watch::Sender<LinkState>,
     created_at: Instant,
-    /// when queries began to time out without exception, in µs after `created_at`; 0 after a timely response
+    /// start of the period in which every query has timed out, in µs after `created_at`; 0 after a timely response
     silent_since: AtomicU64,
 }
 

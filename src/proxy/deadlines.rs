@@ -25,7 +25,7 @@ pub(super) struct RunDeadlines {
     last_write: Instant,
     last_read: Instant,
     idle_limit: Duration,
-    /// not extended by traffic
+    /// deadlines that traffic does not extend
     fixed: Vec<Deadline>,
     timer: Pin<Box<Sleep>>,
 }

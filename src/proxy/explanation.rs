@@ -64,9 +64,9 @@ pub(crate) struct ExplainedRoute {
     pub(crate) agent: ExplainedDialect,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
-    /// one request for each step
+    /// GET requests to the agent, one for each step
     pub(crate) agent_gets: Vec<ExplainedRequest>,
-    /// keyed by configuration key
+    /// values by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
 

@@ -16,8 +16,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Maximum time for which a client may read none of the waiting bytes, as in nginx (`send_timeout`). Then its
-/// connection or stream is closed, and its runs end as after a disconnect.
+/// Maximum time that a client may leave waiting bytes unread, as in nginx (`send_timeout`). Then its connection or
+/// stream is closed, and its runs end as after a disconnect.
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes per read over HTTP/2, so that progress is visible on a slow connection. This is also the
@@ -70,16 +70,16 @@ enum PipeEnd {
     Closed,
 }
 
-/// The place where a client that stops reading is detected.
+/// The layer that detects a client that stops reading.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
-    /// not attached so far
+    /// no client has attached yet
     Pending,
-    /// not attached in time
+    /// no client attached in time
     Abandoned,
-    /// by its connection
+    /// the connection
     Http1,
-    /// by the pipe
+    /// the pipe
     Http2,
 }
 

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
-/// The states of the diagram above.
+/// The states in the diagram above.
 enum RunState {
     Requesting {
         request: Box<AgentRequest>,
@@ -145,7 +145,7 @@ impl RunTask {
 
     /// Waits for the agent's response. `start_tx` is present if the client has no response yet.
     ///
-    /// Boxed, since connecting is a large future that ends early in the run.
+    /// Boxed, since connecting needs a large future, but only early in the run.
     async fn await_response<T>(
         &mut self,
         response: BoxFuture<'static, Result<T, Rejection>>,

@@ -22,7 +22,7 @@ pub(super) struct RunContext {
     pub(crate) record: RunRecord,
 }
 
-/// Dropped once the agent has responded.
+/// The request to the agent, dropped once the agent has responded.
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,

@@ -77,7 +77,7 @@ impl RunEndReason {
         }
     }
 
-    /// Converts an error in the agent's stream.
+    /// Converts an error in the agent's stream to a reason.
     pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
             StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 pub(super) enum RunOutput {
     /// for the client that started the run; the run ends with this client
     Direct(pipe::PipeWriter<ClientPermits>, Framing),
-    /// for any number of readers; the run continues without readers for some time
+    /// for any number of readers; without readers, the run continues for a limited time
     Logged(Box<LoggedOutput>),
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// Lower-case base32 (RFC 4648, section 6).
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// 10 characters, 50 bits.
+/// Token length: 10 characters, or 50 bits.
 const TOKEN_LENGTH: usize = 10;
 
 /// Distinguishes runs with the same ids. Not a secret, since access depends on the caller's identity.

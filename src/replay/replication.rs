@@ -42,7 +42,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that an owner may lack a lease before it counts as gone. After a restart, Redis may lack the lease at first.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// Time for all processes to write their runs again after Redis lost its data. Until then a missing run may still
+/// Time for all processes to write their runs again after Redis has lost its data. Until then a missing run may still
 /// exist.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
@@ -66,7 +66,7 @@ pub(crate) struct ReplicatedRuns {
     /// wakes the followers of other replicas' runs
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     copy_permits: Semaphore,
-    /// how often and when Redis last lost its data
+    /// the number of times that Redis has lost its data, and the latest time
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
@@ -74,7 +74,7 @@ pub(crate) struct ReplicatedRuns {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSettings {
     pub(crate) process: RunToken,
-    /// how long without events before readers get a comment
+    /// time without events after which readers get a comment
     pub(crate) keep_alive: Duration,
     pub(crate) age: Duration,
 }
@@ -114,7 +114,7 @@ pub(crate) struct RunQuery {
     pub(crate) run: ReplayKey,
     /// dialect of the route's clients
     pub(crate) side: PeerDialect,
-    /// where to resume
+    /// the position to resume from
     pub(crate) cursor: Option<Cursor>,
 }
 

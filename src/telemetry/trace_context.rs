@@ -19,20 +19,23 @@ pub(super) const RANDOM_FLAG: u8 = 2;
 /// Length of a version 00 `traceparent`.
 const TRACEPARENT_LENGTH: usize = 55;
 
-/// "There can be a maximum of 32 list-members in a list" (tracestate Header Field Values).
+/// Maximum number of `tracestate` members: "There can be a maximum of 32 list-members in a list" (tracestate Header
+/// Field Values).
 const MAX_MEMBERS: usize = 32;
 
-/// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits).
+/// Maximum length of `tracestate`: "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate
+/// Limits).
 const STATE_LIMIT: usize = 512;
 
-/// "Entries larger than 128 characters long SHOULD be removed first" (tracestate Limits).
+/// Length above which a member is removed first: "Entries larger than 128 characters long SHOULD be removed first"
+/// (tracestate Limits).
 const MEMBER_LIMIT: usize = 128;
 
-/// 16 bytes, not all zero.
+/// A trace id: 16 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(pub(super) u128);
 
-/// 8 bytes, not all zero.
+/// A span id: 8 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(pub(super) u64);
 
@@ -180,14 +183,14 @@ fn parse_tracestate<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Opt
     if members.is_empty() { None } else { HeaderValue::try_from(members.join(",")).ok() }
 }
 
-/// `key` of level 2: `( lcalpha / DIGIT ) 0*255 ( lcalpha / DIGIT / "_" / "-" / "*" / "/" / "@" )`.
+/// Checks a level 2 `key`: `( lcalpha / DIGIT ) 0*255 ( lcalpha / DIGIT / "_" / "-" / "*" / "/" / "@" )`.
 fn is_key(key: &str) -> bool {
     let first = key.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte);
     first && key.len() <= 256 && key.bytes().all(rest)
 }
 
-/// `value`: up to 256 visible characters and blanks except `,` and `=`, not ending in a blank.
+/// Checks a `value`: up to 256 visible characters and blanks except `,` and `=`, not ending in a blank.
 fn is_value(value: &str) -> bool {
     let may = |byte: u8| matches!(byte, b' '..=b'~') && byte != b',' && byte != b'=';
     (1..=256).contains(&value.len()) && value.bytes().all(may) && !value.ends_with(' ')

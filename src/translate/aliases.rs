@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 const TIMESTAMP_NOTE: &str = "$timestamp";
 
-/// Timestamps below this are in seconds: as milliseconds they would predate March 1973.
+/// Smaller timestamps are in seconds: read as milliseconds, they would predate March 1973.
 const MAX_SECONDS: u64 = 100_000_000_000;
 
 pub(super) fn strip_members(dialect: &Dialect, members: &mut Members<'_>, report: &mut TranslationReport) {
@@ -93,8 +93,8 @@ const fn accepts_null(form: MemberType) -> bool {
     matches!(form, MemberType::Any | MemberType::Content)
 }
 
-/// Removes optional null members and notes them. A null in a required member may be a call's result, or a fault that
-/// the guard repairs.
+/// Removes optional null members and notes their names. A required null may be a call's result, or a fault that the
+/// guard repairs.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
         return;

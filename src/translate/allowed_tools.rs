@@ -58,8 +58,8 @@ impl AllowedTools {
     }
 }
 
-/// Some clients send the format of model providers, `{"function": {"name": …}}`. An agent may use either name, so both
-/// are returned with their paths.
+/// Returns the tool's names with their paths. Some clients nest one, `{"function": {"name": …}}`, and an agent may use
+/// either.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
     let inner = find_member(&members, FUNCTION).and_then(json::parse_members);
@@ -178,7 +178,7 @@ impl ToolCallFilter {
     }
 }
 
-/// Returns the event wrapped in a CUSTOM event `<dialect>.<TYPE>`.
+/// Returns the original event if it was wrapped in a CUSTOM event `<dialect>.<TYPE>`.
 fn unwrap_custom<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
     let name = event.text(Field::Name)?;
     let object = event.get(Field::Value).and_then(|value| json::parse_object(value.as_str()).ok())?;

@@ -111,7 +111,7 @@ impl CallTracker {
     }
 }
 
-/// "Interrupt ids unique per run": keeps the first interrupt with each id.
+/// Keeps the first interrupt with each id: "Interrupt ids unique per run".
 fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
     let mut seen = HashSet::new();
     partition_list(interrupts, |one| {

@@ -11,10 +11,10 @@ use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
 
-/// An event to write, and the type it replaces: `None` for the same type, `""` for an added event.
+/// An event to write and the type it replaces: `None` if the type is unchanged, `""` for an added event.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
-/// The open chunk stream, which a chunk with another id or kind closes.
+/// The open chunk stream. A chunk with another id or kind closes it.
 #[derive(Debug, Default)]
 pub(super) struct ChunkUnfolder {
     open: Option<(ChunkStreamKind, Box<str>)>,

@@ -51,7 +51,7 @@ fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {
         && (!is_nested(slot.member_type) || nested_values::is_valid(value, schema::value_schema(kind, slot)))
 }
 
-/// Returns true if a value of this type has members or elements to check. Message lists were repaired earlier.
+/// Returns true if values of this type have members or elements to check. Message lists were repaired earlier.
 fn is_nested(form: MemberType) -> bool {
     matches!(form, MemberType::Outcome | MemberType::Usage | MemberType::Input | MemberType::Content)
 }
@@ -130,7 +130,7 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
     }
 }
 
-/// Checks an echo of the run input: ids are strings, lists are arrays, and the messages are valid.
+/// Validates an echo of the run input: ids are strings, lists are arrays, and the messages are valid.
 fn is_input(value: &Json<'_>) -> bool {
     let Some(members) = json::parse_message(value) else {
         return false;
@@ -145,7 +145,7 @@ fn is_input(value: &Json<'_>) -> bool {
         && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
 }
 
-/// The string members of a token usage; its other known members are whole numbers.
+/// The string members of a token usage object; its other known members are integers.
 const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];

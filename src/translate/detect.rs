@@ -17,10 +17,10 @@ pub(crate) struct DetectedDialect {
     pub(crate) evidence: &'static str,
 }
 
-/// Members are compared in this many events, types until a dialect is detected.
+/// Number of events whose members are compared; types are compared until a dialect is detected.
 const MAX_INSPECTED_EVENTS: u32 = 16;
 
-/// Maximum total size of kept events in bytes. The first event is kept regardless of its size.
+/// Maximum total size of buffered events in bytes. The first event is buffered regardless of its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(super) struct DialectDetector {
 }
 
 impl DialectDetector {
-    /// Returns the first sign of a dialect, and the events kept before it.
+    /// Returns the first sign of a dialect, and the events buffered before it.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;

@@ -11,7 +11,7 @@ use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
-/// Key under `extra["ag-ui"]` for adjacent messages whose role the dialect lacks.
+/// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
 const PRECEDING: &str = "preceding";
 const FOLLOWING: &str = "following";
 
@@ -190,7 +190,7 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-/// Returns true if a message may have the member. A side that accepts unknown members gets those of any version.
+/// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python supports "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
@@ -198,7 +198,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent one.
+/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
 pub(super) fn write<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -285,7 +285,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     SplitMessage { written, own, canonical }
 }
 
-/// Writes a message. `preceding` are the messages before it that the dialect cannot express.
+/// Writes a message. `preceding` contains the messages before it that the dialect cannot express.
 fn write_message<'a>(
     message: MessageMembers<'a>,
     side: PeerDialect,
@@ -331,7 +331,7 @@ fn write_message<'a>(
     written
 }
 
-/// Returns true for an empty list if the side may not accept lists.
+/// Returns true if `content` is an empty list and the side may not accept lists.
 fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
     matches!(side.dialect.message.parts, ContentParts::Binary(_))
         && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
@@ -352,7 +352,7 @@ pub(super) fn add_carried_member(
     }
 }
 
-/// Repairs a snapshot's messages: the real client rejects the run for one null, or one message without an id.
+/// Repairs the messages of a snapshot: the real client rejects the run for a single null or missing id.
 pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
@@ -432,7 +432,7 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     nested_values::repair_object(message, &MESSAGES, report) || changed
 }
 
-/// Returns the list without nulls, which are not allowed in optional members of parts and calls; `None` if it had none.
+/// Removes nulls, which are not allowed in optional members of parts and calls; returns `None` if there were none.
 fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
     let mut changed = false;
     let mended: Option<Vec<_>> = json::parse_elements(list)?

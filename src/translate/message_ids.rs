@@ -14,10 +14,10 @@ use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashMap;
 
-/// Bounds memory against a malicious agent: ids beyond it pass unchanged.
+/// Maximum number of tracked ids, against malicious agents; further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
 
-/// The kinds of message that share one list in the client.
+/// The kinds of messages that share one list in the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
     /// a message from the assistant, the user, the system or a developer
@@ -81,7 +81,7 @@ struct IdClaim {
 }
 
 impl MessageIdMap {
-    /// Returns the new id for `id` if it is renamed. `opens` is true if the client creates a message for the event.
+    /// Returns the new id if `id` is renamed. `opens` is true if the client creates a message for the event.
     fn resolve(&mut self, id: &Json<'_>, sort: MessageKind, opens: bool) -> Option<Json<'static>> {
         if !(opens || self.has_renames) {
             return None;
@@ -163,7 +163,7 @@ impl MessageIdMap {
         }
     }
 
-    /// Renames content without a start, for which the guard adds one.
+    /// Renames the message of content without a start, for which the guard adds one.
     pub(crate) fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some((sort, false)) = MessageKind::from_event_type(event.kind)
             && let Some(id) = event.get(Field::MessageId)
@@ -191,7 +191,7 @@ impl MessageIdMap {
         None
     }
 
-    /// Renames a call's parent, which the client would create if missing.
+    /// Renames a call's parent message, which the client creates if it is missing.
     fn rename_call_parent(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some(parent) = event.get(Field::ParentMessageId) {
             if let Some(name) = self.resolve(parent, MessageKind::Text, true) {
@@ -209,7 +209,7 @@ impl MessageIdMap {
         }
     }
 
-    /// "RUN_STARTED.input.messages with unknown ids are appended."
+    /// Renames messages echoed in RUN_STARTED: "RUN_STARTED.input.messages with unknown ids are appended."
     fn rename_input_messages(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         let Some(input) = event.get(Field::Input).cloned() else { return };
         let Some(mut members) = json::parse_message(&input) else { return };
@@ -303,7 +303,7 @@ fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     rest.is_empty()
 }
 
-/// Removes the note; returns `None` if no other metadata remains.
+/// Removes the note of the original id; returns `None` if no other metadata remains.
 fn without_id_note(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     let mut all = json::parse_members(metadata)?;
     if let Some(at) = all.iter().position(|(key, _)| carry::is_named(key, GATEWAY_KEY)) {
@@ -340,7 +340,7 @@ pub(super) fn restore_ids(messages: &mut [MessageMembers<'_>]) -> bool {
     changed
 }
 
-/// Restores the id of a message that the client created for a call: only the call has the note.
+/// Restores the id of a message that the client created for a call; only the call's metadata contains it.
 fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> bool {
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };

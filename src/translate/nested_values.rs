@@ -81,7 +81,7 @@ fn check_member(value: &Json<'_>, member: &MemberSchema) -> ClientVerdict {
     check_value(value, member.schema)
 }
 
-/// "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped" (§1.3).
+/// Validates a 0.x `binary` part: "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped" (§1.3).
 fn check_binary(members: &Members<'_>) -> ClientVerdict {
     let sources: Vec<_> = ["data", "url"].iter().filter_map(|name| find_member(members, name)).collect();
     if sources.iter().all(|value| value.json_type() == JsonType::String) {
@@ -98,8 +98,8 @@ fn member_key(name: &'static str) -> MemberKey<'static> {
     }
 }
 
-/// Repairs an object of several possible types, such as a message; returns true if it changed. Unknown types are left
-/// alone.
+/// Repairs an object of several possible types, such as a message; returns true if it changed. Unknown types are not
+/// changed.
 pub(super) fn repair_object(
     members: &mut Members<'static>,
     union: &'static UnionSchema,
@@ -151,7 +151,7 @@ fn repair_value(
     }
 }
 
-/// Replaces invalid parts with text parts, and carries the original list.
+/// Replaces invalid parts with text parts, and adds the original list to `carried`.
 pub(super) fn repair_parts(
     list: &Json<'_>,
     inner: ValueSchema,
@@ -185,7 +185,7 @@ fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<
     set(carried, member_key(name), value.clone().into_owned());
 }
 
-/// Repairs an object's members. If the object has no metadata, its container carries the removed ones.
+/// Repairs an object's members. If the object has no metadata, the removed values are added to its container's.
 fn repair_members(
     members: &mut Members<'static>,
     record: &'static ObjectSchema,

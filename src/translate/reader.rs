@@ -13,7 +13,7 @@ use crate::codec::json::{self, JsonObject};
 use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
-/// End marker of some producers, which is not a frame in any dialect.
+/// End marker sent by some producers. It is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
 
 /// `source` of the RAW event that wraps a malformed frame.
@@ -80,7 +80,7 @@ impl EventReader {
         }
     }
 
-    /// Emits the events that must precede one with a shared form.
+    /// Emits pending events before one that the adapter does not handle.
     fn read_other(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(sink);
@@ -205,7 +205,7 @@ impl EventReader {
         }
     }
 
-    /// Separates the row's members, the dialect's own, and the canonical ones carried for AG-UI.
+    /// Splits members into those of the row, others of the dialect, and canonical ones carried for AG-UI.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,
@@ -299,7 +299,7 @@ impl EventReader {
         }
     }
 
-    /// Returns the canonical type in a note, or `Some(None)` if it names none. Returns `None` for an invalid note,
+    /// Parses the canonical type in a note; returns `Some(None)` if the note names none, and `None` if it is invalid,
     /// since notes are external input.
     fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
         if note.is_empty() {

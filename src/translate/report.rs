@@ -61,7 +61,7 @@ impl TranslationReport {
         self.record(TraceEntry::Repair(repair), repair.label(), repair.rule());
     }
 
-    /// Counts a repair that breaks no rule of the dialect.
+    /// Counts a repair of something that the dialect permits.
     pub(crate) fn count_allowed_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
         self.record(TraceEntry::Repair(repair), repair.label(), None);

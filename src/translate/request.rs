@@ -211,7 +211,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id (seed 003, 用户确认) the id that its result has in the stream.
+/// Gives a tool message without an id the one that its result has in the stream (seed 003, 用户确认).
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
@@ -225,7 +225,7 @@ fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Converts a text context: JSON becomes the list, other text its only entry.
+/// Converts a context string: a JSON list is used as is; any other text becomes the only entry.
 fn context_from_text(context: &Json<'_>) -> Json<'static> {
     let text = context.text().unwrap_or_default();
     if text.trim().is_empty() {

@@ -19,7 +19,7 @@ const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns true for an event that only the dialect needs: reading it back yields no event.
+/// Returns true if only the dialect needs the event, so that reading it back yields none.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
@@ -100,7 +100,7 @@ impl RoundTrip {
         self.sent.push(SentEvent { data: data.to_owned(), repairs, losses, returned_count: self.returned.len() });
     }
 
-    /// Ends both directions and compares the results.
+    /// Ends both translations and compares the results.
     #[must_use]
     pub fn finish(mut self) -> RoundTripOutcome {
         let mut out = Vec::new();
@@ -241,7 +241,7 @@ fn event_type(data: &str) -> String {
     kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned()
 }
 
-/// The path, original value, and new value.
+/// The path, the original value and the new value.
 type ValueChange = (String, String, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,7 +368,7 @@ fn compare_members(
     }
 }
 
-/// Calls `then` with `step` appended to the path, escaped as in RFC 6901.
+/// Calls `then` with `step` appended to the path, escaped according to RFC 6901.
 fn at_step(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     let end = path.len();
     path.push('/');

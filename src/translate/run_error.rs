@@ -9,7 +9,7 @@ use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, get};
 
-/// Note with the original CUSTOM event of this error.
+/// Note that contains the CUSTOM event from which the error was read.
 pub(super) const CUSTOM_NOTE: &str = "$custom";
 
 /// Reads an error whose message may be a nested object or a string, and whose code may be a number.
@@ -56,8 +56,7 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     IncomingEvent { event, extensions: own, restored_fields: restored }
 }
 
-/// Restores the CUSTOM event of an error, for a peer that treats it as an error: other peers would miss the end of the
-/// run.
+/// Restores an error's CUSTOM event for a peer that treats it as an error. Other peers would miss the end of the run.
 pub(super) fn restore_custom(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let custom =
         outgoing.extensions.iter().find(|(key, _)| carry::is_named(key, CUSTOM_NOTE)).map(|(_, custom)| custom);

@@ -21,7 +21,7 @@ use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Ids for offline translation when neither the request nor the agent has any.
+/// Default ids for offline translation if neither the request nor the agent has any.
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
 const UNKNOWN_TOOL: &str = "unknown";
@@ -258,7 +258,7 @@ impl RunGuard {
         }
     }
 
-    /// "Owners are seeded by the snapshot … and the echo of the input."
+    /// Records the owners in a message list: "Owners are seeded by the snapshot … and the echo of the input."
     fn seed_owners(&mut self, list: Option<&Json<'_>>) {
         for element in list.and_then(json::parse_elements).unwrap_or_default() {
             let Some(message) = json::parse_message(&element) else { continue };
@@ -283,7 +283,7 @@ impl RunGuard {
         event
     }
 
-    /// "The request's ids are the run's ids": the agent's ids are replaced and carried.
+    /// Replaces the agent's ids with the request's and carries the originals: "The request's ids are the run's ids".
     fn set_run_ids(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         let ids = self.ids.get_or_insert_with(|| RunIds::from_event(event));
         let mut carried = Members::new();
@@ -389,7 +389,7 @@ impl RunGuard {
         }
     }
 
-    /// Admits an event after moving any rule-breaking member to the carried ones.
+    /// Admits an event after moving the rule-breaking member to the carried ones.
     fn admit_without(
         &mut self,
         field: Field,

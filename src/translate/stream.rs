@@ -115,7 +115,7 @@ impl Stream {
         self
     }
 
-    /// Returns the number of the last frame written; 0 before the first, and if frames have no ids.
+    /// Returns the number of the last frame written, or 0 if there is none or frames have no ids.
     #[must_use]
     pub fn last_frame_number(&self) -> u64 {
         self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)

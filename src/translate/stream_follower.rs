@@ -10,13 +10,13 @@ use crate::codec::json;
 use crate::event::{EventLoss, Field, get};
 use std::borrow::Cow;
 
-/// Longest id kept for resuming; real ids are shorter.
+/// Maximum length of an id kept for resuming; real ids are shorter.
 const ID_LIMIT: usize = 1 << 10;
 
 #[derive(Debug)]
 pub(super) struct StreamFollower {
     run_filter: RunFilter,
-    /// seen again only if the stream starts over
+    /// repeated only if the stream starts over
     first_id: Option<Box<str>>,
     /// `None` if the last frame had no id
     last_id: Option<Box<str>>,

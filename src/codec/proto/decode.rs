@@ -120,7 +120,7 @@ fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<Strin
     (same && text.len() <= limit).then_some(text)
 }
 
-/// The content of one field: the last number, or all byte pieces.
+/// The content of one field: the last number, or all chunks of bytes.
 #[derive(Debug, Default)]
 struct FieldContent<'a> {
     number: Option<u64>,
@@ -178,7 +178,7 @@ fn find_role<'a>(rows: &[FieldRow], found: &[FieldContent<'a>]) -> Result<&'a st
     own.and_then(|(_, own)| own.pieces.last()).map_or(Ok(""), |role| parse_utf8(role))
 }
 
-/// "Content carriers are role-exclusive": fails if there is more than one.
+/// Fails if there is more than one form of content: "Content carriers are role-exclusive".
 fn check_single_content(rows: &[FieldRow], found: &[FieldContent<'_>], role: &str) -> Result<(), MessageError> {
     let mut forms =
         rows.iter().zip(found).filter(|(row, own)| row.location == JsonLocation::Content && !own.pieces.is_empty());

@@ -39,7 +39,7 @@ pub enum ProtoStep {
         /// the reason
         error: MessageError,
     },
-    /// The rest cannot be read.
+    /// The rest of the stream cannot be read.
     Failed(ProtoError),
 }
 
@@ -122,7 +122,7 @@ impl ProtoDecoder {
         ProtoStep::Failed(fault)
     }
 
-    /// Moves bytes from `rest`; returns `false` if the buffer still has fewer than `size`.
+    /// Moves bytes from `rest` to the buffer; returns `false` if it still has fewer than `size`.
     fn fill_buffer(&mut self, size: usize, rest: &mut &[u8]) -> bool {
         let taken = size.saturating_sub(self.buffer.len()).min(rest.len());
         let (piece, after) = rest.split_at(taken);

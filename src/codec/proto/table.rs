@@ -42,9 +42,9 @@ pub(super) struct FieldRow {
 pub(super) enum JsonLocation {
     /// the member with this name
     Member(&'static str),
-    /// the member `content`, in the form for the role
+    /// the member `content`, in the form that the role allows
     Content,
-    /// `type` in the member `outcome`
+    /// the `type` of the member `outcome`
     OutcomeType,
     /// a list in the member `outcome`, if the outcome has this type
     OutcomeList { name: &'static str, outcome_type: &'static str },
@@ -91,10 +91,10 @@ pub(super) struct EventSchema {
     pub(crate) rows: &'static [FieldRow],
 }
 
-/// The field number of `base_event` in every event.
+/// Field number of `base_event` in every event.
 pub(super) const BASE_NUMBER: u32 = 1;
 
-/// The field number of `type` in `BaseEvent`.
+/// Field number of `type` in `BaseEvent`.
 pub(super) const BASE_TYPE: u32 = 1;
 
 use AbsentField::{DefaultValue, Omitted};
@@ -145,7 +145,7 @@ const fn by_subagent(number: u32) -> FieldRow {
 pub(super) const BASE_ROWS: &[FieldRow] =
     &[opt(2, F::Timestamp, Int64), opt(3, F::RawEvent, NonNullValue), opt(4, F::Metadata, Struct)];
 
-/// In the order of the `JsonPatchOperationType` enum.
+/// Operation names, in the order of the `JsonPatchOperationType` enum.
 pub(super) const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy", "test"];
 
 static OPERATION: MessageSchema = MessageSchema {

@@ -22,7 +22,7 @@ const ITEMS: u32 = 1;
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
-/// Every whole number up to this one is an exact double.
+/// The largest integer up to which every integer is an exact double.
 const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
 /// Appends `json` as a `Value`. Returns `false` if decoding would change it.
@@ -74,7 +74,7 @@ impl<'t> JsonScanner<'t> {
         None
     }
 
-    /// Estimates the size of a message that begins here by the remaining text.
+    /// Estimates the size of a message that begins here from the length of the remaining text.
     fn remaining(&self) -> usize {
         self.text.len() - self.position
     }
@@ -365,7 +365,7 @@ pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
     if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }
 
-/// Concatenates the pieces of a message, which merges them.
+/// Concatenates the pieces of a message, which is how protobuf merges them.
 pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),
@@ -374,7 +374,7 @@ pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     }
 }
 
-/// "A string must always contain UTF-8 encoded text" (proto3).
+/// Fails on invalid UTF-8: "A string must always contain UTF-8 encoded text" (proto3).
 pub(super) fn parse_utf8(bytes: &[u8]) -> Result<&str, MessageError> {
     std::str::from_utf8(bytes).map_err(|_| MessageError::Utf8)
 }

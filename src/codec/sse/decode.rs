@@ -49,7 +49,7 @@ pub enum SseStep<'a> {
     More,
     /// The input may contain more frames.
     Frame(SseFrame<'a>),
-    /// The rest cannot be read, and every later call returns the same error.
+    /// The rest of the body cannot be read, and every later call returns the same error.
     Failed(SseError),
 }
 
@@ -323,8 +323,8 @@ fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     }
 }
 
-/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD per maximal part of an invalid sequence.
-/// Separators are ASCII, so decoding after splitting gives the same text.
+/// Decodes UTF-8 as the standard requires: one U+FFFD per maximal part of an invalid sequence. Separators are ASCII, so
+/// decoding after splitting gives the same text.
 fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on valid text than `from_utf8_lossy`.
@@ -339,7 +339,7 @@ fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// Returns `None` unless the value is a number that fits in `u64`.
+/// Parses milliseconds, saturating at `u64::MAX`; returns `None` unless all bytes are digits.
 fn parse_retry(value: &[u8]) -> Option<Duration> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

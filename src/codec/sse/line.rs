@@ -23,7 +23,7 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// ```
 #[derive(Debug)]
 pub(super) enum LineSplitter {
-    /// Only `matched` bytes of a BOM have arrived.
+    /// Only the first `matched` bytes of a BOM have arrived.
     Start { matched: usize },
     /// The next byte begins a line.
     LineStart,
@@ -151,7 +151,7 @@ impl From<LineEnd> for LineSplitter {
     }
 }
 
-/// Takes the bytes before the next line end and its first byte, or all of `input`.
+/// Takes the bytes before the next line end, and that line end's first byte; or all of `input`.
 fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     // "... with a U+000D CARRIAGE RETURN U+000A LINE FEED (CRLF) character pair, a single U+000A
     // LINE FEED (LF) character not preceded by a U+000D CARRIAGE RETURN (CR) character, and a

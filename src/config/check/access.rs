@@ -15,7 +15,7 @@ use crate::config::text::{OneOrList, Scalar};
 impl FileValue for MethodNames {
     type Checked = Vec<String>;
 
-    /// Returns all methods if the route names none, and an empty list if callers need no credential.
+    /// Returns the allowed methods: all if the route names none; an empty list if callers need no credential.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<String>> {
         let all: Vec<String> = checker.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = &self.0 else {
@@ -136,7 +136,7 @@ impl FileValue for UpstreamHeaderMapping {
     }
 }
 
-/// Returns the trailing spaces of a prefix, which parsing a scalar removes.
+/// Returns a prefix's trailing spaces, which scalar parsing removes.
 fn trailing_spaces(written: &Scalar<kind::FieldPrefix>) -> &str {
     let prefix = written.value.expose_secret();
     &prefix[prefix.trim_end().len()..]
@@ -186,7 +186,7 @@ impl ConfigChecker<'_> {
         self.check_header_conflicts(route, forwarded, keys.forward_credentials == Some(true), at);
     }
 
-    /// Reports fields that the agent would receive twice.
+    /// Reports header fields that the agent would receive twice.
     fn check_header_conflicts(
         &mut self,
         route: &RouteSpec,

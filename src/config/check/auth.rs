@@ -11,7 +11,7 @@ const KEY_SOURCES: [&str; 5] = ["jwks_url", "jwks_file", "public_key_file", "sec
 
 struct ResolvedIssuerKeys {
     keys: IssuerKeysConfig,
-    /// In bytes.
+    /// The length in bytes of a shared secret.
     secret_length: Option<usize>,
     content: Vec<u8>,
     place: Place,
@@ -198,6 +198,7 @@ impl ConfigChecker<'_> {
     }
 }
 
+/// Returns the shortest allowed secret, in bytes.
 /// RFC 7518 §3.2: "A key of the same size as the hash output … or larger MUST be used".
 fn hash_length(algorithm: Algorithm) -> usize {
     match algorithm {

@@ -10,13 +10,13 @@ use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialec
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
-/// Maps Diglot's names to the operator's names.
+/// Maps Diglot's names to the operator's.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
-/// Reserved names: `auto`, and the keys of [`crate::translate`] in `metadata`.
+/// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
-/// Members that carry values which the dialect cannot express.
+/// Members for values that the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
 
 const REQUEST_MEMBERS: &[Field] = &[
@@ -43,7 +43,7 @@ impl FileValue for CustomDialectSpec {
 }
 
 impl ConfigChecker<'_> {
-    /// Finds a built-in dialect or one defined in this file.
+    /// Finds a built-in dialect or one from this file.
     pub(super) fn find_dialect(&self, name: &str) -> Option<&'static Dialect> {
         dialect::find_by_name(name).or_else(|| self.custom_dialects.iter().copied().find(|own| own.name == name))
     }
@@ -86,7 +86,7 @@ impl ConfigChecker<'_> {
         (self.problems.len() == before).then_some(DialectOverrides { name, base, events, fields, values, strip })
     }
 
-    /// Parses a dialect name, which metrics, the command line and keys use.
+    /// Parses a dialect name, which appears in metrics, on the command line and in keys.
     fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
         let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
@@ -150,7 +150,7 @@ impl ConfigChecker<'_> {
         fields
     }
 
-    /// Reports names that collide with another member of the same event, message or request, or with a carrier member.
+    /// Reports names that collide with another member of an event, message or request, or with a carrier member.
     fn report_collisions(
         &mut self,
         base: &'static Dialect,
@@ -289,7 +289,7 @@ fn find_collision(
     events.chain(message).chain(request).next()
 }
 
-/// Returns whether a required member of events or the carrier member has this name.
+/// Returns whether `name` is a carrier member or required in an event.
 fn is_required_member(name: &str, fields: &[(Field, String)]) -> bool {
     let required = EventType::ALL.iter().flat_map(|kind| kind.all_slots()).filter(|slot| slot.required);
     CARRIER_MEMBERS.contains(&name)

@@ -13,7 +13,7 @@ use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
-/// The shortest delay before browsers reconnect.
+/// The shortest browser reconnection delay without a warning.
 const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
 impl ConfigChecker<'_> {
@@ -107,7 +107,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Warns about quotas for tiers that no caller has, unless key files, which may change at any time, could add them.
+    /// Warns about quotas for tiers that no caller has. A key file may add such callers later.
     fn lint_tiers(&mut self, file: &ConfigFile, config: &Config) {
         let by_token = config.auth.issuers.iter().any(|issuer| issuer.claims.tier.is_some());
         let by_key =
@@ -139,7 +139,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Warns about a route that anyone on the network may call, unless the file marks it as intended.
+    /// Warns about a route open to anyone on the network, unless the file marks it as intended.
     fn lint_open_route(&mut self, config: &Config, route: &RouteConfig, written: &file::RouteSpec, at: &Place) {
         let reached: Vec<String> =
             config.data.iter().filter(|one| is_open(one)).map(|one| one.address.to_string()).collect();

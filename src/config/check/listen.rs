@@ -81,7 +81,7 @@ impl FileValue for SocketMapping {
 impl FileValue for ListenerTlsSpec {
     type Checked = ListenerTlsConfig;
 
-    /// Reads all the files, so that each mistake is reported at its key.
+    /// Reads all files, so that each mistake is reported at its key.
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenerTlsConfig> {
         let keys = self.check_keys(checker, at);
         let not_after = match (&keys.cert, &*self.cert, &keys.key, &*self.key) {
@@ -122,7 +122,7 @@ pub(super) struct NamedFile<'a> {
     pub(super) written: &'a Scalar<kind::FileName>,
 }
 
-/// Returns the current time in seconds since the epoch.
+/// Returns the current Unix time in seconds.
 fn unix_now() -> Option<i64> {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the certificate's expiry, in seconds since the epoch.
+    /// Returns the certificate's expiry as Unix time in seconds.
     pub(super) fn check_certificate_pair(
         &mut self,
         cert: NamedFile<'_>,

@@ -11,7 +11,7 @@ struct RouteIdentifiers {
     paths: Vec<LocatedValue<String>>,
     names: Vec<LocatedValue<String>>,
     events: Vec<LocatedValue<PathTemplate>>,
-    /// The paths that resume and stop runs.
+    /// The request paths for resuming and stopping runs.
     runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 

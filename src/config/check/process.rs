@@ -6,7 +6,7 @@ use crate::config::checker::{ConfigChecker, Place};
 use crate::config::kind;
 use crate::config::text::Scalar;
 
-/// The longest path of a Unix socket: `sun_path` has 108 bytes, and the last is zero [unix(7)].
+/// The longest Unix socket path: `sun_path` has 108 bytes, including the final NUL [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Room for the longest socket name, which contains the process id.

@@ -10,10 +10,10 @@ use crate::config::kind;
 use crate::config::section::{FileValue, KeysOf, Section, collect_all};
 use crate::config::text::{Scalar, Spanned};
 
-/// The longest time to refill a full burst.
+/// The longest allowed time to refill a full burst.
 const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The shortest interval between requests that can be counted.
+/// The shortest measurable interval between requests.
 const MIN_INTERVAL: Duration = Duration::from_micros(1);
 
 impl FileValue for RateLimitSpec {
@@ -52,7 +52,7 @@ impl FileValue for RateLimitSpec {
 }
 
 impl FileValue for TierSpec {
-    /// The keys only: whether they form a valid quota depends on the rate limit.
+    /// The checked keys. Whether they form a valid quota depends on the rate limit.
     type Checked = KeysOf<TierSpec>;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<KeysOf<TierSpec>> {

@@ -43,7 +43,7 @@ pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
-/// The value of `auth` that allows calls without a credential.
+/// The `auth` value that allows calls without a credential.
 pub(in crate::config) const NONE: &str = "none";
 
 /// Parses the name of an issuer or API key list.
@@ -91,7 +91,7 @@ pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, Scalar
         .with_suggestion(meant.map(|known| known.name().to_owned())))
 }
 
-/// Parses an accepted token `typ` into lower case without `application/`.
+/// Parses an accepted token `typ`. The result is in lower case, without `application/`.
 pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarError> {
     // RFC 7515 §4.1.9: case-insensitive media types; "application/" may be omitted.
     let lower = text.to_ascii_lowercase();
@@ -112,7 +112,7 @@ pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// Parses the time over which a quota refills.
+/// Parses a quota's refill period.
 pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         period if period <= Duration::from_secs(24 * 3600) => Ok(period),
@@ -120,7 +120,7 @@ pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarErro
     }
 }
 
-/// Parses the time for which a browser may cache a preflight response.
+/// Parses the time that browsers may cache a preflight response.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration_or_zero(text)? {
         age if age <= Duration::from_secs(24 * 3600) => Ok(age),
@@ -128,7 +128,7 @@ pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarErr
     }
 }
 
-/// Parses the timeout for the shared quota, which delays each request.
+/// Parses the shared quota timeout, which can delay each request.
 pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
     match parse_duration(text)? {
         deadline if deadline <= Duration::from_secs(1) => Ok(deadline),
@@ -169,7 +169,7 @@ pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, Scal
     }
 }
 
-/// Rejects fields that the gateway sets or removes itself.
+/// Rejects header fields that the gateway itself sets or removes.
 fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
     // RFC 9110 §7.6.1: fields that "need to be removed before forwarding", and those that a `Connection` could name.
     const HOP: &[&str] = &[
@@ -285,7 +285,7 @@ fn parse_rfc3339(text: &str) -> Option<u64> {
     u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second - offset).ok()
 }
 
-/// Splits text into numbers with the given counts of digits.
+/// Splits text into numbers with the given digit counts.
 fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
@@ -297,7 +297,7 @@ fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]
     parts.next().is_none().then_some(numbers)
 }
 
-/// Returns `None` for a day that does not exist in the Gregorian calendar.
+/// Counts the days since the Unix epoch. Returns `None` for a date that does not exist in the Gregorian calendar.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use super::ScalarError;
 use crate::config::upstream::implied_port;
 
-/// Parses a host with an explicit or implied port.
+/// Parses a host with its port, explicit or implied.
 pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
     let port_error = || ScalarError::new("has a port outside 1 to 65535", "correct the port, or leave out `:`");

@@ -8,10 +8,10 @@ use crate::config::listen::ListenAddress;
 
 const UNIX_PREFIX: &str = "unix:";
 
-/// Read and write access for the user that runs Diglot and its group.
+/// Read and write access for Diglot's user and group.
 pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 
-/// The longest path of a Unix socket: 108 bytes including the final NUL [unix(7)].
+/// The longest Unix socket path: 108 bytes including the final NUL [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Parses a listener address. A Unix socket gets the default permissions.
@@ -33,7 +33,7 @@ pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddres
     Ok(ListenAddress::Unix { path: PathBuf::from(path), mode: parse_mode(DEFAULT_MODE)? })
 }
 
-/// Parses octal permissions of a socket file.
+/// Parses octal socket file permissions.
 pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for all users";
     match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {
@@ -43,7 +43,7 @@ pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     }
 }
 
-/// Parses an address, a network, or `unix` for any peer of a Unix socket.
+/// Parses an address, a network, or `unix` for any peer on a Unix socket.
 pub(in crate::config) fn parse_trusted_proxy(text: &str) -> Result<TrustedProxy, ScalarError> {
     if text == "unix" {
         return Ok(TrustedProxy::Unix);

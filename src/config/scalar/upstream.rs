@@ -45,7 +45,7 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
     Ok(upstream)
 }
 
-/// Parses a socket and a request target: `/run/agent.sock:/chat`.
+/// Parses a socket path and a request target: `/run/agent.sock:/chat`.
 fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     const EXAMPLE: &str = "write the socket's absolute path, and after a colon the request's path: \
                            `unix:/run/agent.sock:/chat`";
@@ -68,7 +68,7 @@ fn parse_unix_upstream(text: &str) -> Result<UpstreamConfig, ScalarError> {
     Ok(upstream)
 }
 
-/// Rejects text that cannot be sent in a request line.
+/// Rejects text that is invalid in a request line.
 fn check_sendable(text: &str) -> Result<(), ScalarError> {
     if text.contains('#') {
         return Err(ScalarError::new("has a fragment, which is never sent", "remove `#` and everything after it"));

@@ -7,7 +7,7 @@ use super::host::parse_host_and_port;
 use super::upstream::parse_upstream;
 use crate::config::UpstreamAddress;
 
-/// Parses the URL of a trusted resource, which is https, or http on loopback.
+/// Parses the URL of a trusted resource: https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
     let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
         return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
@@ -93,7 +93,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError>
     Ok(serialised)
 }
 
-/// A Redis URL in parts, so that the password can be set and omitted.
+/// The parts of a Redis URL, so that the password can be set or omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
     scheme: &'static str,
@@ -108,7 +108,7 @@ impl RedisUrl {
         self.password.is_some()
     }
 
-    /// Accepts any character in `password`.
+    /// Sets the password, which may contain any character.
     pub(in crate::config) fn with_password(self, password: &str) -> RedisUrl {
         // RFC 3986 §2.1: all but unreserved characters are percent-encoded.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);

@@ -17,7 +17,7 @@ struct SensitiveMarks {
     /// The schemas of configuration and API key files.
     schemas: [Value; 2],
     known_keys: BTreeSet<String>,
-    /// Keys that are sensitive in every mapping that has them.
+    /// Keys that are sensitive in every mapping where they occur.
     sensitive_keys: BTreeSet<String>,
     /// Keys of mappings and lists that contain secrets.
     section_keys: BTreeSet<String>,
@@ -25,7 +25,7 @@ struct SensitiveMarks {
 
 static MARKS: LazyLock<SensitiveMarks> = LazyLock::new(SensitiveMarks::from_schemas);
 
-/// Returns whether the value at a path may be a secret. An unknown path is sensitive if one of its keys is, since keys
+/// Returns whether the value at `path` may be a secret. An unknown path is sensitive if any of its keys is, since keys
 /// may be misspelt or misplaced.
 pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
@@ -36,13 +36,13 @@ pub(in crate::config) fn is_sensitive_path(path: &str) -> bool {
         || (1..=steps.len()).any(|end| MARKS.nodes_at(&steps[..end]).into_iter().any(|node| MARKS.is_sensitive(node)))
 }
 
-/// Returns whether a path or a path below it may contain a secret.
+/// Returns whether a path or any path below it may contain a secret.
 pub(in crate::config) fn holds_secrets(path: &str) -> bool {
     let steps: Vec<&str> = path.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     MARKS.nodes_at(&steps).into_iter().any(|node| MARKS.has_secret_below(node))
 }
 
-/// Returns whether a key is sensitive in every mapping that has it, or is unknown and named like a secret.
+/// Returns whether a key is sensitive wherever it occurs, or is unknown and named like a secret.
 pub(in crate::config) fn is_sensitive_key(key: &str) -> bool {
     MARKS.sensitive_keys.contains(key) || !MARKS.known_keys.contains(key) && is_named_like_secret(key)
 }
@@ -79,7 +79,7 @@ impl SensitiveMarks {
         marks
     }
 
-    /// Returns several nodes if the path has alternatives.
+    /// Returns the nodes at a path, several if it has alternatives.
     fn nodes_at(&self, steps: &[&str]) -> Vec<&Value> {
         let mut nodes: Vec<&Value> = self.schemas.iter().collect();
         for step in steps {
@@ -99,7 +99,7 @@ impl SensitiveMarks {
         nodes
     }
 
-    /// Returns the alternatives that a node allows, with references resolved.
+    /// Returns a node's alternatives, with references resolved.
     fn forms<'s>(&'s self, node: &'s Value) -> Vec<&'s Value> {
         let target = node["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
         if let Some(target) = target {
@@ -111,7 +111,7 @@ impl SensitiveMarks {
         if forms.is_empty() { vec![node] } else { forms }
     }
 
-    /// Returns whether a value, one of its list entries or a value under an arbitrary key is sensitive.
+    /// Returns whether a value, one of its list items or a value under an arbitrary key is sensitive.
     fn is_sensitive(&self, node: &Value) -> bool {
         self.forms(node).into_iter().any(|form| {
             let inside = ["items", "additionalProperties"].into_iter().map(|key| &form[key]);

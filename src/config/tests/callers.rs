@@ -30,7 +30,7 @@ impl Folder {
         from_path(&path)
     }
 
-    /// Returns the problems, with `DIR` for the directory.
+    /// Returns the problems, with `DIR` in place of the directory.
     fn load_error(&self, text: &str) -> String {
         self.load_config(text).expect_err("broken").to_string().replace(&self.0.display().to_string(), "DIR")
     }

@@ -6,7 +6,7 @@ use super::{committed_file, read};
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerTlsConfig};
 use crate::config::{Config, certificate};
 
-/// In the form of [`super::broken::BROKEN`].
+/// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "Unix sockets",
@@ -170,7 +170,7 @@ listeners:
     assert_eq!(limits.idle_timeout.as_secs(), 5);
 }
 
-/// Both from `openssl x509 -noout -enddate`.
+/// The expected times are from `openssl x509 -noout -enddate`.
 #[test]
 fn takes_the_earliest_expiry_of_a_certificate_chain() {
     let file = |name: &str| std::fs::read(committed_file("examples/tls").join(name)).expect(name);

@@ -10,7 +10,7 @@ use crate::config::{effective, load};
 
 const CANARY: &str = "hunter2canary";
 
-/// Keys of other mappings, or of none.
+/// Keys that belong to other mappings, or to none.
 const MISPLACED: &[&str] = &["secret", "sha256", "password", "api_key", "token"];
 
 fn visit(value: &Value, pointer: &str, each: &mut impl FnMut(&str, &Value)) {

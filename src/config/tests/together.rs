@@ -61,7 +61,7 @@ fn files() -> Vec<(PathBuf, String)> {
     all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
 }
 
-/// Returns the position of each configuration key in a text: the line, from 0, and the byte range in it.
+/// Returns the position of each key: its line, counted from 0, and its byte range in the line.
 fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     let known = every_key();
     let mut found = Vec::new();
@@ -152,7 +152,7 @@ fn locates_every_problem_of_a_mutated_file() {
     assert!(count > 1000, "{count} files were tried");
 }
 
-/// One mistake of each sort, each of which once hid the others.
+/// A file with one mistake of each sort. Each once hid the others.
 const ALL: &str = r#"
 listners:
   data: 8787

@@ -48,7 +48,7 @@ enum ConnectionPhase {
 }
 
 impl ConnectionActivity {
-    /// Starts in the phase that waits for a first request head.
+    /// Creates the state of a connection that is waiting for its first request head.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(ConnectionActivity {
             phase: Mutex::new(ConnectionPhase::ReadingHead { since: Instant::now() }),

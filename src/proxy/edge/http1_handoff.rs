@@ -153,10 +153,10 @@ impl BodyFraming {
 type HandoffCell<B> = Arc<Mutex<HandoffState<B>>>;
 
 enum HandoffState<B> {
-    /// no output of hyper is pending
+    /// hyper has no pending output
     Idle,
-    /// an earlier response is not flushed yet, so hyper must also write the next stream, because it is unknown where
-    /// its head starts
+    /// an earlier response is not flushed yet, so hyper must also write the next stream, since the start of its head
+    /// cannot be located
     Flushing,
     Captured {
         body: B,

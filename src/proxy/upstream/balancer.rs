@@ -83,7 +83,7 @@ mod tests {
         weights.iter().enumerate().map(target).collect()
     }
 
-    /// Returns the number of runs per endpoint if the runs stay open (`stay`) or if each ends before the next.
+    /// Returns the number of runs per endpoint if all runs stay open (`stay`), or if each ends before the next begins.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
         let all = targets(weights);
         let balancer = WeightedBalancer::default();

@@ -24,7 +24,8 @@ use tokio::time::{Instant, timeout};
 /// Maximum number of idle agent connections, in total.
 const POOL_SIZE: usize = 1024;
 
-/// Lifetime of idle connections: shorter than in common agents (uvicorn 5 s), so that the gateway closes first.
+/// Maximum idle time of pooled connections, shorter than in common agents (uvicorn: 5 s), so that the gateway closes
+/// them first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 const POOL_IDLE_H2: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ const H2_MAX_STREAMS: usize = 100;
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 const H2_CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Maximum number of stale connections to skip; closed ones soon leave the pool by themselves.
+/// Maximum number of stale connections to skip; the pool itself soon removes closed ones.
 const MAX_STALE: usize = 64;
 
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -63,7 +64,7 @@ pub(super) struct AgentDialer {
 }
 
 pub(super) struct PooledConnection {
-    /// `Custom` after the session was returned
+    /// `Custom` once the session has been returned to the pool
     pub(super) session: HttpSession,
     /// id of the TLS material used by this connection
     material_id: u64,
@@ -195,7 +196,8 @@ fn is_closed(session: &HttpSession) -> bool {
 }
 
 impl Drop for PooledConnection {
-    /// Releases an HTTP/2 connection, which would otherwise be kept forever; a reset cancels the run.
+    /// Releases the HTTP/2 connection, which pingora would otherwise keep forever. An unfinished stream is reset, which
+    /// cancels the run.
     fn drop(&mut self) {
         use futures_util::FutureExt;
         if let Some(release) = self.h2_release.take()

@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Explains a failed write by the agent's response if it sent one over HTTP/2.
+    /// Converts a failed write to an error. Over HTTP/2, an error from reading the response takes precedence.
     async fn write_failure(&mut self, error: &BError) -> ExchangeError {
         let is_unprocessed = pingora_errors::is_unprocessed(error);
         if !is_unprocessed

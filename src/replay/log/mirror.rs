@@ -33,7 +33,7 @@ pub(crate) enum MirrorSummary {
     Empty,
     /// too large to retain
     Discarded,
-    /// frames up to this event, including at least the first, which contains the conversation before the run
+    /// number of the last frame covered (at least the first, which contains the earlier conversation), and the summary
     Through(u64, Vec<u8>),
 }
 

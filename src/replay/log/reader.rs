@@ -32,7 +32,7 @@ pub(crate) enum JoinError {
     Discarded,
 }
 
-/// A reader of the log, which leaves it on drop.
+/// A reader of the log. Dropping it removes it from the log.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     log: Arc<RunLog>,

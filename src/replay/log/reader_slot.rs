@@ -27,11 +27,11 @@ pub(super) struct ReaderSlot {
 /// Detects a reader that has stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallWatch {
-    /// done by the connection
+    /// the connection detects it
     Connection,
-    /// done by the log; no data was waiting at the last check
+    /// the log detects it; no data was waiting at the last check
     Log,
-    /// done by the log; data has been waiting since this time
+    /// the log detects it; data has been waiting since this time
     Waiting(Instant),
 }
 

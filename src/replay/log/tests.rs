@@ -350,7 +350,7 @@ fn summarise(stream: &[u8]) -> (String, usize, usize) {
     (text, began, ended)
 }
 
-/// Readers that join while the run writes and its oldest frames are folded get everything once.
+/// Readers that join while the run writes and its oldest frames are folded get every event exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn joins_at_any_moment_deliver_everything_once() {
     const EVENTS: u64 = 4000;

@@ -159,7 +159,7 @@ impl LogWriter {
             }
             let until = state.unread_since + self.log.limits.abandon_after;
             drop(state);
-            // Boxed, because few of many runs have no reader.
+            // Boxed, since runs are rarely without a reader.
             let sleep = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if sleep.deadline() != until {
                 sleep.as_mut().reset(until);
@@ -187,7 +187,7 @@ impl LogWriter {
         loop {
             let next_stall = self.log.state.lock().next_stall(self.log.limits.stall_timeout);
             let until = next_stall.unwrap_or_else(|| Instant::now() + self.log.limits.stall_timeout);
-            // Boxed, because few of many runs wait for a reader.
+            // Boxed, since runs rarely wait for a reader.
             Box::pin(sleep_until(until)).await;
             self.log.remove_stalled();
         }

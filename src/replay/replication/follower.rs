@@ -187,7 +187,7 @@ enum ReadStatus {
     Gap,
 }
 
-/// The end of the local log.
+/// The ways in which the local log ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     Complete,

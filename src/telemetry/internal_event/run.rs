@@ -18,7 +18,7 @@ pub(crate) struct RunInfo<'a> {
 }
 
 impl<'a> RunInfo<'a> {
-    /// Describes another replica's run, of which only the ids are known.
+    /// Describes another replica's run, for which only the ids are known.
     fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
         RunInfo { route: "", request_id: "", ids }
     }

@@ -22,7 +22,7 @@ log_events! {
         address: &'a dyn Display,
     } (route, upstream, %address) "upstream answers again";
 
-    /// All addresses of a route are unavailable, so every one of them is tried. Logged once until one recovers.
+    /// All addresses of a route are unavailable, so all of them are tried. Logged once until one recovers.
     error NoHealthyUpstream<'a> { route: &'a str }
         (route) "every upstream is unhealthy or ejected; all are tried";
 
@@ -30,11 +30,11 @@ log_events! {
     warn UpstreamResolveFailed<'a> { route: &'a str, cause: String }
         (route, cause = sanitize(&cause)) "upstream not resolved";
 
-    /// Changed certificate or key files for upstreams are used for new connections.
+    /// Certificate or key files for upstreams changed; new connections use them.
     info UpstreamTlsReloaded<'a> { route: &'a str }
         (route) "certificates for upstreams read again";
 
-    /// Changed certificate or key files for upstreams cannot be used; the previous content stays in use.
+    /// Changed certificate or key files for upstreams cannot be used; the previous ones stay in use.
     error UpstreamTlsReloadFailed<'a> {
         route: &'a str,
         /// the file and the problem, without the file's content

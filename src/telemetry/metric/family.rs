@@ -79,7 +79,7 @@ impl<M: MetricCell> ForgetSeries for Family<M> {
     }
 
     fn forget(&self, value: &str) {
-        // They are adjacent in the map. Scanning all series for each of a thousand removed routes would take seconds.
+        // Its series are adjacent in the map. Scanning all series for each of many removed routes would take seconds.
         let prefix = encode_key(&[value]);
         let mut cells = self.lock_cells();
         let from_prefix = cells.range::<[u8], _>((Bound::Included(&*prefix), Bound::Unbounded));

@@ -207,7 +207,8 @@ fn attribute(name: &'static str, value: impl Into<Value>) -> KeyValue {
     KeyValue::new(name, value)
 }
 
-/// "If the HTTP request method is not known to instrumentation, it MUST set the `http.request.method` attribute to `_OTHER`."
+/// Returns the method as a span attribute: "If the HTTP request method is not known to instrumentation, it MUST set the
+/// `http.request.method` attribute to `_OTHER`."
 fn method_attribute(method: RequestMethod) -> KeyValue {
     attribute("http.request.method", if method == RequestMethod::Other { "_OTHER" } else { method.label() })
 }

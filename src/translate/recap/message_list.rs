@@ -72,7 +72,7 @@ impl MessageList {
         }
     }
 
-    /// "RUN_STARTED.input.messages with unknown ids are appended."
+    /// Appends messages from the echoed input: "RUN_STARTED.input.messages with unknown ids are appended."
     pub(crate) fn append_input(&mut self, input: Option<&Json<'_>>, side: PeerDialect) {
         let input = input.and_then(json::parse_message);
         for message in
@@ -109,8 +109,9 @@ impl MessageList {
         }
     }
 
-    /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another
-    /// message, or none → new message keyed by toolCallId. Known toolCallId → entry reused."
+    /// Adds a call to its message: "parentMessageId → existing assistant message; unknown id → new assistant message
+    /// with that id; id of another message, or none → new message keyed by toolCallId. Known toolCallId → entry
+    /// reused."
     fn open_call(&mut self, event: &Event<'_>) {
         let id = item_id(RunItem::ToolCall, event);
         let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
@@ -182,8 +183,8 @@ impl MessageList {
         }
     }
 
-    /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other
-    /// tool messages), else appended."
+    /// Inserts a tool message: "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the
+    /// call (after its other tool messages), else appended."
     pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         // As in the reader: if a dialect has no result messages, an empty id counts as absent.

@@ -54,7 +54,7 @@ impl RecapItems {
         }
     }
 
-    /// Ends an item. If `waits`, a call is kept for repetition until its result arrives.
+    /// Ends an item. If `waits`, an ended call is kept until its result arrives.
     pub(crate) fn end_item(
         &mut self,
         event: &Event<'_>,

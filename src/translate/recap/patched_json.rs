@@ -24,7 +24,7 @@ pub(super) enum JsonTree {
     Object(Vec<(Box<str>, JsonTree)>),
 }
 
-/// The patch could not be applied; the document is unchanged.
+/// A patch could not be applied; the document is unchanged.
 #[derive(Clone, Debug)]
 pub(super) struct PatchNotApplied;
 
@@ -206,7 +206,7 @@ impl JsonPointer {
     }
 }
 
-/// "digits without leading zeros" (RFC 6901 §4)
+/// Parses an array index: "digits without leading zeros" (RFC 6901 §4).
 fn parse_index(token: &str) -> Option<usize> {
     let plain = token == "0" || (!token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit()));
     token.parse().ok().filter(|_| plain)

@@ -16,7 +16,7 @@ pub(super) enum RecapFrame {
     Text(Box<MergedText>),
 }
 
-/// The JSON before and after a text.
+/// The JSON before and after a piece of text.
 type TextAffixes = (Box<str>, Box<str>);
 
 /// Consecutive frames that differ only in their text.

@@ -32,7 +32,7 @@ pub(super) enum MessageContent {
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
     pub(crate) id: Json<'static>,
-    /// as received; once an event changes it, the other fields apply
+    /// as received; ignored once an event changes the call
     pub(crate) original: Option<Json<'static>>,
     pub(crate) name: Json<'static>,
     /// content of a JSON string

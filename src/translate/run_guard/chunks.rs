@@ -7,7 +7,7 @@ use crate::event::{Event, EventRepair, EventType, Field, Json};
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {
-    /// Completes a chunk so that the real client finds its stream.
+    /// Adds the members that the real client needs to find a chunk's stream.
     pub(super) fn assign_lane<'a>(&mut self, event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let mut event = self.convert_to_chunk(event, report);
         let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
@@ -87,7 +87,7 @@ impl RunGuard {
         event
     }
 
-    /// "First … must have a messageId / a toolCallId": a chunk without one continues the last stream of its kind.
+    /// Returns the last stream's id for a chunk without one: "First … must have a messageId / a toolCallId".
     fn last_stream_id(&self, piece: ChunkStreamKind, owner: Option<&Json<'_>>) -> Json<'static> {
         let last = self.lanes.last_stream(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
         last.map_or_else(
@@ -99,7 +99,8 @@ impl RunGuard {
         )
     }
 
-    /// "First … must have a toolCallName": uses the name from the last call with the same id.
+    /// Opens a stream. A missing name is copied from the last call with the same id: "First … must have a
+    /// toolCallName".
     fn open_stream<'a>(
         &mut self,
         mut event: Event<'a>,

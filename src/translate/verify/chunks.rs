@@ -163,7 +163,7 @@ impl OpenChunkStream {
         })
     }
 
-    /// "A value first appearing on a continuation conflicts with absent."
+    /// Checks that a chunk changes no fixed member: "A value first appearing on a continuation conflicts with absent."
     fn check_continuation(&self, event: &Event<'_>) -> Result<(), VerifyProblem> {
         for (field, settled) in &self.fixed_fields {
             if let Some(own) = event.owned_text(*field).filter(|own| Some(own) != settled.as_ref()) {

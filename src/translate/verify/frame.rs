@@ -6,7 +6,7 @@
 use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;
 
-/// "tail > 10 MiB chars fatal": UTF-16 code units per frame.
+/// Maximum UTF-16 code units per frame: "tail > 10 MiB chars fatal".
 const FRAME_LIMIT: u64 = 10 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -21,7 +21,7 @@ pub(super) struct ClientBlock {
     pub(crate) is_terminated: bool,
 }
 
-/// A frame exceeds the client's limit: the rest cannot be read.
+/// A frame exceeds the client's limit, so the rest cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockTooLarge;
 

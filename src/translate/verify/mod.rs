@@ -89,7 +89,7 @@ impl Verifier {
         }
     }
 
-    /// Reports a frame that is too large: the rest cannot be read.
+    /// Reports a frame that is too large, so that the rest cannot be read.
     pub(crate) fn report_too_large(&mut self, out: &mut Vec<Finding>) {
         if !matches!(self.splitter, InputSplitter::Failed { .. }) {
             let line = self.current_line();

@@ -28,7 +28,7 @@ enum StreamPhase {
     Active,
     Finished,
     Failed,
-    /// an event followed the end and was reported
+    /// an event followed the end of the run and was reported
     Stray,
 }
 
@@ -302,7 +302,7 @@ impl OrderCheck {
         }
     }
 
-    /// "Untagged is always fine."
+    /// Checks that an event's owner matches the item's: "Untagged is always fine."
     fn check_owner(&self, space: OwnerScope, id: &str, tag: &OwnerId) -> Result<(), (Rule, String)> {
         match self.owners.get(&(space, id.to_owned())) {
             Some(owner) if tag.is_some() && owner != tag && self.phase != StreamPhase::Stray => Err((
@@ -329,7 +329,8 @@ impl OrderCheck {
         }
     }
 
-    /// "Owners are seeded by the snapshot (authoritative) and the echo of the input (if unclaimed)."
+    /// Records the owners of messages and calls: "Owners are seeded by the snapshot (authoritative) and the echo of the
+    /// input (if unclaimed)."
     fn seed_owners(&mut self, messages: Option<&Json<'_>>, authoritative: bool) {
         for message in messages.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_members(&message) else { continue };
@@ -365,7 +366,7 @@ impl OrderCheck {
         self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit });
     }
 
-    /// Removes another owner's step with this name, and returns that owner.
+    /// Removes a step with this name that belongs to another owner; returns that owner.
     fn take_other_owners_step(&mut self, item: RunItem, id: &str) -> Option<OwnerId> {
         if item != RunItem::Step {
             return None;

@@ -10,7 +10,7 @@ use crate::event::{Event, EventType, Field, Json, Members, find_member, get, inp
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-/// Longer arguments are not checked.
+/// Maximum length of checked arguments.
 const ARGUMENTS_LIMIT: usize = 1 << 20;
 
 /// Characters that end the prefix of a CUSTOM name: `hai.x`, `com.vendor.x`, `vendor:x`, `vendor/x`.

@@ -26,7 +26,7 @@ fn sse(events: &[&str]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// Checks rows: events, the first on line 1 and each later one two lines below, and their findings.
+/// Checks rows of events and their findings. The first event is on line 1, and each later one two lines below.
 fn check(rows: &[(&[&str], &[&str])]) {
     for (events, expected) in rows {
         let input = sse(events);

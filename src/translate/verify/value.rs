@@ -23,7 +23,7 @@ pub(super) struct VerifyProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberVerdict {
     Kept,
-    /// "an unrecognised union member: removable, never fatal"
+    /// removed: "an unrecognised union member: removable, never fatal"
     Removed,
 }
 
@@ -128,7 +128,8 @@ impl ValueChecker<'_> {
         }
     }
 
-    /// "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped" (§1.3).
+    /// Checks a 0.x `binary` part: "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped"
+    /// (§1.3).
     fn check_binary(&mut self, members: &Members<'_>) -> MemberVerdict {
         let is_text =
             |name: &str| find_member(members, name).is_some_and(|value| value.json_type() == JsonType::String);

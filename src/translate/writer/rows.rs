@@ -11,11 +11,11 @@ use crate::translate::event_shapes::{
 };
 use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids, run_error, value_aliases};
 
-/// Notes that some peers cannot interpret.
+/// Carried notes that some peers cannot interpret.
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
-/// Members that no version accepts, and which stay carried. An echoed input needs members that may be missing
+/// Members that no version accepts, and which stay carried: an echoed input needs members that may be missing
 /// (measured), and content is a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 

@@ -51,7 +51,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
     }
 }
 
-/// Events that the wire cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
+/// Events that protobuf cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
 const NOT_SAYABLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
     r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
@@ -100,7 +100,7 @@ fn carries_events_that_protobuf_cannot_express_in_metadata() {
     }
 }
 
-/// A reader that does not know the carried JSON still finds the rest of the metadata, and all that the wire can
+/// Checks that a reader unaware of the carried JSON still finds the other metadata and everything that protobuf can
 /// express.
 #[test]
 fn keeps_existing_metadata_beside_the_carried_event() {

@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// Decodes a whole body as the standard says, ignoring limits and speed.
+/// Decodes a whole body as the standard specifies, ignoring limits and speed.
 fn reference_decode(body: &[u8]) -> Vec<Seen> {
     let text = String::from_utf8_lossy(body);
     let text = with_lf(text.strip_prefix('\u{FEFF}').unwrap_or(&text));

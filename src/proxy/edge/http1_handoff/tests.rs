@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 type TestBody = UnsyncBoxBody<Bytes, BodyAborted>;
 type Writers = Arc<Mutex<Vec<Writer>>>;
 
-/// Serves `/stream` from the writers that it returns, the `n`th after "<n>;"; other requests get an immediate, complete
-/// response. At most `window` bytes are in flight.
+/// Serves `/stream` with a body per request, which begins with the request's number and is continued by the returned
+/// writers; other requests get an immediate, complete response. At most `window` bytes are in flight.
 fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Writers) {
     let (client, stream) = tokio::io::duplex(window);
     let writers = Writers::default();
@@ -95,7 +95,7 @@ async fn streams_in_chunks_then_serves_the_next_request() {
     }
 }
 
-/// hyper reads the next request while a response is being sent, so that response does not contain the stream's head.
+/// hyper may read the request for a stream while it is still sending the previous response.
 #[tokio::test]
 async fn delivers_a_stream_behind_an_answer_still_being_sent() {
     for window in [1, 7, 64, 4096] {
