@@ -47,8 +47,7 @@ pub(super) struct ConversationTurn {
     pub(super) closing: Vec<ScriptEvent>,
 }
 
-/// Opens the message twice: with `text_started` for AG-UI, and with `answer_started` for HAI, whose message includes
-/// thinking.
+/// Opens the message with `text_started` in AG-UI, but with `answer_started` in HAI, whose message includes thinking.
 const REQUEST_OPENING: &[ScriptEvent] = &[
     ScriptEvent::new("run_started", ""),
     ScriptEvent::new("state", "pending"),
