@@ -277,7 +277,7 @@ fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
-/// Resolves agent names before their first request, within [`RESOLVE_TIMEOUT`].
+/// Resolves the agents' host names before the first request, waiting at most [`RESOLVE_TIMEOUT`].
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }

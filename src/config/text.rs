@@ -135,7 +135,7 @@ pub(crate) trait Shorthand: Sized {
 
     /// The accepted forms, for messages.
     const FORMS: &'static str;
-    /// The accepted forms if lists are allowed, for messages.
+    /// Describes the accepted forms in messages if a list is allowed.
     const LIST_FORMS: &'static str = "a list";
     /// Set if an empty list of these values is invalid.
     const IS_NEVER_EMPTY: bool = false;

@@ -144,7 +144,7 @@ fn html_page() -> Response {
 enum EventPace {
     /// as soon as the client reads
     Unbounded,
-    /// first event immediately, which starts the interval
+    /// sends the first event immediately, then starts the interval
     Starting(Duration),
     /// at the next tick; catches up after a slow client, so that a load test keeps its rate
     Ticking(Interval),

@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// Checks the order, since events of specific dialects often match more general rules, too.
+    /// Checks the order of the rules: events of a specific dialect often match the more general rules, too.
     #[test]
     fn tries_specific_dialects_first() {
         let position = |wire: &str, members: &[&str]| {

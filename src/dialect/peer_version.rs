@@ -9,7 +9,7 @@ pub enum PeerVersion {
     Any,
     /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects content part lists, and requests with unknown members
     V0_1,
-    /// the basic events
+    /// supports only the basic events
     V0_0_35,
     /// THINKING_*; roles may be missing, events may interleave
     V0_0_39,

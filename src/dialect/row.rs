@@ -72,7 +72,7 @@ pub struct OwnShape {
     pub(crate) is_in_snapshot: bool,
     /// a required member may be null
     pub(crate) null_is_absent: bool,
-    /// the member with the text, if the row does not list it
+    /// the member that contains the text, if it is not one of the row's members
     pub(crate) text_member: Option<&'static str>,
     /// finds the text in a delta that is not a string
     pub(crate) find_text: Option<TextFinder>,

@@ -121,7 +121,7 @@ impl UnionSchema {
     }
 }
 
-/// `type` of the content part retired in 1.0; the client still converts one inside a message (§1.3).
+/// `type` of a content part that was retired in 1.0; the client still converts such parts inside messages (§1.3).
 const BINARY: &str = "binary";
 
 const fn req(name: &'static str, shape: ValueSchema) -> MemberSchema {

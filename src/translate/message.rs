@@ -242,7 +242,7 @@ pub(super) fn write<'a>(
 /// The members of a message, grouped by where they are written.
 struct SplitMessage<'a> {
     written: MessageMembers<'a>,
-    /// members of the peer's dialect that an earlier translation carried
+    /// members of the peer's dialect that an earlier translation carried, to be restored
     own: MessageMembers<'static>,
     /// canonical members that the dialect lacks
     canonical: MessageMembers<'a>,

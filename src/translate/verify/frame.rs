@@ -6,7 +6,7 @@
 use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;
 
-/// Maximum UTF-16 code units per frame: "tail > 10 MiB chars fatal".
+/// Maximum UTF-16 code units per frame. The client fails when its unparsed buffer is longer.
 const FRAME_LIMIT: u64 = 10 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";

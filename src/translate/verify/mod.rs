@@ -130,7 +130,7 @@ impl Verifier {
         }
     }
 
-    /// Ends the input and appends the findings that depend on it.
+    /// Marks the end of the input and appends the findings that only the end can show.
     pub fn finish(&mut self, out: &mut Vec<Finding>) {
         let Verifier { splitter, checks } = self;
         match splitter {
