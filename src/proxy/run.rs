@@ -416,7 +416,7 @@ impl RunTask {
         let stopped = matches!(reason, RunEndReason::Stopped);
         let (outcome, mut rejection) = reason.into_outcome();
         let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
-        // A client that returns to an abandoned run is told the reason.
+        // Sends the reason to a client that returns to an abandoned run.
         if outcome == RunOutcome::ClientGone && self.output.is_logged() {
             rejection = Some(RejectionKind::RunAbandoned.into());
         }
