@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_saphyr::Location;
 
 /// The longest excerpt, in characters.
@@ -31,7 +32,8 @@ impl fmt::Display for SourcePosition {
 }
 
 /// The severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
     /// The configuration is refused.
     Error,
@@ -48,7 +50,7 @@ pub enum ProblemSeverity {
 ///   12 |     client: hia
 ///      |             ^
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
     pub(crate) severity: ProblemSeverity,
     /// The file name, as given on the command line or in the configuration.
@@ -63,6 +65,7 @@ pub struct ConfigProblem {
     pub message: String,
     pub(crate) hint: Option<String>,
     /// The source line, unless it may contain a secret.
+    #[serde(skip)]
     pub(crate) excerpt: Option<String>,
 }
 
