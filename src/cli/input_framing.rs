@@ -12,7 +12,7 @@ use std::io::Read;
 /// U+FEFF in UTF-8, which some editors write at the start of a file.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// Whether to read the input as protobuf.
+/// Specifies when to read the input as protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
     Never,
