@@ -3,8 +3,8 @@
 use super::output::{CliExit, CliResult, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
-use crate::guard::{self, RequestPolicy};
 use crate::net::read_file;
+use crate::policy::{self, RequestPolicy};
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use std::io;
@@ -94,7 +94,7 @@ fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     } else {
         load::read_source(file)
     };
-    match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
+    match read.and_then(|bytes| load::load_bytes(file, &bytes, policy::auth::check_key_file)) {
         Ok(LoadedConfig { config, warnings, .. }) => match check_startable(&config) {
             Ok(()) => (warnings, Some(config)),
             Err(why) => (vec![ConfigProblem::for_path(file, why)], None),
