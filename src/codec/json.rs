@@ -3,7 +3,7 @@
 //! serde_json validates the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes
 //! and order survive. The last duplicate of a key wins, as in `JSON.parse`.
 
-use crate::event::{Field, Json, JsonType, Member, MemberKey, Members};
+use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -85,6 +85,17 @@ pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
         return None;
     }
     parse_open_object(value.as_str()).ok().map(members_with_type)
+}
+
+#[must_use]
+pub(crate) fn parse_owned_members(value: &Json<'_>) -> Option<Members<'static>> {
+    parse_members(value).map(into_owned_members)
+}
+
+/// Parses an object and returns one of its members.
+#[must_use]
+pub(crate) fn parse_member(value: &Json<'_>, name: &str) -> Option<Json<'static>> {
+    find_member(&parse_members(value)?, name).cloned().map(Json::into_owned)
 }
 
 /// Parses a message in either spelling, `type` included; returns `None` for other values.
@@ -341,6 +352,15 @@ impl<'o> ObjectWriter<'o> {
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
+}
+
+/// Writes an event whose names need no translation.
+#[must_use]
+pub(crate) fn to_event_object(wire: &str, members: &[Member<'_>]) -> Json<'static> {
+    build_object(|object| {
+        object.string_member(TYPE, wire);
+        members.iter().for_each(|member| object.copy_member(member, false));
+    })
 }
 
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {

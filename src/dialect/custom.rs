@@ -12,11 +12,11 @@ pub struct DialectOverrides {
     pub name: String,
     /// the dialect to extend
     pub base: &'static Dialect,
-    /// event types in the base dialect, with new names
+    /// event types of the base dialect and their new names
     pub events: Vec<(String, String)>,
-    /// AG-UI members, with new names
+    /// AG-UI members and their new names
     pub fields: Vec<(Field, String)>,
-    /// members, AG-UI values, and new values
+    /// members, their AG-UI values, and the new names of those values
     pub values: Vec<(Field, String, String)>,
     /// additional event members that must not leave the gateway
     pub strip: Vec<String>,

@@ -44,10 +44,7 @@ pub(crate) fn encode_frame(
         return finish_frame(out, start).map(|()| WireFidelity::Exact);
     }
     out.truncate(start);
-    let text = json::build_object(|object| {
-        object.string_member(json::TYPE, kind.wire());
-        members.iter().for_each(|member| object.copy_member(member, false));
-    });
+    let text = json::to_event_object(kind.wire(), members);
     let metadata = find_member(members, Field::Metadata.camel());
     write_event(out, kind, members, Some(&embed_exact_text(metadata, &text)));
     if finish_frame(out, start).is_ok() {
@@ -74,8 +71,7 @@ fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
 fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
     let text = Json::string(text.as_str());
     let others = |value: Option<&Json<'_>>, name: &str| {
-        let members = value.and_then(json::parse_members).unwrap_or_default();
-        let mut all = crate::event::into_owned_members(members);
+        let mut all = value.and_then(json::parse_owned_members).unwrap_or_default();
         let at = all.iter().position(|(key, _)| key.name() == name);
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
@@ -100,9 +96,7 @@ fn has_exact_text(metadata: &Json<'_>) -> bool {
 }
 
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
-    let members = json::parse_members(metadata)?;
-    let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;
-    find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
+    json::parse_member(&json::parse_member(metadata, CARRY_KEY)?, EXACT_TEXT_KEY)
 }
 
 /// Appends a frame, filling in its length at the end. `metadata` replaces the event's own. Returns `true` if decoding

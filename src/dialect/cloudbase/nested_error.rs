@@ -5,7 +5,9 @@ use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{DEFAULT_ERROR_MESSAGE, stringify_value, write_as_json};
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::dialect::{carry, value_aliases};
-use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey, Members, get, into_owned_members, remove};
+use crate::event::{
+    EventType, Field, Json, JsonType, Member, MemberKey, Members, get, get_owned, into_owned_members, remove,
+};
 
 /// Lists members that were not nested.
 const FLAT_NOTE: &str = "$flat";
@@ -17,7 +19,7 @@ const NESTED_FIELDS: [Field; 2] = [Field::Code, Field::Message];
 pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Dialect) {
     let is_flat = |field: &Field| parts.event.get(*field).is_some() && !parts.restored_fields.contains(field);
     let mut flat: Vec<Field> = NESTED_FIELDS.into_iter().filter(is_flat).collect();
-    let error = get(&parts.extensions, Field::Error).cloned().map(Json::into_owned);
+    let error = get_owned(&parts.extensions, Field::Error);
     match error.as_ref().map(|error| (error.json_type(), json::parse_members(error))) {
         Some((_, Some(inner))) => {
             let inner = into_owned_members(inner);

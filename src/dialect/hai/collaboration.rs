@@ -238,7 +238,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns all events except the first, since a snapshot may need three.
+    /// Returns all events except the first, since a snapshot may need three events.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -313,12 +313,6 @@ pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&
     outgoing
 }
 
-pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
-    let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
-    let own = carry::take(&mut metadata, dialect)?;
-    carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
-}
-
 fn message_id_of(event: &Event<'_>) -> Json<'static> {
     let id = crate::event::message_id(&event.members);
     let text = id.text().unwrap_or_default();
@@ -383,7 +377,7 @@ fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
         return;
     };
     for (_, delta) in task.iter_mut() {
-        let mut members = json::parse_members(delta).map(crate::event::into_owned_members).unwrap_or_default();
+        let mut members = json::parse_owned_members(delta).unwrap_or_default();
         members.extend(crate::event::into_owned_members(rest.clone()));
         *delta = json::to_object(&members);
     }

@@ -84,9 +84,8 @@ impl ProducerChecks {
     }
 
     fn check_start(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
-        let owned = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let thread = owned(Field::ThreadId);
-        let run = owned(Field::RunId);
+        let thread = event.get_or_empty(Field::ThreadId);
+        let run = event.get_or_empty(Field::RunId);
         let differs = |before: &Json<'_>| !before.is_same(&thread) && self.has_id(before) && self.has_id(&thread);
         if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| differs(before)) {
             let found = format!("{}, after a run of {}", sanitize(thread.as_str()), sanitize(before.as_str()));
