@@ -128,7 +128,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Parses one JSON value with limited nesting. All external text becomes a value here.
+/// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -354,7 +354,6 @@ pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
 }
 
-/// Writes an event whose names need no translation.
 #[must_use]
 pub(crate) fn to_event_object(wire: &str, members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| {

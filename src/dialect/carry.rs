@@ -229,7 +229,6 @@ pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     json::to_array(&names)
 }
 
-/// Returns a member that an event carries for a dialect.
 pub(crate) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(event.get(Field::Metadata)?, dialect)?, name)
 }

@@ -117,7 +117,6 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// Derives a result's message id from its call's id.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }

@@ -208,7 +208,7 @@ impl Dialect {
         self.carry_location == CarryLocation::Native
     }
 
-    /// Returns true if a run may begin without its start event: a start with optional ids may be missing altogether.
+    /// Returns true if a run may begin without its start event, which optional ids imply.
     pub(crate) fn is_start_optional(&self) -> bool {
         self.rows.iter().any(|row| row.kind == EventType::RunStarted && row.shape == EventShape::OptionalIds)
     }

@@ -21,7 +21,6 @@ pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", TO
 /// The role of the agent's messages.
 pub const ASSISTANT: &str = "assistant";
 
-/// The role of a call's result.
 pub(crate) const TOOL: &str = "tool";
 
 pub(crate) const ACTIVITY: &str = "activity";

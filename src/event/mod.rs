@@ -86,7 +86,6 @@ impl<'a> Event<'a> {
         get_owned(&self.members, field)
     }
 
-    /// Returns an empty string if the member is missing.
     #[must_use]
     pub(crate) fn get_or_empty(&self, field: Field) -> Json<'static> {
         self.get_owned(field).unwrap_or(Json::EMPTY_STRING)

@@ -39,13 +39,13 @@ impl<'a> Json<'a> {
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
 
-    /// Returns a string unchanged, and any other value as a string that contains its JSON text.
+    /// Returns the value's JSON text as a string; strings stay unchanged.
     #[must_use]
     pub(crate) fn to_string_value(&self) -> Json<'static> {
         if self.json_type() == JsonType::String { self.clone().into_owned() } else { Json::string(&self.0) }
     }
 
-    /// Returns a string with its escapes but without the quotes, and any other value unchanged.
+    /// Returns a string without its quotes, and any other value unchanged.
     #[must_use]
     pub(crate) fn unquoted(&self) -> &str {
         if self.json_type() == JsonType::String { &self.0[1..self.0.len() - 1] } else { &self.0 }

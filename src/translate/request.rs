@@ -57,24 +57,15 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// Translates a request and keeps [`TranslatedRequest::messages`], so that a client may resume the run.
-pub(crate) fn translate_with_messages(
+/// Translates a request. `keeps_messages` is true if a client may resume the run, which needs
+/// [`TranslatedRequest::messages`].
+pub(crate) fn translate_input(
     body: &[u8],
     client: PeerDialect,
     agent: PeerDialect,
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
-) -> Result<TranslatedRequest, RequestRefusal> {
-    translate_input(body, client, agent, fresh, tools, true)
-}
-
-fn translate_input(
-    body: &[u8],
-    client: PeerDialect,
-    agent: PeerDialect,
-    fresh: &RunIds,
-    tools: Option<&AllowedTools>,
-    keep: bool,
+    keeps_messages: bool,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.
@@ -85,7 +76,7 @@ fn translate_input(
         }
         known.prior_calls = allowed_tools::collect_calls(&input.messages);
     }
-    let messages = keep.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
+    let messages = keeps_messages.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode_input(input, agent);

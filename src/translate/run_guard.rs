@@ -31,7 +31,6 @@ const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
 const MAX_TYPE_NAME_LEN: usize = 64;
 
-/// Receives the events that pass the guard.
 pub(super) trait EventConsumer: FnMut(Event<'_>, &mut TranslationReport) {}
 
 impl<F: FnMut(Event<'_>, &mut TranslationReport)> EventConsumer for F {}
@@ -297,7 +296,6 @@ impl RunGuard {
         carry::pack(event, GATEWAY_KEY, carried);
     }
 
-    /// Fills in ids that the agent's dialect lacks.
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
@@ -382,7 +380,6 @@ impl RunGuard {
         self.enforce_order(event, report, next);
     }
 
-    /// Admits an event that the guard created or repaired.
     fn admit_supplied(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         let verdict = self.run.admit(&event);
         debug_assert_eq!(verdict, Ok(()), "a mended event is admitted");

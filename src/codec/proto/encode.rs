@@ -6,7 +6,6 @@ use super::{CARRY_KEY, EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, all
 use crate::codec::json;
 use crate::event::schema::SAFE_INTEGER;
 use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
-use std::fmt;
 
 /// `type` of a content part retired in AG-UI 1.0.
 const BINARY_PART: &str = "binary";
@@ -24,14 +23,6 @@ pub(crate) enum WireFidelity {
 /// The event does not fit in a frame; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
-
-impl fmt::Display for EventTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an event is larger than {FRAME_LIMIT} bytes")
-    }
-}
-
-impl std::error::Error for EventTooLarge {}
 
 /// Appends one frame, or nothing if it exceeds [`FRAME_LIMIT`].
 pub(crate) fn encode_frame(

@@ -182,7 +182,6 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a start event that can be sent again.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

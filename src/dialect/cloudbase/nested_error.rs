@@ -39,7 +39,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Diale
     stringify_value(parts, Field::Code);
 }
 
-/// Extracts the message and code. Members that cannot be converted, or that also exist outside `error`, stay in it.
+/// Leaves members in `error` that cannot be converted, or that also exist outside it.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {

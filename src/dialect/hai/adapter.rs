@@ -138,7 +138,6 @@ impl HaiAdapter {
         }
     }
 
-    /// Writes reasoning in its original message.
     fn write_native_thinking<'a>(&mut self, message: Json<'static>, event: Event<'a>) -> Option<ReleasedEvents<'a>> {
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
         let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or(Json::EMPTY_STRING);

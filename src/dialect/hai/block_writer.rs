@@ -30,7 +30,6 @@ impl BlockWriter {
         self.open_messages.iter().any(|(id, _)| id.is_same(message))
     }
 
-    /// Records a new message's role.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
@@ -108,7 +107,6 @@ impl BlockWriter {
         }))
     }
 
-    /// Returns the message that originally contained the reasoning.
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }

@@ -124,10 +124,6 @@ impl CollaborationState {
         }
     }
 
-    /// Reads one of the three events.
-    ///
-    /// # Errors
-    ///
     /// Fails if the event does not have the expected form.
     pub(crate) fn read(
         &mut self,
@@ -193,14 +189,14 @@ impl CollaborationState {
             }
             None => {
                 let message = message_id_of(&event);
-                let of = |mut members: Members<'static>| {
+                let with_message = |mut members: Members<'static>| {
                     members.push((MemberKey::Known(Field::MessageId), message.clone()));
                     members
                 };
-                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), of(first)))];
+                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), with_message(first)))];
                 all.extend(
                     form.into_remaining_events()
-                        .map(|(step, members)| (step, placeholder::write_display_only(Members::new(), of(members)))),
+                        .map(|(step, members)| (step, placeholder::write_display_only(with_message(members)))),
                 );
                 Ok(all)
             }

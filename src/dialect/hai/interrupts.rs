@@ -141,7 +141,7 @@ fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     })
 }
 
-/// Removes calls for interrupts; returns true if there were any.
+/// Returns true if there were any.
 fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;

@@ -42,7 +42,7 @@ impl SubagentNames {
         let content = vec![message, (MemberKey::Known(Field::Delta), delta)];
         vec![
             (CollaborationStep::Start, placeholder::write_placeholder(event, Members::new(), start)),
-            (CollaborationStep::Content, placeholder::write_display_only(Members::new(), content)),
+            (CollaborationStep::Content, placeholder::write_display_only(content)),
         ]
     }
 }

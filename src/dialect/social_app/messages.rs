@@ -219,7 +219,6 @@ impl MessageBuffer {
         self.buffered_bytes
     }
 
-    /// Finds the buffered message that an activity belongs to.
     fn owning_message(&self, event: &Event<'_>) -> Option<Json<'static>> {
         let id = message_id(&event.members);
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()

@@ -266,7 +266,6 @@ impl MessageList {
         }
     }
 
-    /// Returns the activity deltas that could not be applied.
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }

@@ -107,7 +107,7 @@ impl Recap {
     }
 
     /// Writes the frames that a client needs before the run's next ones, at `now` ms since the epoch; nothing if the
-    /// run has not begun. Only the last frame has the `id`: a client disconnected before it requests everything again.
+    /// run has not begun. Only the last frame has the `id`, so a client that does not get it requests everything again.
     pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = RecapWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {

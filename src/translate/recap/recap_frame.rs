@@ -120,7 +120,6 @@ const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Appends a frame, merging it into the last one where possible.
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
         Some(last) => last.try_merge(next),

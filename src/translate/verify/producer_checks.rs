@@ -111,8 +111,7 @@ impl ProducerChecks {
         let outcome = event.get(Field::Outcome).and_then(json::parse_members).unwrap_or_default();
         let mut seen = HashSet::new();
         for interrupt in list_member(&outcome, "interrupts") {
-            let id =
-                json::parse_members(&interrupt).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+            let id = json::parse_member(&interrupt, Field::Id.camel()).and_then(|id| id.text().map(String::from));
             if let Some(id) = id.filter(|id| !seen.insert(id.clone())) {
                 report(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" occurs twice", sanitize(&id)));
             }
@@ -157,8 +156,7 @@ impl ProducerChecks {
                 continue;
             }
             for call in get(&members, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
-                let id =
-                    json::parse_members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+                let id = json::parse_member(&call, Field::Id.camel()).and_then(|id| id.text().map(String::from));
                 if let Some(id) = id {
                     self.calls.entry(id).or_default();
                 }
