@@ -27,7 +27,7 @@ pub(crate) mod thread_owner;
 pub(crate) mod upstream_fields;
 pub(crate) mod cors;
 
-pub(crate) use concurrency::StreamPermit;
+pub(crate) use concurrency::{CountedUse, StreamPermit, UsageCounts};
 pub use identity::{CallerContext, Identity};
 pub(crate) use limit::RateLimitHeaders;
 pub use policy_error::PolicyError;

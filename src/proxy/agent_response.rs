@@ -3,7 +3,7 @@
 use super::upstream::Session;
 use crate::codec::{Framing, json};
 use crate::error::{Rejection, RejectionKind};
-use crate::event::{Field, Json, JsonType, get};
+use crate::event::{Field, Json, JsonType, MemberKey, get};
 use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -139,13 +139,11 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
 fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {
-        let (_, value) =
-            members.iter().find(|(key, _)| matches!(key, crate::event::MemberKey::Other(own) if own == name))?;
-        value.text().map(|text| text.into_owned())
+        let (_, value) = members.iter().find(|(key, _)| matches!(key, MemberKey::Other(own) if own == name))?;
+        value.text().map(Cow::into_owned)
     };
     let error = get(&members, Field::Error);
-    let inside =
-        error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| find_error_message(error)));
-    let own = get(&members, Field::Message).and_then(Json::text).map(|text| text.into_owned());
+    let inside = error.and_then(|error| error.text().map(Cow::into_owned).or_else(|| find_error_message(error)));
+    let own = get(&members, Field::Message).and_then(Json::text).map(Cow::into_owned);
     inside.or(own).or_else(|| named("detail"))
 }

@@ -338,7 +338,7 @@ fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     open
 }
 
-/// Returns whether `path` is below `other`.
+/// Returns whether `path` begins with the segments of `other` and has more.
 fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
