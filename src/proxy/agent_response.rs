@@ -22,12 +22,10 @@ pub(super) async fn check_stream_response(session: &mut Session, framings: &[Fra
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
-    let rejection = Rejection::from(RejectionKind::UpstreamContentType)
+    let mut rejection = Rejection::from(RejectionKind::UpstreamContentType)
         .with_cause(format!("content type {kind:?}, status {status}"));
-    Err(match read_error_message(session, &kind).await {
-        Some(message) => rejection.with_detail(message),
-        None => rejection,
-    })
+    rejection.detail = read_error_message(session, &kind).await.map(Into::into);
+    Err(rejection)
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -90,10 +88,9 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
             Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
         rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after.map(Into::into);
-        return Err(match read_error_message(session, &kind).await {
-            Some(message) => rejection.with_detail(message),
-            None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),
-        });
+        let message = read_error_message(session, &kind).await;
+        let message = message.unwrap_or_else(|| format!("The agent answered with status {}.", status.as_u16()));
+        return Err(rejection.with_detail(message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
