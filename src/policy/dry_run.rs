@@ -51,10 +51,6 @@ impl From<&Rejection> for ReportedRejection {
 }
 
 impl GateReport {
-    pub(super) fn passes(gate: &'static str, wants: Vec<String>) -> GateReport {
-        GateReport { gate, json_name: gate, wants, verdict: GateVerdict::Passes }
-    }
-
     pub(super) fn from_result(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> GateReport {
         let refuses = |rejection: &Rejection| GateVerdict::Refuses(rejection.into());
         GateReport {
