@@ -6,14 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use super::kind;
 use super::section::{Derived, Required, section};
 pub(crate) use super::text::{Scalar, ScalarOrList, Spanned, Text};
-use super::text::{Shorthand, deserialize_form, text};
+use super::text::{scalar_or_mapping, text};
 
 mod access;
 mod listen;
@@ -70,7 +66,7 @@ section! {
         /// Custom dialects, for `client` and `agent` of routes.
         pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>;
         /// The routes from paths to agents. At least one.
-        #[schemars(with = "kind::NonEmptyListKind<RouteSpec>")]
+        #[schemars(length(min = 1))]
         pub(crate) routes: Spanned<Vec<Spanned<RouteSpec>>> = Spanned::without_position(Vec::new());
     }
 }
@@ -201,14 +197,16 @@ section! {
     }
 }
 
-/// A dialect and its options: a name alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum PeerDialectSpec {
-    /// `client: ag-ui`
-    Name(Text<kind::DialectRefKind>),
-    /// `client: {dialect: hai, content: blocks}`
-    Mapping(Box<PeerDialectMapping>),
+scalar_or_mapping! {
+    /// A dialect and its options: a name alone, or a mapping.
+    pub(crate) enum PeerDialectSpec {
+        /// `client: ag-ui`
+        Name(kind::DialectRefKind),
+        /// `client: {dialect: hai, content: blocks}`
+        Mapping(PeerDialectMapping),
+    }
+    const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
+    const ACCEPTS_ANY_SCALAR: bool = false;
 }
 
 section! {
@@ -255,24 +253,5 @@ section! {
         pub(crate) values: BTreeMap<String, BTreeMap<String, Scalar<kind::Text>>>;
         /// Members of its events that must not leave the gateway.
         pub(crate) strip: Vec<Scalar<kind::Text>>;
-    }
-}
-
-impl Shorthand for PeerDialectSpec {
-    type Mapping = PeerDialectMapping;
-    const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
-    const ACCEPTS_ANY_SCALAR: bool = false;
-
-    fn from_text(name: &str) -> PeerDialectSpec {
-        PeerDialectSpec::Name(Text::new(name))
-    }
-    fn from_mapping(mapping: PeerDialectMapping) -> PeerDialectSpec {
-        PeerDialectSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for PeerDialectSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PeerDialectSpec, D::Error> {
-        deserialize_form(deserializer)
     }
 }

@@ -4,7 +4,6 @@
 //! because the value of the variable is unknown.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path as FilePath, PathBuf};
 use std::time;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use super::access::{self, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::enum_values::{self, EnumValues};
 use super::listen::ListenAddress;
+use super::problem::quote_names;
 use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
 use super::replay::{self, ReplayStoreKind};
 use super::scalar::{self, RedisUrl as ParsedRedisUrl, ScalarError};
@@ -62,9 +62,13 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
 /// A scalar kind whose text may be quoted in messages.
 pub(crate) trait OpenKind: ScalarKind {}
 
-/// Implements [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
+/// Defines a [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
 macro_rules! kind {
-    ($name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
+    ($(#[$meta:meta])* $name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name;
+
         impl ScalarKind for $name {
             type Value = $value;
             const IS_BARE: bool = $bare;
@@ -104,11 +108,7 @@ macro_rules! kind {
 macro_rules! scalars {
     ($($(#[doc = $doc:literal])+ $name:ident $word:literal $([$($disclosure:tt)+])?: $types:expr, $pattern:expr => $value:ty, $parse:expr;)+) => {
         $(
-            $(#[doc = $doc])+
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
-            kind!($name => $value, $parse; matches!($types, JsonTypes::Integer); $($($disclosure)+)?);
+            kind!($(#[doc = $doc])+ $name => $value, $parse; matches!($types, JsonTypes::Integer); $($($disclosure)+)?);
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
@@ -177,22 +177,7 @@ scalars! {
 macro_rules! narrower {
     ($($name:ident as $base:ident => $value:ty, $parse:expr;)+) => {
         $(
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
-            impl ScalarKind for $name {
-                type Value = $value;
-                const IS_BARE: bool = $base::IS_BARE;
-
-                fn parse(text: &str) -> Result<$value, ScalarError> {
-                    $parse(text)
-                }
-                fn redact(text: &str) -> Cow<'_, str> {
-                    $base::redact(text)
-                }
-            }
-
-            impl OpenKind for $name {}
+            kind!($name => $value, $parse; $base::IS_BARE; redacted $base::redact);
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
@@ -252,26 +237,29 @@ fn scalar_schema(what: &str, types: JsonTypes, pattern: &str, is_secret: bool) -
     schema
 }
 
-/// Defines kinds with a fixed list of words. Their schema is inline.
+/// Gives a kind a schema that is written where the kind is used, not as a definition.
+macro_rules! inline_schema {
+    ($name:ident, $schema:expr) => {
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+/// Defines kinds that accept a fixed list of words.
 macro_rules! choices {
     ($($name:ident => $value:ty, $choices:expr;)+) => {
         $(
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
             kind!($name => $value, |text| parse_choice(text, $choices); true;);
-
-            impl JsonSchema for $name {
-                fn inline_schema() -> bool {
-                    true
-                }
-                fn schema_name() -> Cow<'static, str> {
-                    stringify!($name).into()
-                }
-                fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    choice_schema($choices.into_iter().map(|(word, _)| word).collect())
-                }
-            }
+            inline_schema!($name, choice_schema($choices.into_iter().map(|(word, _)| word).collect()));
         )+
     };
 }
@@ -301,9 +289,9 @@ fn option_values(name: &str) -> Vec<(&'static str, OptionSetter)> {
 }
 
 fn parse_choice<T>(text: &str, choices: Vec<(&'static str, T)>) -> Result<T, ScalarError> {
-    let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let chosen = choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value);
-    chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", names.join(" or "))))
+    chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", quote_names(&names, " or "))))
 }
 
 /// Returns a number or boolean if YAML would read the word as one.
@@ -329,29 +317,13 @@ fn enum_or_reference(known: &[Value]) -> Schema {
     json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE_PATTERN}|^\s|\s$") }] })
 }
 
-/// A signature algorithm.
-#[derive(Debug, Clone)]
-pub(crate) struct Algorithm;
-
 kind!(Algorithm => access::Algorithm, scalar::parse_algorithm; false;);
+inline_schema!(Algorithm, choice_schema(access::Algorithm::ALL.iter().map(|known| known.name()).collect()));
 
-impl JsonSchema for Algorithm {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Algorithm".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        choice_schema(access::Algorithm::ALL.iter().map(|known| known.name()).collect())
-    }
-}
-
-/// A dialect: a built-in one, one of `dialects`, or `auto`.
-#[derive(Debug, Clone)]
-pub(crate) struct DialectRefKind;
-
-kind!(DialectRefKind => String, parse_text; false;);
+kind!(
+    /// A dialect: a built-in one, one of `dialects`, or `auto`.
+    DialectRefKind => String, parse_text; false;
+);
 
 impl JsonSchema for DialectRefKind {
     fn schema_name() -> Cow<'static, str> {
@@ -367,38 +339,15 @@ impl JsonSchema for DialectRefKind {
     }
 }
 
-/// The key by which a rate limit counts requests.
-#[derive(Debug, Clone)]
-pub(crate) struct LimitKey;
+kind!(
+    /// The key by which a rate limit counts requests.
+    LimitKey => RateLimitKey, scalar::parse_rate_limit_key; false;
+);
+inline_schema!(LimitKey, limit_key_schema());
 
-kind!(LimitKey => RateLimitKey, scalar::parse_rate_limit_key; false;);
-
-impl JsonSchema for LimitKey {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "LimitKey".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let pattern =
-            format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
-        let words: Vec<&str> = enum_values::LIMIT_KEY.iter().map(|(word, _)| *word).collect();
-        json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": pattern }] })
-    }
-}
-
-/// A list that is not empty.
-pub(crate) struct NonEmptyListKind<K>(PhantomData<K>);
-
-impl<K: JsonSchema> JsonSchema for NonEmptyListKind<K> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("Some_{}", K::schema_name()).into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": generator.subschema_for::<K>(), "minItems": 1 })
-    }
+fn limit_key_schema() -> Schema {
+    let pattern =
+        format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
+    let words: Vec<&str> = enum_values::LIMIT_KEY.iter().map(|(word, _)| *word).collect();
+    json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": pattern }] })
 }

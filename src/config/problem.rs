@@ -189,14 +189,14 @@ impl Error for ConfigProblems {}
 /// Returns a hint for a word that is not in `known`: the nearest known words, or the whole list.
 #[must_use]
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
-    let listed = |words: &[&str], between: &str| {
-        let words: Vec<String> = words.iter().map(|each| format!("`{each}`")).collect();
-        words.join(between)
-    };
     match nearest(word, known).as_slice() {
-        [] => format!("use one of: {}", listed(known, ", ")),
-        meant => format!("did you mean {}?", listed(meant, " or ")),
+        [] => format!("use one of: {}", quote_names(known, ", ")),
+        meant => format!("did you mean {}?", quote_names(meant, " or ")),
     }
+}
+
+pub(super) fn quote_names(names: &[&str], separator: &str) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
 }
 
 /// Returns the nearest known word, or several if tied.

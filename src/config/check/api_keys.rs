@@ -57,8 +57,8 @@ impl CrossCheck for ApiKeyListSpec {
         }));
         checker.report_equal_keys(&self.keys, &at.key("keys"));
         if let (Some(Some(file)), Some(written)) = (&keys.file, &self.file) {
-            let place = at.key("file").with_position_of(written);
-            let content = checker.read_file(file, written, &place);
+            let place = at.value_of("file", written);
+            let content = checker.read_file(file, &place);
             let listed = keys.keys.as_deref().unwrap_or_default();
             if !content.is_some_and(|content| checker.check_key_file(file, &content, listed, &place)) {
                 keys.file = None;

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::kind;
 use crate::config::section::{Derived, Required, section};
-use crate::config::text::{Scalar, ScalarOrList, Shorthand, Spanned, Text, deserialize_form, text};
+use crate::config::text::{Scalar, ScalarOrList, Spanned, scalar_or_mapping, text};
 
 section! {
     /// Authentication: the issuers of tokens and the lists of API keys that the gateway accepts.
@@ -93,12 +92,12 @@ section! {
     }
 }
 
-/// A file of API keys.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ApiKeyFile {
-    /// The keys.
-    pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
+section! {
+    /// A file of API keys.
+    pub(crate) struct ApiKeyFile {
+        /// The keys.
+        pub(crate) keys: Vec<Spanned<ApiKeySpec>>;
+    }
 }
 
 section! {
@@ -137,14 +136,17 @@ section! {
     }
 }
 
-/// A header field for the agent: its value, or a file that contains it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum UpstreamHeaderSpec {
-    /// `authorization: Bearer ${AGENT_TOKEN}`
-    Text(Text<kind::FieldValue>),
-    /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
-    File(Box<UpstreamHeaderMapping>),
+scalar_or_mapping! {
+    /// A header field for the agent: its value, or a file that contains it.
+    pub(crate) enum UpstreamHeaderSpec {
+        /// `authorization: Bearer ${AGENT_TOKEN}`
+        Text(kind::FieldValue),
+        /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
+        File(UpstreamHeaderMapping),
+    }
+    const FORMS: &'static str = "a value or a mapping such as {file: PATH}";
+    // A type error would quote the number, which may be a secret.
+    const ACCEPTS_ANY_SCALAR: bool = false;
 }
 
 section! {
@@ -223,26 +225,6 @@ pub(crate) struct RateLimitNames(pub(crate) Vec<Scalar<kind::Text>>);
 #[serde(transparent)]
 #[schemars(inline)]
 pub(crate) struct UpstreamHeaders(pub(crate) BTreeMap<String, Spanned<UpstreamHeaderSpec>>);
-
-impl Shorthand for UpstreamHeaderSpec {
-    type Mapping = UpstreamHeaderMapping;
-    const FORMS: &'static str = "a value or a mapping such as {file: PATH}";
-    // A type error would quote the number, which may be a secret.
-    const ACCEPTS_ANY_SCALAR: bool = false;
-
-    fn from_text(value: &str) -> UpstreamHeaderSpec {
-        UpstreamHeaderSpec::Text(Text::new(value))
-    }
-    fn from_mapping(mapping: UpstreamHeaderMapping) -> UpstreamHeaderSpec {
-        UpstreamHeaderSpec::File(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamHeaderSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeaderSpec, D::Error> {
-        deserialize_form(deserializer)
-    }
-}
 
 impl CorsConfig {
     pub(crate) fn allows_any_origin(&self) -> bool {

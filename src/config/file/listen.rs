@@ -1,12 +1,8 @@
 //! Keys for listeners.
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use crate::config::kind;
 use crate::config::section::{Required, section};
-use crate::config::text::{OneOrList, Scalar, Shorthand, Spanned, Text, deserialize_form, text};
+use crate::config::text::{OneOrList, Scalar, Shorthand, Spanned, scalar_or_mapping, text};
 
 section! {
     /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a Unix socket
@@ -23,14 +19,16 @@ section! {
 /// One listener or a list of them.
 pub(crate) type SocketListSpec = OneOrList<SocketSpec>;
 
-/// A listener: its address alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum SocketSpec {
-    /// `127.0.0.1:8787`
-    Address(Text<kind::Address>),
-    /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
-    Mapping(Box<SocketMapping>),
+scalar_or_mapping! {
+    /// A listener: its address alone, or a mapping.
+    pub(crate) enum SocketSpec {
+        /// `127.0.0.1:8787`
+        Address(kind::Address),
+        /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
+        Mapping(SocketMapping),
+    }
+    const FORMS: &'static str = "an address or a mapping such as {address: ADDRESS}";
+    const LIST_FORMS: &'static str = "an address, a mapping such as {address: ADDRESS}, or a list of them";
 }
 
 section! {
@@ -65,23 +63,4 @@ section! {
 
 fn listener(address: &str) -> Spanned<SocketListSpec> {
     Spanned::without_position(OneOrList::One(SocketSpec::from_text(address)))
-}
-
-impl Shorthand for SocketSpec {
-    type Mapping = SocketMapping;
-    const FORMS: &'static str = "an address or a mapping such as {address: ADDRESS}";
-    const LIST_FORMS: &'static str = "an address, a mapping such as {address: ADDRESS}, or a list of them";
-
-    fn from_text(address: &str) -> SocketSpec {
-        SocketSpec::Address(Text::new(address))
-    }
-    fn from_mapping(mapping: SocketMapping) -> SocketSpec {
-        SocketSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for SocketSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SocketSpec, D::Error> {
-        deserialize_form(deserializer)
-    }
 }

@@ -1,24 +1,22 @@
 //! Keys for agents: addresses, protocols, health checks and ejection.
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use crate::config::kind;
 use crate::config::section::{Required, section};
-use crate::config::text::{OneOrList, Scalar, Shorthand, Text, deserialize_form, text};
+use crate::config::text::{OneOrList, Scalar, scalar_or_mapping, text};
 
 /// One upstream or a list.
 pub(crate) type UpstreamListSpec = OneOrList<UpstreamSpec>;
 
-/// One upstream: its URL alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum UpstreamSpec {
-    /// `http://127.0.0.1:9001/chat`
-    Url(Text<kind::AgentUrl>),
-    /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
-    Mapping(Box<UpstreamMapping>),
+scalar_or_mapping! {
+    /// One upstream: its URL alone, or a mapping.
+    pub(crate) enum UpstreamSpec {
+        /// `http://127.0.0.1:9001/chat`
+        Url(kind::AgentUrl),
+        /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
+        Mapping(UpstreamMapping),
+    }
+    const FORMS: &'static str = "a URL or a mapping such as {url: URL, weight: 3}";
+    const LIST_FORMS: &'static str = "a URL, a mapping such as {url: URL, weight: 3}, or a list of them";
 }
 
 section! {
@@ -72,24 +70,5 @@ section! {
         pub(crate) failures: Scalar<kind::Count> = text("5");
         /// Time that it is ejected; doubled each time it fails again after its return, at most 5 minutes.
         pub(crate) duration as "for": Scalar<kind::Duration> = text("30s");
-    }
-}
-
-impl Shorthand for UpstreamSpec {
-    type Mapping = UpstreamMapping;
-    const FORMS: &'static str = "a URL or a mapping such as {url: URL, weight: 3}";
-    const LIST_FORMS: &'static str = "a URL, a mapping such as {url: URL, weight: 3}, or a list of them";
-
-    fn from_text(url: &str) -> UpstreamSpec {
-        UpstreamSpec::Url(Text::new(url))
-    }
-    fn from_mapping(mapping: UpstreamMapping) -> UpstreamSpec {
-        UpstreamSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamSpec, D::Error> {
-        deserialize_form(deserializer)
     }
 }
