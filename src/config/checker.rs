@@ -21,9 +21,9 @@ pub(crate) struct Place {
     pub(super) path: String,
     /// An example for the missing key message.
     example: &'static str,
-    /// At an alias, the position of the anchor.
+    /// The anchor's position if the value is an alias.
     defined: Location,
-    /// At an alias, the position of the alias.
+    /// The alias's own position if the value is an alias.
     referenced: Location,
 }
 
@@ -38,7 +38,7 @@ impl Place {
         Place { path: format!("{}{dot}{key}", self.path), ..self.clone() }
     }
 
-    /// Returns the place of the value of `key`.
+    /// Returns the place of the value under `key`.
     pub(super) fn value_of<T>(&self, key: &str, value: &Spanned<T>) -> Place {
         self.key(key).with_position_of(value)
     }
@@ -59,17 +59,9 @@ impl Place {
         SourcePosition::from_location(self.defined)
     }
 
-    /// Uses the position of the alias if the value is an alias.
+    /// Returns the place with the alias's own position if the value is an alias.
     pub(super) fn at_use(&self) -> Place {
         Place { defined: self.referenced, ..self.clone() }
-    }
-
-    /// Describes the alias position, to distinguish two aliases of one anchor.
-    fn describe_use(&self) -> String {
-        match SourcePosition::from_location(self.referenced) {
-            Some(position) => format!("{} ({position})", self.path),
-            None => format!("the default of {}", self.path),
-        }
     }
 }
 
@@ -84,8 +76,12 @@ impl<T> LocatedValue<T> {
         LocatedValue { value, place }
     }
 
+    /// Describes the position of the alias if the value is one, to distinguish two aliases of one anchor.
     pub(super) fn describe_location(&self) -> String {
-        self.place.describe_use()
+        match SourcePosition::from_location(self.place.referenced) {
+            Some(position) => format!("{} ({position})", self.place.path),
+            None => format!("the default of {}", self.place.path),
+        }
     }
 }
 
@@ -232,7 +228,7 @@ impl<'a> ConfigChecker<'a> {
         self.expand(written, false, at)
     }
 
-    /// Expands variables. Messages do not quote a secret.
+    /// Expands variables without quoting a secret in messages.
     fn expand(&mut self, written: &str, is_secret: bool, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {

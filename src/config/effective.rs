@@ -38,7 +38,7 @@ pub struct EffectiveConfig {
 /// Checks `bytes` as the content of the file at `path`.
 ///
 /// # Errors
-/// Fails like [`load::load_bytes`].
+/// Returns the errors of [`load::load_bytes`].
 pub fn load_effective(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<EffectiveConfig, ConfigProblems> {
     let LoadedConfig { config, warnings, file } = load::load_bytes(path, bytes, keys)?;
     let printed = to_yaml(path, file, &config)?;

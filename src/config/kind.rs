@@ -123,7 +123,7 @@ macro_rules! scalars {
 }
 
 scalars! {
-    /// Any text. In quotes if YAML could read it as something else than text.
+    /// Any text. Quote it if YAML could read it as another type.
     Text "text": JsonTypes::Any, "" => String, scalar::parse_word;
     /// A whole number and one of `ms`, `s`, `m`, `h`: `500ms`, `15s`, `5m`, `1h`. At most 30 days.
     Duration "duration": JsonTypes::String, "[0-9]+(ms|s|m|h)" => time::Duration, scalar::parse_duration;
@@ -137,31 +137,31 @@ scalars! {
     Mode "permissions": JsonTypes::Integer, r"(0o)?\+?[0-7]+" => u32, scalar::parse_mode;
     /// An IP address and a port (`127.0.0.1:8787`, `"[::1]:8787"`), or `unix:` and the absolute path of a socket.
     Address "address": JsonTypes::String, "(unix:/.+|.+:[0-9]+)" => ListenAddress, scalar::parse_listen_address;
-    /// An address, a network (`10.0.0.0/8`), or `unix` for whoever may open a Unix socket.
+    /// An address, a network (`10.0.0.0/8`), or `unix` for every peer on a Unix socket.
     TrustedProxy "proxy": JsonTypes::String, "(unix|[0-9a-fA-F:.]+(/[0-9]+)?)" => access::TrustedProxy, scalar::parse_trusted_proxy;
     /// A path that begins with `/`.
     Path "path": JsonTypes::String, "/.*" => String, scalar::parse_path;
-    /// A path that begins with `/`, with `{thread_id}` in it.
+    /// A path that begins with `/` and contains `{thread_id}`.
     EventsPath "path-of-events" [redacted redact_url]: JsonTypes::String, r"/.*\{thread_id\}.*" => PathTemplate, scalar::parse_events_path;
-    /// The name of a file. A relative one starts at the directory of the configuration.
+    /// A file name. A relative one is resolved against the configuration's directory.
     FileName "file" [file]: JsonTypes::Any, "" => PathBuf, scalar::parse_file_name;
     /// An `http` or `https` URL.
     Url "url" [redacted redact_url]: JsonTypes::String, "[hH][tT][tT][pP][sS]?://.+" => String, scalar::parse_web_url;
-    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
+    /// An `http` or `https` URL, or a Unix socket, a colon and the request path: `unix:/run/agent.sock:/chat`.
     AgentUrl "url-of-agent" [redacted redact_url]: JsonTypes::String, "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+" => UpstreamConfig, scalar::parse_upstream;
     /// `redis://host:6379/0`, or `rediss://` for TLS.
     RedisUrl "url-of-redis" [secret redact_url]: JsonTypes::String, "[rR][eE][dD][iI][sS][sS]?://.+" => ParsedRedisUrl, scalar::parse_redis;
     /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
     WebOrigin "origin": JsonTypes::String, r"(\*|[a-z][a-z0-9+.-]*://.+)" => String, scalar::parse_origin;
-    /// The name of a field of requests, in lower case.
+    /// The name of a request header, in lower case.
     Field "field": JsonTypes::Any, "[!#$%&'*+.^_`|~0-9a-z-]+" => HeaderName, scalar::parse_field_name;
-    /// The value of a field. In quotes if YAML could read it as something else than text.
+    /// The value of a header. Quote it if YAML could read it as another type.
     FieldValue "value-of-field" [secret redact_secret]: JsonTypes::String, "" => String, parse_text;
-    /// The beginning of a field's value. In quotes if YAML could read it as something else than text.
+    /// The beginning of a header's value. Quote it if YAML could read it as another type.
     FieldPrefix "prefix-of-field" [secret redact_prefix]: JsonTypes::Any, "" => String, parse_text;
-    /// The `iss` of tokens, mostly a URL. In quotes if YAML could read it as something else than text.
+    /// The `iss` of tokens, usually a URL. Quote it if YAML could read it as another type.
     Issuer "issuer" [redacted redact_url]: JsonTypes::Any, "" => String, scalar::parse_word;
-    /// A secret, never printed. In quotes if YAML could read it as something else than text.
+    /// A secret, never printed. Quote it if YAML could read it as another type.
     Secret "secret" [secret redact_secret]: JsonTypes::Any, "" => String, parse_text;
     /// SHA-256 in 64 hexadecimal digits.
     Digest "sha256" [secret redact_digest]: JsonTypes::Number, "[0-9a-fA-F]{64}" => [u8; 32], scalar::parse_digest;
@@ -237,7 +237,7 @@ fn scalar_schema(what: &str, types: JsonTypes, pattern: &str, is_secret: bool) -
     schema
 }
 
-/// Gives a kind a schema that is written where the kind is used, not as a definition.
+/// Implements an inline schema, without a definition of its own.
 macro_rules! inline_schema {
     ($name:ident, $schema:expr) => {
         impl JsonSchema for $name {

@@ -214,7 +214,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
-/// Returns whether a key ends with the word `part`: `upstream_headers` does with `headers`.
+/// Returns whether a key ends with the word `part`, as `upstream_headers` ends with `headers`.
 pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
@@ -225,21 +225,10 @@ pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
 
 /// Returns the Levenshtein distance, ignoring case, `_` and `-`.
 fn edit_distance(left: &str, right: &str) -> usize {
-    let letters = |word: &str| -> Vec<char> {
+    let letters = |word: &str| -> String {
         word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
     };
-    let left = letters(left);
-    let right = letters(right);
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (row, one) in left.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, other) in right.iter().enumerate() {
-            let replaced = above[column] + usize::from(one != other);
-            current.push(replaced.min(above[column + 1] + 1).min(current[column] + 1));
-        }
-        above = current;
-    }
-    above[right.len()]
+    strsim::levenshtein(&letters(left), &letters(right))
 }
 
 /// Returns whether text may be a URL with a password or key: it contains an `@` after other text, or a query.

@@ -42,7 +42,6 @@ pub(crate) trait FileValue {
 
 /// A mapping whose keys are checked one by one.
 pub(crate) trait Section {
-    /// The names of the keys.
     const KEYS: &'static [&'static str];
 
     /// The checked keys; one with a mistake is `None`.

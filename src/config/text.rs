@@ -18,10 +18,10 @@ use super::kind::{OpenKind, ScalarKind, to_bare_scalar};
 #[serde(transparent)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
-    /// The position of the alias if the value is an alias.
+    /// The alias's own position if the value is an alias.
     #[serde(skip)]
     pub(crate) referenced: Location,
-    /// The position of the anchor if the value is an alias.
+    /// The anchor's position if the value is an alias.
     #[serde(skip)]
     pub(crate) defined: Location,
 }
@@ -119,7 +119,7 @@ pub(crate) trait Shorthand: Sized {
     const FORMS: &'static str;
     /// Describes the accepted forms in messages if a list is allowed.
     const LIST_FORMS: &'static str = "a list";
-    /// Set if an empty list of these values is invalid.
+    /// Set if a list of these values must not be empty.
     const IS_NEVER_EMPTY: bool = false;
     /// Set if numbers and booleans are kept as text, so that `check` can suggest the correct form.
     const ACCEPTS_ANY_SCALAR: bool = true;

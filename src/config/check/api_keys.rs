@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         self.report_duplicates(&digests, "this is the same key as", hint);
     }
 
-    /// Returns false after reporting invalid keys. Also reports keys that are in `listed` too.
+    /// Returns false after reporting invalid keys. Keys that are also in `listed` are reported, too.
     fn check_key_file(&mut self, file: &Path, content: &[u8], listed: &[ApiKeyConfig], at: &Place) -> bool {
         match load_key_file(file, content, self.source.context.lookup) {
             Ok(keys) => {

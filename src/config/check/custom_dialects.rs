@@ -10,13 +10,13 @@ use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialec
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
-/// Maps Diglot's names to the operator's.
+/// Maps canonical names to the operator's.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
-/// Members for values that the dialect cannot express.
+/// Members that carry values which the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
 
 const REQUEST_MEMBERS: &[Field] = &[

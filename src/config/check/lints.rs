@@ -13,7 +13,7 @@ use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
-/// The shortest browser reconnection delay without a warning.
+/// The shortest `continue for` duration without a warning.
 const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
 impl ConfigChecker<'_> {

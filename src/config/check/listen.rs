@@ -19,7 +19,8 @@ impl FileValue for ListenersSpec {
     type Checked = ListenersConfig;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenersConfig> {
-        let (data, status) = (at.value_of("data", &self.data), at.value_of("status", &self.status));
+        let data = at.value_of("data", &self.data);
+        let status = at.value_of("status", &self.status);
         let data_listeners = checker.check_sockets(&self.data.value, &data);
         let status_listeners = checker.check_sockets(&self.status.value, &status);
         if data_listeners.is_empty() {
