@@ -20,7 +20,7 @@ use crate::codec::Framing;
 use crate::config::header_names::LAST_EVENT_ID;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::CallerContext;
+use crate::policy::CallerContext;
 use crate::replay::{
     Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunKeys, RunLookupError, RunQuery, StoredRun,
 };

@@ -1,7 +1,7 @@
 //! The keys for finding stored runs.
 
-use crate::guard::CallerContext;
 use crate::net::digest;
+use crate::policy::CallerContext;
 use crate::replay::{ReplayKey, RunKeys, RunToken};
 use crate::translate::RunIds;
 use std::hash::{BuildHasher, RandomState};

@@ -10,7 +10,7 @@ use crate::config::header_names::LAST_EVENT_ID;
 use crate::config::{self, PathTemplate};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::StreamPermit;
+use crate::policy::StreamPermit;
 use crate::telemetry::metric::OpenRunGuard;
 use crate::translate::RunIds;
 use http::{HeaderMap, Method, Request, Response};
