@@ -107,34 +107,29 @@ pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarEr
 pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
     const HINT: &str = "write at most `60s`; every token stays valid for that much longer";
     let max = Duration::from_secs(60);
-    limit_duration(parse_duration_or_zero(text)?, max, "is longer than clocks usually differ", HINT)
+    limit_duration(parse_duration_or_zero(text)?, max, ScalarError::new("is longer than clocks usually differ", HINT))
 }
 
 /// Parses a quota's refill period.
 pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
-    limit_duration(parse_duration(text)?, ONE_DAY, "is longer than a day", "write at most `24h`")
+    limit_duration(parse_duration(text)?, ONE_DAY, ScalarError::new("is longer than a day", "write at most `24h`"))
 }
 
 /// Parses the time that browsers may cache a preflight response.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
-    let age = parse_duration_or_zero(text)?;
-    limit_duration(age, ONE_DAY, "is longer than any browser caches it", "write at most `24h`")
+    let error = ScalarError::new("is longer than any browser caches it", "write at most `24h`");
+    limit_duration(parse_duration_or_zero(text)?, ONE_DAY, error)
 }
 
 /// Parses the shared quota timeout, which can delay each request.
 pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
     const HINT: &str = "write `1ms` to `1s`; every request may wait this long";
     let max = Duration::from_secs(1);
-    limit_duration(parse_duration(text)?, max, "is longer than a request should wait", HINT)
+    limit_duration(parse_duration(text)?, max, ScalarError::new("is longer than a request should wait", HINT))
 }
 
-fn limit_duration(
-    duration: Duration,
-    max: Duration,
-    predicate: &'static str,
-    hint: &'static str,
-) -> Result<Duration, ScalarError> {
-    if duration <= max { Ok(duration) } else { Err(ScalarError::new(predicate, hint)) }
+fn limit_duration(duration: Duration, max: Duration, error: ScalarError) -> Result<Duration, ScalarError> {
+    if duration <= max { Ok(duration) } else { Err(error) }
 }
 
 pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, ScalarError> {
