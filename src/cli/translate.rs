@@ -13,7 +13,7 @@ use crate::error::RejectionKind;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
 use crate::translate::{
-    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, TranslationReport, detect, request,
+    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -237,7 +237,7 @@ struct TranslateJob<'a, W> {
     out: Vec<u8>,
     explainer: Option<TranslateExplainer>,
     /// position of the first violation
-    violation_at: Option<EventPosition>,
+    violation: Option<(EventPosition, StrictViolation)>,
 }
 
 fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
@@ -257,7 +257,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
         sink,
         out: Vec::new(),
         explainer: arguments.explain.then(TranslateExplainer::default),
-        violation_at: None,
+        violation: None,
     };
     if job.explainer.is_some() {
         job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
@@ -279,8 +279,11 @@ impl<W: Write> TranslateJob<'_, W> {
         (0..position.dropped).for_each(|_| self.stream.report_mut().count_loss(EventLoss::UnknownPart));
         let pushed = self.stream.push_event(data, 0, &mut self.out);
         self.print_explanation(Some(position));
-        if self.stream.violation().is_some() {
-            self.violation_at.get_or_insert(position);
+        if self.arguments.strict
+            && self.violation.is_none()
+            && let Some(rule) = self.stream.report().broken_rule
+        {
+            self.violation = Some((position, StrictViolation::new(rule, data)));
         }
         if self.out.len() >= READ_SIZE {
             self.sink.write(&mut self.out).map_err(IoFailure::Output)?;
@@ -309,27 +312,28 @@ impl<W: Write> TranslateJob<'_, W> {
     fn finish_run(&mut self, end: Result<(), StreamError>) -> CliExit {
         let file = self.arguments.file.display();
         let mut exit = CliExit::Ok;
-        let violation = self.stream.violation().map(ToString::to_string);
-        if let (Some(violation), Some(position)) = (&violation, self.violation_at) {
+        if let Some((position, violation)) = &self.violation {
             print_error(format_args!("{file}{position}: {violation}"));
             exit = CliExit::Problems;
         }
         if let Err(fault) = end {
             let report = self.stream.report();
-            let (kind, what) = match fault {
+            let (kind, what) = match &fault {
                 StreamError::Truncated => {
                     let what = describe_empty_input(self.arguments.from, report);
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(fault.to_string())),
                 // Only routes can set these limits.
-                StreamError::ForbiddenTool => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
+                StreamError::ForbiddenTool(_) => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
                 StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),
                 // Already printed, with its position.
-                StreamError::Violation => (RejectionKind::ProtocolViolation, None),
+                StreamError::Violation(_) => (RejectionKind::ProtocolViolation, None),
             };
-            let message =
-                violation.filter(|_| fault == StreamError::Violation).unwrap_or_else(|| kind.text().to_owned());
+            let message = match &fault {
+                StreamError::Violation(violation) => violation.to_string(),
+                _ => kind.text().to_owned(),
+            };
             self.stream.fail(kind.code(), &message, 0, &mut self.out);
             if let Some(what) = what {
                 print_error(format_args!("{file}: {what}; the output ends with an error event"));

@@ -325,7 +325,7 @@ impl RunTask {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
         match fault {
-            Some(fault) => Err(RunEndReason::from_fault(fault, &self.stream, &self.context)),
+            Some(fault) => Err(RunEndReason::from_fault(fault, &self.context)),
             None => last.map_err(|rejection| RunEndReason::Failed(*rejection)),
         }
     }
@@ -333,7 +333,7 @@ impl RunTask {
     fn finish_stream(&mut self) -> RunEndReason {
         match self.stream.finish(now_millis(), &mut self.out) {
             Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-            Err(fault) => RunEndReason::from_fault(fault, &self.stream, &self.context),
+            Err(fault) => RunEndReason::from_fault(fault, &self.context),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{BudgetLimit, Stream, StreamError};
+use crate::translate::{BudgetLimit, StreamError};
 use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -71,22 +71,19 @@ impl RunEndReason {
     }
 
     /// Converts an error in the agent's stream to a reason.
-    pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
+    pub(super) fn from_fault(fault: StreamError, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
             StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),
-            StreamError::Violation => {
-                let rejection = Rejection::from(RejectionKind::ProtocolViolation);
-                stream.violation().map_or(rejection.clone(), |offence| rejection.with_detail(offence.to_string()))
+            StreamError::Violation(violation) => {
+                Rejection::from(RejectionKind::ProtocolViolation).with_detail(violation.to_string())
             }
             StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
                 .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
                 .with_cause(fault),
-            StreamError::ForbiddenTool => {
-                Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match stream.forbidden_tool() {
-                    None | Some("") => {
-                        "The agent called a tool without a name, which is not allowed on this route.".to_owned()
-                    }
-                    Some(name) => format!("The agent called the tool `{name}`, which is not allowed on this route."),
+            StreamError::ForbiddenTool(name) => {
+                Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match name.as_str() {
+                    "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),
+                    name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
                 })
             }
             StreamError::OverBudget(limit) => {

@@ -94,8 +94,6 @@ pub(super) struct ToolCallFilter {
     /// `None` allows every tool
     allowed: Option<Arc<AllowedTools>>,
     prior_calls: PriorCalls,
-    forbidden_tool: Option<String>,
-    is_stopped: bool,
 }
 
 impl ToolCallFilter {
@@ -107,51 +105,35 @@ impl ToolCallFilter {
         self.prior_calls = made;
     }
 
-    pub(crate) fn forbidden_tool(&self) -> Option<&str> {
-        self.forbidden_tool.as_deref()
-    }
-
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.is_stopped
-    }
-
-    pub(crate) fn acknowledge_stop(&mut self) {
-        self.is_stopped = false;
-    }
-
-    pub(crate) fn admit_event(&mut self, event: &Event<'_>) -> bool {
-        if self.is_stopped {
-            return false;
-        }
-        let Some(tools) = self.allowed.as_deref() else { return true };
+    /// Returns the forbidden tool that the event calls, truncated for error messages.
+    pub(crate) fn find_forbidden_call(&self, event: &Event<'_>) -> Option<String> {
+        let tools = self.allowed.as_deref()?;
         let name = |event: &Event<'_>| Some(event.text(Field::ToolCallName).unwrap_or_default().into_owned());
         let called = match event.kind {
             // A new call is checked even if the conversation already has one with its id.
             EventType::ToolCallStart => name(event),
             EventType::ToolCallChunk if event.get(Field::ToolCallName).is_some() => name(event),
-            EventType::MessagesSnapshot => return self.admit_messages(event.get(Field::Messages)),
+            EventType::MessagesSnapshot => self.find_in_messages(tools, event.get(Field::Messages)),
             // "The echo of the input": the client adopts its messages.
             EventType::RunStarted => {
                 let input = event.get(Field::Input).and_then(json::parse_message);
-                return self.admit_messages(input.as_ref().and_then(|input| get(input, Field::Messages)));
+                self.find_in_messages(tools, input.as_ref().and_then(|input| get(input, Field::Messages)))
             }
             // `write` unwraps this event for a client whose dialect lacks the type.
-            EventType::Custom => return unwrap_custom(event).is_none_or(|inner| self.admit_event(&inner)),
+            EventType::Custom => unwrap_custom(event).and_then(|inner| self.find_forbidden_call(&inner)),
             _ => None,
         };
-        let stranger = called.filter(|name| !tools.allows(name));
-        self.set_forbidden(stranger)
+        called.filter(|name| !tools.allows(name)).map(|name| printable_name(&name))
     }
 
-    fn admit_messages(&mut self, messages: Option<&Json<'_>>) -> bool {
-        let (Some(tools), Some(messages)) = (&self.allowed, messages) else { return true };
+    fn find_in_messages(&self, tools: &AllowedTools, messages: Option<&Json<'_>>) -> Option<String> {
         let is_strange = |call: &Json<'_>| {
             let (id, name) = call_id_and_tool(call);
             let name = name.unwrap_or_default();
             let known = id.is_some_and(|id| self.prior_calls.contains(&(id.into(), name.as_str().into())));
             (!known && !tools.allows(&name)).then_some(name)
         };
-        let stranger = json::parse_elements(messages).unwrap_or_default().iter().find_map(|message| {
+        json::parse_elements(messages?).unwrap_or_default().iter().find_map(|message| {
             // Unparsable messages cannot be checked, so they are not admitted.
             let Some(members) = json::parse_members(message) else {
                 return (message.json_type() == JsonType::Object).then(String::new);
@@ -164,14 +146,7 @@ impl ToolCallFilter {
             lists
                 .flat_map(|(_, list)| json::parse_elements(list).unwrap_or_default())
                 .find_map(|call| is_strange(&call))
-        });
-        self.set_forbidden(stranger)
-    }
-
-    fn set_forbidden(&mut self, stranger: Option<String>) -> bool {
-        self.is_stopped = stranger.is_some();
-        self.forbidden_tool = stranger.map(|name| printable_name(&name));
-        !self.is_stopped
+        })
     }
 }
 

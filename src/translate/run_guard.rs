@@ -54,6 +54,13 @@ pub struct StrictViolation {
     pub(crate) event_type: String,
 }
 
+impl StrictViolation {
+    /// Names the broken rule and the type of the event `data` that broke it.
+    pub(crate) fn new(broken_rule: BrokenRule, data: &str) -> Self {
+        StrictViolation { broken_rule, event_type: event_type(data) }
+    }
+}
+
 impl std::fmt::Display for StrictViolation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let BrokenRule { label, rule } = self.broken_rule;
@@ -97,8 +104,6 @@ pub(super) struct RunGuard {
     start_optional: bool,
     /// whether the client keeps all kinds of messages in one list
     single_message_list: bool,
-    ending: Option<RunEnding>,
-    violation: Option<StrictViolation>,
     pub(crate) retained_bytes: usize,
 }
 
@@ -115,8 +120,6 @@ impl RunGuard {
             // HAI already separates kinds, so renamed messages get their ids back.
             start_optional: agent.is_start_optional(),
             single_message_list: client.carry_location != CarryLocation::Extra,
-            ending: None,
-            violation: None,
             retained_bytes: 0,
         }
     }
@@ -125,31 +128,17 @@ impl RunGuard {
         self.conversation = conversation;
     }
 
-    pub(crate) fn ending(&self) -> Option<RunEnding> {
-        self.ending
-    }
-
-    pub(crate) fn violation(&self) -> Option<&StrictViolation> {
-        self.violation.as_ref()
-    }
-
-    /// Returns false if the run must end after this frame.
-    pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
-        if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
-            self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
-        }
-        self.violation.is_none() || self.ending.is_some()
-    }
-
-    /// Passes on `event` after any events that must precede it.
-    pub(crate) fn process(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
-        if self.ending.is_some() {
-            return report.count_loss(EventLoss::AfterTerminal);
-        }
+    /// Passes on `event` after any events that must precede it, and returns how the run ended if this event ended it.
+    pub(crate) fn process(
+        &mut self,
+        event: Event<'_>,
+        report: &mut TranslationReport,
+        next: &mut impl EventConsumer,
+    ) -> Option<RunEnding> {
         match self.mode {
             GuardMode::Repair => {
                 self.repair_event(event, report, next);
-                self.ending = self.run.ending();
+                self.run.ending()
             }
             GuardMode::Strict => {
                 self.repair_event(event, report, &mut |event, report: &mut TranslationReport| {
@@ -157,28 +146,33 @@ impl RunGuard {
                         next(event, report);
                     }
                 });
-                self.ending = self.run.ending().filter(|_| report.broken_rule.is_none());
+                self.run.ending().filter(|_| report.broken_rule.is_none())
             }
             // Makes the repairs only to count them; the result is discarded.
             GuardMode::Report => {
                 let mut original = event.clone();
                 self.repair_event(event, report, &mut |_, _| {});
                 self.fill_empty_ids(&mut original);
-                self.ending = match original.kind {
+                let ending = match original.kind {
                     EventType::RunFinished => Some(RunEnding::Finished),
                     EventType::RunError => Some(RunEnding::Failed),
                     _ => None,
                 };
                 next(original, report);
+                ending
             }
         }
     }
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
     /// nothing if rule-breaking events were sent, because the client's state would differ.
-    pub(crate) fn cancel(&mut self, report: &mut TranslationReport, next: &mut impl EventConsumer) {
-        if self.ending.is_some() || (self.mode != GuardMode::Repair && report.broken_rule.is_some()) {
-            return;
+    pub(crate) fn cancel(
+        &mut self,
+        report: &mut TranslationReport,
+        next: &mut impl EventConsumer,
+    ) -> Option<RunEnding> {
+        if self.mode != GuardMode::Repair && report.broken_rule.is_some() {
+            return None;
         }
         if matches!(self.run, RunStateMachine::Waiting) {
             let mut start = Event::new(EventType::RunStarted);
@@ -189,11 +183,7 @@ impl RunGuard {
         let mut end = Event::new(EventType::RunFinished);
         self.set_run_ids(&mut end, report);
         self.admit_supplied(end.with(Field::Outcome, Json::from_trusted(CANCELLED_OUTCOME)), report, next);
-        self.ending = Some(RunEnding::Cancelled);
-    }
-
-    pub(crate) fn record_gateway_error(&mut self) {
-        self.ending = Some(RunEnding::Failed);
+        Some(RunEnding::Cancelled)
     }
 
     fn repair_event(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {

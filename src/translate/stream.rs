@@ -1,4 +1,13 @@
 //! Translates one run's event stream as it arrives.
+//!
+//! ```text
+//!               terminal event, cancel, fail
+//!   Running ─────────────────────────────────────▶ Closed(ending)
+//!      │                                             ▲
+//!      │ an event is withheld (StreamError)          │ fail
+//!      ╰─────────────────▶ Stopped(error) ───────────╯
+//! ```
+//! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
@@ -11,7 +20,7 @@ use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits};
 use crate::codec::sse::{self, SseLimits};
-use crate::codec::{Framing, json, proto};
+use crate::codec::{Framing, json};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss, EventType, Field, Json};
@@ -41,12 +50,29 @@ pub struct Stream {
 #[derive(Debug)]
 struct StreamStages {
     guard: RunGuard,
-    tool_filter: ToolCallFilter,
-    writer: EventWriter,
+    output: ClientOutput,
     report: TranslationReport,
     agent: &'static Dialect,
-    client: &'static Dialect,
     buffer_limit: usize,
+}
+
+/// The states in the diagram above.
+#[derive(Debug)]
+enum StreamState {
+    Running,
+    /// an event was withheld, so only [`Stream::fail`] may send anything more
+    Stopped(StreamError),
+    /// the terminal event was sent
+    Closed(RunEnding),
+}
+
+/// The stages after the run guard.
+#[derive(Debug)]
+struct ClientOutput {
+    state: StreamState,
+    tool_filter: ToolCallFilter,
+    writer: EventWriter,
+    client: &'static Dialect,
 }
 
 /// Code and message for a stopped run that cannot be closed properly.
@@ -62,9 +88,13 @@ impl Stream {
             follower: None,
             reader: EventReader::new(agent),
             stages: StreamStages {
-                writer: EventWriter::new(client, ids.as_ref()),
+                output: ClientOutput {
+                    state: StreamState::Running,
+                    tool_filter: ToolCallFilter::default(),
+                    writer: EventWriter::new(client, ids.as_ref()),
+                    client: client.dialect,
+                },
                 guard: RunGuard::new(ids, agent.dialect, client.dialect),
-                tool_filter: ToolCallFilter::default(),
                 report: TranslationReport {
                     agent: agent.dialect.name,
                     client: client.dialect.name,
@@ -73,7 +103,6 @@ impl Stream {
                     ..TranslationReport::default()
                 },
                 agent: agent.dialect,
-                client: client.dialect,
                 buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
             },
         }
@@ -89,7 +118,7 @@ impl Stream {
     /// Sets the conversation that the run continues.
     #[must_use]
     pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
-        self.stages.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
+        self.stages.output.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
         self.stages.guard.set_conversation(conversation);
         self
     }
@@ -97,13 +126,13 @@ impl Stream {
     /// Restricts the tools that the agent may call; `None` allows any.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
-        self.stages.tool_filter.allow(tools);
+        self.stages.output.tool_filter.allow(tools);
         self
     }
 
     /// Limits the events and bytes sent to the client; [`Stream::fail`] is exempt.
     pub(crate) fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
-        self.stages.writer.budget = OutputBudget::new(events, bytes);
+        self.stages.output.writer.budget = OutputBudget::new(events, bytes);
         self
     }
 
@@ -111,14 +140,14 @@ impl Stream {
     /// `[0-9a-z]+`. Comments and protobuf frames have no id.
     #[must_use]
     pub fn with_frame_ids(mut self, token: &str) -> Self {
-        self.stages.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
+        self.stages.output.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
         self
     }
 
     /// Returns the number of the last frame written, or 0 if there is none or frames have no ids.
     #[must_use]
     pub fn last_frame_number(&self) -> u64 {
-        self.stages.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
+        self.stages.output.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
     /// Reads a stream that outlives the run; call before the first byte. Drops events of other runs, and events without
@@ -152,7 +181,7 @@ impl Stream {
     /// Writes to the client in a framing other than SSE; [`Framing::Proto`] is only for the canonical dialect. Call
     /// before the first event.
     pub fn write_as(&mut self, framing: Framing) {
-        self.stages.writer.framing = framing;
+        self.stages.output.writer.framing = framing;
     }
 
     /// Reads bytes as received and appends the translated events to `out`, at `now` ms since the epoch.
@@ -164,8 +193,7 @@ impl Stream {
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
-        frames.push(bytes, &mut |frame| sink.follow_frame(follow, reader, frame))?;
-        self.check_room()
+        frames.push(bytes, &mut |frame| sink.follow_frame(follow, reader, frame))
     }
 
     /// Reads one unframed event (a line of NDJSON).
@@ -175,9 +203,7 @@ impl Stream {
     /// Fails as [`Stream::push`] does.
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
-        let mut sink = stages.pipe(now, out);
-        sink.process_frame(reader, AgentFrame::from_data(data))?;
-        self.check_room()
+        stages.pipe(now, out).process_frame(reader, AgentFrame::from_data(data))
     }
 
     /// Ends the agent's body and writes pending events. The last event may lack its blank line; an incomplete one is
@@ -195,8 +221,11 @@ impl Stream {
             _ => sink.follow_frame(follow, reader, frame),
         })?;
         reader.finish(&mut sink);
-        self.check_room()?;
-        if self.ending().is_some() { Ok(()) } else { Err(StreamError::Truncated) }
+        match &stages.output.state {
+            StreamState::Running => Err(StreamError::Truncated),
+            StreamState::Stopped(error) => Err(error.clone()),
+            StreamState::Closed(_) => Ok(()),
+        }
     }
 
     /// Ends the run with RUN_ERROR, unless it has already ended. Earlier agent output remains.
@@ -208,11 +237,7 @@ impl Stream {
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
-        // The error fits even if another event did not, and also after a terminal event that did not fit.
-        sink.stages.writer.is_full = false;
-        sink.stages.writer.budget.allow_final_error();
-        sink.stages.tool_filter.acknowledge_stop();
-        sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
+        sink.write_final_error(error.with(Field::Code, Json::string(code)));
     }
 
     /// Ends a run that was stopped on purpose, unless it has ended: closes all items with the outcome `cancelled`, or
@@ -221,40 +246,21 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        if self.check_room().is_ok() {
-            let Stream { reader, stages, .. } = self;
-            let mut sink = stages.pipe(now, out);
-            reader.finish(&mut sink);
-            sink.cancel();
-        }
+        let Stream { reader, stages, .. } = self;
+        let mut sink = stages.pipe(now, out);
+        reader.finish(&mut sink);
+        sink.cancel();
         let (code, message) = CANCELLED_ERROR;
         self.fail(code, message, now, out);
-    }
-
-    fn check_room(&self) -> Result<(), StreamError> {
-        self.stages.check_continue()?;
-        if !self.stages.writer.is_full {
-            return Ok(());
-        }
-        Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
     /// Returns how the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
-        self.stages.guard.ending().filter(|_| !self.stages.writer.is_full && self.stages.check_continue().is_ok())
-    }
-
-    /// Returns the forbidden tool that the agent called, truncated for error messages.
-    #[must_use]
-    pub fn forbidden_tool(&self) -> Option<&str> {
-        self.stages.tool_filter.forbidden_tool()
-    }
-
-    /// Returns the first rule that the agent broke on a strict route.
-    #[must_use]
-    pub fn violation(&self) -> Option<&StrictViolation> {
-        self.stages.guard.violation()
+        match self.stages.output.state {
+            StreamState::Closed(ending) => Some(ending),
+            StreamState::Running | StreamState::Stopped(_) => None,
+        }
     }
 
     /// Returns the counts of events, repairs and losses since the start or since they were last taken.
@@ -273,12 +279,29 @@ impl StreamStages {
         StreamPipe { stages: self, out, now_ms }
     }
 
-    fn check_continue(&self) -> Result<(), StreamError> {
-        match self.writer.budget.exceeded() {
-            _ if self.tool_filter.is_stopped() => Err(StreamError::ForbiddenTool),
-            Some(bound) => Err(StreamError::OverBudget(bound)),
-            None => Ok(()),
+    /// Returns an error if the run must end after the frame `data`.
+    fn check_frame(&mut self, data: &str, reader: &EventReader) -> Result<(), StreamError> {
+        match &self.output.state {
+            StreamState::Running => {}
+            StreamState::Stopped(error) => return Err(error.clone()),
+            StreamState::Closed(_) => return Ok(()),
         }
+        if let Some(limit) = self.exceeded_limit(reader) {
+            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
+        }
+        let Some(rule) = self.report.broken_rule.filter(|_| self.guard.mode == GuardMode::Strict) else {
+            return Ok(());
+        };
+        let error = StreamError::Violation(StrictViolation::new(rule, data));
+        self.output.state = StreamState::Stopped(error.clone());
+        Err(error)
+    }
+
+    fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
+        let buffered_bytes = reader.retained_bytes() + self.output.writer.buffered_bytes();
+        let limits =
+            [(buffered_bytes, self.buffer_limit), (self.guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT)];
+        limits.into_iter().find(|(bytes, limit)| bytes > limit).map(|(_, limit)| limit)
     }
 }
 
@@ -311,53 +334,42 @@ impl StreamPipe<'_> {
             trace.record_frame(frame.data, agent);
         }
         reader.read_frame(frame.data, self);
-        self.stages.check_continue()?;
-        if let Some(limit) = self.exceeded_limit(reader) {
-            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
-        }
-        let StreamStages { guard, report, .. } = &mut *self.stages;
-        if guard.may_continue(frame.data, report) { Ok(()) } else { Err(StreamError::Violation) }
-    }
-
-    fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
-        let StreamStages { guard, writer, buffer_limit, .. } = &*self.stages;
-        let held = [
-            (reader.retained_bytes() + writer.buffered_bytes(), *buffer_limit),
-            (guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT),
-        ];
-        let beyond = held.into_iter().find(|(held, limit)| held > limit).map(|(_, limit)| limit);
-        beyond.filter(|_| guard.ending().is_none())
+        self.stages.check_frame(frame.data, reader)
     }
 
     fn cancel(&mut self) {
-        let now_ms = self.now_ms;
-        let StreamPipe { stages: StreamStages { guard, writer, report, client, .. }, out, .. } = self;
-        guard.cancel(report, &mut |event, report| {
-            write_traced(writer, event, client, &mut OutputContext { out, report, now_ms });
+        let StreamPipe { stages: StreamStages { guard, output, report, .. }, out, now_ms } = self;
+        if !matches!(output.state, StreamState::Running) {
+            return;
+        }
+        let ending = guard.cancel(report, &mut |event, report| {
+            output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
         });
+        output.close(ending);
     }
 
-    fn write_gateway_error(&mut self, error: Event<'_>) {
-        let now_ms = self.now_ms;
-        let StreamPipe { stages: StreamStages { guard, writer, report, client, .. }, out, .. } = self;
-        guard.record_gateway_error();
-        write_traced(writer, error, client, &mut OutputContext { out, report, now_ms });
+    fn write_final_error(&mut self, error: Event<'_>) {
+        let StreamPipe { stages: StreamStages { output, report, .. }, out, now_ms } = self;
+        let mut to = OutputContext { out, report, now_ms: *now_ms, is_final_error: true };
+        // A RUN_ERROR of the gateway is small enough for any frame.
+        let _ = output.write(error, &mut to);
+        output.state = StreamState::Closed(RunEnding::Failed);
     }
 }
 
 impl EventSink for StreamPipe<'_> {
     fn emit(&mut self, event: Event<'_>) {
-        let now_ms = self.now_ms;
-        let StreamPipe { stages: StreamStages { guard, tool_filter, writer, report, agent, client, .. }, out, .. } =
-            self;
+        let StreamPipe { stages: StreamStages { guard, output, report, agent, .. }, out, now_ms } = self;
         if let Some(trace) = &mut report.trace {
             trace.record_canonical(&event, agent);
         }
-        guard.process(event, report, &mut |event, report| {
-            if tool_filter.admit_event(&event) {
-                write_traced(writer, event, client, &mut OutputContext { out, report, now_ms });
-            }
+        if matches!(output.state, StreamState::Closed(_)) {
+            return report.count_loss(EventLoss::AfterTerminal);
+        }
+        let ending = guard.process(event, report, &mut |event, report| {
+            output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
         });
+        output.close(ending);
     }
 
     fn report(&mut self) -> &mut TranslationReport {
@@ -365,17 +377,41 @@ impl EventSink for StreamPipe<'_> {
     }
 }
 
-fn write_traced(writer: &mut EventWriter, event: Event<'_>, client: &'static Dialect, to: &mut OutputContext<'_>) {
-    let before = to.out.len();
-    let kind = event.kind;
-    if let Some(trace) = &mut to.report.trace {
-        trace.record_guarded(&event);
+impl ClientOutput {
+    /// Sends an event, or stops the stream if that is impossible.
+    fn send(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+        if !matches!(self.state, StreamState::Running) {
+            return;
+        }
+        let sent = match self.tool_filter.find_forbidden_call(&event) {
+            Some(tool) => Err(StreamError::ForbiddenTool(tool)),
+            None => self.write(event, to),
+        };
+        if let Err(error) = sent {
+            self.state = StreamState::Stopped(error);
+        }
     }
-    writer.write_event(event, to);
-    if let Some(trace) = &mut to.report.trace {
-        match writer.framing {
-            Framing::Sse => trace.record_written(&to.out[before..], client),
-            Framing::Proto => trace.record_protobuf(kind),
+
+    fn write(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        let before = to.out.len();
+        let kind = event.kind;
+        if let Some(trace) = &mut to.report.trace {
+            trace.record_guarded(&event);
+        }
+        self.writer.write_event(event, to)?;
+        if let Some(trace) = &mut to.report.trace {
+            match self.writer.framing {
+                Framing::Sse => trace.record_written(&to.out[before..], self.client),
+                Framing::Proto => trace.record_protobuf(kind),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the stream if the run has ended and its terminal event was sent.
+    fn close(&mut self, ending: Option<RunEnding>) {
+        if let (Some(ending), StreamState::Running) = (ending, &self.state) {
+            self.state = StreamState::Closed(ending);
         }
     }
 }

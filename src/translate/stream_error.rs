@@ -1,19 +1,20 @@
 //! Errors that end a run's event stream early.
 
 use super::budget::BudgetLimit;
+use super::run_guard::StrictViolation;
 use crate::codec::sse::SseError;
 
 /// A failure to read an agent's stream to its proper end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamError {
     /// The input exceeds a framing limit.
     Framing(SseError),
     /// The stream ended without a terminal event.
     Truncated,
-    /// The agent broke a rule on a strict route; [`Stream::violation`](super::Stream::violation) returns it.
-    Violation,
-    /// The agent called a forbidden tool; [`Stream::forbidden_tool`](super::Stream::forbidden_tool) returns its name.
-    ForbiddenTool,
+    /// The agent broke a rule on a strict route.
+    Violation(StrictViolation),
+    /// The agent called a forbidden tool with this name, which is truncated for error messages.
+    ForbiddenTool(String),
     /// The run's output would exceed a limit.
     OverBudget(BudgetLimit),
 }
@@ -23,8 +24,8 @@ impl std::fmt::Display for StreamError {
         match self {
             StreamError::Framing(error) => error.fmt(f),
             StreamError::Truncated => f.write_str("the stream ended without a terminal event"),
-            StreamError::Violation => f.write_str("the agent broke a rule of the protocol"),
-            StreamError::ForbiddenTool => f.write_str("the agent called a tool that is not allowed"),
+            StreamError::Violation(violation) => violation.fmt(f),
+            StreamError::ForbiddenTool(_) => f.write_str("the agent called a tool that is not allowed"),
             StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has as many events as it may have"),
             StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has as many bytes as it may have"),
         }

@@ -7,7 +7,7 @@
 use super::exact_json::{canonical, members};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{AG_UI, Dialect, HAI, PeerDialect};
-use diglot::translate::{EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, request};
+use diglot::translate::{EventLoss, EventRepair, GuardMode, RunIds, Stream, request};
 
 const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
 const FINISH: &str = r#""type":"RUN_FINISHED","threadId":"t","runId":"r""#;
@@ -26,10 +26,7 @@ fn sse_text(events: &[&str]) -> String {
 fn run_guard(mut stream: Stream, events: &[&str]) -> GuardOutput {
     let mut out = Vec::new();
     let fault = stream.push(sse_text(events).as_bytes(), 0, &mut out).and_then(|()| stream.finish(0, &mut out)).err();
-    let fault = fault.map(|fault| match (fault, stream.violation()) {
-        (StreamError::Violation, Some(offence)) => offence.to_string(),
-        _ => fault.to_string(),
-    });
+    let fault = fault.map(|fault| fault.to_string());
     if let Some(fault) = &fault {
         stream.fail("gateway", fault, 0, &mut out);
     }
@@ -186,8 +183,8 @@ fn requires_a_start_first_and_a_terminal_event_last() {
     let mut strict = guarded_stream(&AG_UI, GuardMode::Strict);
     let mut out = Vec::new();
     assert_eq!(strict.push(sse_text(&[START, FINISH, FINISH]).as_bytes(), 0, &mut out), Ok(()));
-    let offence = strict.violation().expect("something followed").to_string();
-    assert_eq!(offence, "RUN_FINISHED breaks the rule that nothing follows the end of a run (after_terminal).");
+    let broken = strict.report().broken_rule.expect("something followed");
+    assert_eq!(broken.rule, "nothing follows the end of a run");
     let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Report), &[START]);
     assert_eq!(heard.fault.as_deref(), Some("the stream ended without a terminal event"));
     assert!(heard.events[1].contains("RUN_ERROR"), "{:?}", heard.events);

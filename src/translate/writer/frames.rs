@@ -4,25 +4,32 @@ use super::{EventWriter, OutputContext};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
+use crate::translate::StreamError;
 
 impl EventWriter {
-    pub(super) fn commit_frame(&mut self, label: usize, kind: EventType, before: usize, to: &mut OutputContext<'_>) {
-        if self.budget.admit(kind, to.out.len() - before) {
-            to.report.events_written[label] += 1;
-            if let Some(numbers) = &mut self.frame_ids {
-                numbers.last_number += 1;
+    /// Keeps the frame that begins at `before` if it fits into the budget.
+    pub(super) fn commit_frame(
+        &mut self,
+        label: usize,
+        kind: EventType,
+        before: usize,
+        to: &mut OutputContext<'_>,
+    ) -> Result<(), StreamError> {
+        match self.budget.charge(to.out.len() - before) {
+            Err(limit) if !to.is_final_error => {
+                to.out.truncate(before);
+                return Err(StreamError::OverBudget(limit));
             }
-        } else {
-            to.out.truncate(before);
+            // An event that the adapter buffered before the error would follow a gap.
+            Err(_) if kind != EventType::RunError => to.out.truncate(before),
+            _ => {
+                to.report.events_written[label] += 1;
+                if let Some(numbers) = &mut self.frame_ids {
+                    numbers.last_number += 1;
+                }
+            }
         }
-    }
-
-    pub(super) fn write_protobuf(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
-        match proto::encode_frame(to.out, event.kind, &event.members) {
-            Ok(proto::WireFidelity::Exact | proto::WireFidelity::Carried) => {}
-            Ok(proto::WireFidelity::Lossy) => to.report.count_loss(EventLoss::Rounded),
-            Err(proto::EventTooLarge) => self.is_full = true,
-        }
+        Ok(())
     }
 
     pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
@@ -48,4 +55,15 @@ impl EventWriter {
             sse::write_id(out, &numbers.token, numbers.last_number + 1);
         }
     }
+}
+
+pub(super) fn write_protobuf(event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+    match proto::encode_frame(to.out, event.kind, &event.members) {
+        Ok(proto::WireFidelity::Exact | proto::WireFidelity::Carried) => {}
+        Ok(proto::WireFidelity::Lossy) => to.report.count_loss(EventLoss::Rounded),
+        Err(proto::EventTooLarge) => {
+            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }));
+        }
+    }
+    Ok(())
 }

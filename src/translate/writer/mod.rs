@@ -12,9 +12,11 @@ use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::report::TranslationReport;
+use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
+use frames::write_protobuf;
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -26,8 +28,6 @@ pub(super) struct EventWriter {
     run_stamps: RunStamps,
     scratch: String,
     pub(crate) framing: Framing,
-    /// whether an event was too large for a frame, so nothing more is written
-    pub(crate) is_full: bool,
     pub(crate) budget: OutputBudget,
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
@@ -45,6 +45,8 @@ pub(super) struct OutputContext<'o> {
     pub(crate) report: &'o mut TranslationReport,
     /// ms since the epoch
     pub(crate) now_ms: i64,
+    /// whether the event is the gateway's final error, which the budget does not limit
+    pub(crate) is_final_error: bool,
 }
 
 fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
@@ -63,7 +65,6 @@ impl EventWriter {
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
             scratch: String::new(),
             framing: Framing::Sse,
-            is_full: false,
             budget: OutputBudget::default(),
             frame_ids: None,
         }
@@ -74,26 +75,31 @@ impl EventWriter {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
-    pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+    pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         if self.peer.dialect.carry_location == CarryLocation::Native {
             return self.write_canonical(event, to);
         }
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
-            self.write_mapped(closer, mark, to);
+            self.write_mapped(closer, mark, to)?;
         }
         if !self.must_unfold(event.kind) {
             return self.write_mapped(event, None, to);
         }
         let (opener, (event, mark)) = self.chunk_unfolder.unfold(event);
         if let Some((opener, mark)) = opener {
-            self.write_mapped(opener, mark, to);
+            self.write_mapped(opener, mark, to)?;
         }
-        self.write_mapped(event, mark, to);
+        self.write_mapped(event, mark, to)
     }
 
-    fn write_mapped(&mut self, mut event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
-        if event.kind == EventType::Custom && self.restore_custom(&event, to) {
-            return;
+    fn write_mapped(
+        &mut self,
+        mut event: Event<'_>,
+        canonical_type: Option<&'static str>,
+        to: &mut OutputContext<'_>,
+    ) -> Result<(), StreamError> {
+        if let Some((wire, value)) = self.unwrap_custom(&event) {
+            return self.write_unwrapped(&wire, value, to);
         }
         // Each hop declares its own protocol version.
         if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
@@ -102,11 +108,12 @@ impl EventWriter {
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
             match released {
-                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
-                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to),
-                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
+                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
+                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to)?,
+                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
             }
         }
+        Ok(())
     }
 
     /// Returns true if a chunk must become start, content and end.
@@ -123,10 +130,7 @@ impl EventWriter {
         Some((label, self.peer.dialect.row_at_label(label, kind)))
     }
 
-    fn write_canonical(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) {
-        if self.is_full {
-            return;
-        }
+    fn write_canonical(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         let before = to.out.len();
         let label = self.peer.dialect.label_index(event.kind);
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
@@ -135,7 +139,7 @@ impl EventWriter {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
         match event.source {
-            _ if self.framing == Framing::Proto => self.write_protobuf(&event, to),
+            _ if self.framing == Framing::Proto => write_protobuf(&event, to)?,
             Some(source) => {
                 self.write_frame_id(to.out);
                 sse::write_frame(to.out, source);
@@ -144,6 +148,6 @@ impl EventWriter {
                 event.members.iter().for_each(|member| object.copy_member(member, false));
             }),
         }
-        self.commit_frame(label, event.kind, before, to);
+        self.commit_frame(label, event.kind, before, to)
     }
 }

@@ -9,7 +9,9 @@ use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_empty_id, was_null, write_as_json,
     write_explicit_role,
 };
-use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids, run_error, value_aliases};
+use crate::translate::{
+    CANONICAL_PREFIX, StreamError, aliases, carry, message, reasoning_ids, run_error, value_aliases,
+};
 
 /// Carried notes that some peers cannot interpret.
 const NOTES_TO_KEEP: &[&str] =
@@ -25,41 +27,44 @@ impl EventWriter {
         event: Event<'_>,
         canonical_type: Option<&'static str>,
         to: &mut OutputContext<'_>,
-    ) {
+    ) -> Result<(), StreamError> {
         match self.row_of(event.kind) {
             Some((label, row)) => {
                 let outgoing = self.peer.dialect.split_members(row, event, canonical_type);
-                self.write_row(label, row, outgoing, to);
+                self.write_row(label, row, outgoing, to)
             }
             None => self.write_as_custom(event, to),
         }
     }
 
-    /// Unwraps CUSTOM `<dialect>.<TYPE>` into an event of this dialect.
-    pub(super) fn restore_custom(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) -> bool {
+    /// Returns the event of this dialect that CUSTOM `<dialect>.<TYPE>` wraps: its type, and its members as JSON.
+    pub(super) fn unwrap_custom<'e>(&self, event: &'e Event<'_>) -> Option<(String, &'e str)> {
+        if event.kind != EventType::Custom {
+            return None;
+        }
         let dialect = self.peer.dialect;
-        let (Some(name), Some(value)) = (event.text(Field::Name), event.get(Field::Value)) else {
-            return false;
-        };
-        let Some(wire) = name.strip_prefix(dialect.name).and_then(|rest| rest.strip_prefix('.')) else {
-            return false;
-        };
+        let (name, value) = (event.text(Field::Name)?, event.get(Field::Value)?);
+        let wire = name.strip_prefix(dialect.name)?.strip_prefix('.')?;
         // Unwraps only what reading wraps; any other event would bypass the run guard.
-        let Ok(held) = json::parse_object(value.as_str()) else {
-            return false;
-        };
+        let held = json::parse_object(value.as_str()).ok()?;
         // "Unknown event types are fatal in every client before 1.0.0" [specs §3.6]
         let wrapped = match dialect.row_for_wire(wire) {
             Some((_, row)) => self.is_unreadable(row, &held.members),
             None => !dialect.is_versioned(),
         };
-        if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is_str(wire)) {
-            return false;
-        }
+        let is_whole = event.members.len() == 2 && held.kind.is_some_and(|kind| kind.is_str(wire));
+        (wrapped && is_whole).then(|| (wire.to_owned(), value.as_str()))
+    }
+
+    pub(super) fn write_unwrapped(
+        &mut self,
+        wire: &str,
+        data: &str,
+        to: &mut OutputContext<'_>,
+    ) -> Result<(), StreamError> {
         let before = to.out.len();
-        self.write_data(to.out, wire, value.as_str());
-        self.commit_frame(self.label_of(wire), event.kind, before, to);
-        true
+        self.write_data(to.out, wire, data);
+        self.commit_frame(self.label_of(wire), EventType::Custom, before, to)
     }
 
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {
@@ -73,7 +78,7 @@ impl EventWriter {
         row: &'static EventRow,
         mut outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
-    ) {
+    ) -> Result<(), StreamError> {
         match row.shape {
             EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
@@ -102,7 +107,7 @@ impl EventWriter {
                 }
             }
         }
-        self.write_outgoing(label, row, outgoing, to);
+        self.write_outgoing(label, row, outgoing, to)
     }
 
     fn write_outgoing(
@@ -111,7 +116,7 @@ impl EventWriter {
         mut row: &'static EventRow,
         mut outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
-    ) {
+    ) -> Result<(), StreamError> {
         let before = to.out.len();
         let kind = row.kind;
         let snake = self.peer.member_case == MemberCase::Snake;
@@ -130,7 +135,7 @@ impl EventWriter {
                 object.member(place, carried.as_str());
             }
         });
-        self.commit_frame(label, kind, before, to);
+        self.commit_frame(label, kind, before, to)
     }
 
     fn denormalize(&mut self, row: &mut &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
@@ -154,7 +159,7 @@ impl EventWriter {
     }
 
     /// Wraps an event without a counterpart as CUSTOM `ag-ui.<TYPE>`.
-    pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+    pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = event_to_value(&event);
         let label =
@@ -164,7 +169,7 @@ impl EventWriter {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());
         });
-        self.commit_frame(label, EventType::Custom, before, to);
+        self.commit_frame(label, EventType::Custom, before, to)
     }
 
     pub(super) fn write_complete(
@@ -172,8 +177,8 @@ impl EventWriter {
         row: &'static EventRow,
         outgoing: OutgoingEvent<'_>,
         to: &mut OutputContext<'_>,
-    ) {
-        self.write_outgoing(self.label_of(row.wire), row, outgoing, to);
+    ) -> Result<(), StreamError> {
+        self.write_outgoing(self.label_of(row.wire), row, outgoing, to)
     }
 
     fn label_of(&self, wire: &str) -> usize {

@@ -21,7 +21,7 @@ fn run_stream(
     client: PeerDialect,
     mode: GuardMode,
     events: &[&str],
-) -> (String, Option<StreamError>, Option<String>) {
+) -> (String, Option<StreamError>) {
     let mut out = Vec::new();
     let stream = Stream::new(agent, client, Some(RunIds::new("t", "r")), SseLimits::default());
     let mut stream = stream.with_guard_mode(mode).with_allowed_tools(Some(allowed_tools()));
@@ -32,7 +32,11 @@ fn run_stream(
         stream.fail("tool_not_allowed", "no", 0, &mut out);
         assert!(stream.ending().is_some());
     }
-    (String::from_utf8(out).expect("UTF-8"), fault, stream.forbidden_tool().map(str::to_owned))
+    (String::from_utf8(out).expect("UTF-8"), fault)
+}
+
+fn forbidden(tool: &str) -> Option<StreamError> {
+    Some(StreamError::ForbiddenTool(tool.to_owned()))
 }
 
 const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
@@ -82,14 +86,14 @@ fn stops_the_run_before_a_forbidden_call_is_written() {
         for client in dialect::ALL.iter().copied().map(PeerDialect::new) {
             for mode in [GuardMode::Repair, GuardMode::Report] {
                 let strange = call.replace("TOOL\"", "delete_all\"");
-                let (heard, fault, name) = run_stream(side(agent), client, mode, &[START, &strange, FINISH]);
+                let (heard, fault) = run_stream(side(agent), client, mode, &[START, &strange, FINISH]);
                 let case = format!("{agent} to {}, {mode:?}: {call}\n{heard}", client.dialect.name);
-                assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{case}");
+                assert_eq!(fault, forbidden("delete_all"), "{case}");
                 assert!(!heard.contains("delete_all") && !heard.contains("RUN_FINISHED"), "{case}");
                 assert_eq!(heard.matches("tool_not_allowed").count(), 1, "{case}");
 
                 let own = call.replace("TOOL\"", "search\"");
-                let (heard, fault, _) = run_stream(side(agent), client, mode, &[START, &own, FINISH]);
+                let (heard, fault) = run_stream(side(agent), client, mode, &[START, &own, FINISH]);
                 assert_eq!(fault, None, "{case}\n{heard}");
             }
         }
@@ -104,11 +108,10 @@ fn rejects_forbidden_calls_in_the_echoed_request() {
             r#"{START},"input":{{"threadId":"t","runId":"r","messages":[{{"id":"a","role":"assistant","toolCalls":[{{"id":"c","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}],"tools":[],"context":[],"state":{{}},"forwardedProps":{{}}}}"#
         )
     };
-    let (heard, fault, name) =
-        run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("delete_all"), FINISH]);
-    assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{heard}");
+    let (heard, fault) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("delete_all"), FINISH]);
+    assert_eq!(fault, forbidden("delete_all"), "{heard}");
     assert!(!heard.contains("delete_all"), "{heard}");
-    let (heard, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("search"), FINISH]);
+    let (heard, fault) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("search"), FINISH]);
     assert!(fault.is_none() && heard.contains("search"), "{heard}");
 }
 
@@ -119,8 +122,8 @@ fn rejects_tool_calls_without_a_name() {
         r#""type":"TOOL_CALL_CHUNK","toolCallId":"c","delta":"{}""#,
         r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"arguments":""}}]}]"#,
     ] {
-        let (heard, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[START, event, FINISH]);
-        assert_eq!(fault, Some(StreamError::ForbiddenTool), "{event}\n{heard}");
+        let (heard, fault) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[START, event, FINISH]);
+        assert_eq!(fault, forbidden(""), "{event}\n{heard}");
     }
 }
 
@@ -129,16 +132,12 @@ fn rejects_tool_calls_without_a_name() {
 #[test]
 fn allows_the_gateways_own_confirmation_calls() {
     let interrupt = r#""type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"delete?"}]}"#;
-    let (heard, fault, _) = run_stream(side("ag-ui"), side("hai"), GuardMode::Repair, &[START, interrupt]);
+    let (heard, fault) = run_stream(side("ag-ui"), side("hai"), GuardMode::Repair, &[START, interrupt]);
     assert!(fault.is_none() && heard.contains("confirmAction"), "{heard}");
     let call = r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"confirmAction""#;
     for (agent, client) in [("hai", "ag-ui"), ("hai", "hai"), ("ag-ui", "hai"), ("ag-ui", "ag-ui")] {
-        let (_, fault, name) = run_stream(side(agent), side(client), GuardMode::Repair, &[START, call, FINISH]);
-        assert_eq!(
-            (fault, name.as_deref()),
-            (Some(StreamError::ForbiddenTool), Some("confirmAction")),
-            "{agent} to {client}"
-        );
+        let (_, fault) = run_stream(side(agent), side(client), GuardMode::Repair, &[START, call, FINISH]);
+        assert_eq!(fault, forbidden("confirmAction"), "{agent} to {client}");
     }
 }
 
@@ -206,21 +205,21 @@ fn ignores_forbidden_calls_already_in_the_conversation() {
         let stream = Stream::new(side, side, Some(ids), SseLimits::default()).with_conversation(known);
         let mut stream = stream.with_allowed_tools(Some(Arc::clone(&allowed)));
         let wire = format!("data: {{{START}}}\n\ndata: {{{event}}}\n\ndata: {{{FINISH}}}\n\n");
-        stream.push(wire.as_bytes(), 0, &mut Vec::new())
+        stream.push(wire.as_bytes(), 0, &mut Vec::new()).err()
     };
     let snapshot = |id: &str, name: &str| {
         format!(
             r#""type":"MESSAGES_SNAPSHOT","messages":[{USER},{{"id":"a","role":"assistant","toolCalls":[{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}]}}]"#
         )
     };
-    assert_eq!(run(&snapshot("old", "delete_all")), Ok(()));
-    assert_eq!(run(r#""type":"TOOL_CALL_RESULT","messageId":"x2","toolCallId":"old","content":"done""#), Ok(()));
+    assert_eq!(run(&snapshot("old", "delete_all")), None);
+    assert_eq!(run(r#""type":"TOOL_CALL_RESULT","messageId":"x2","toolCallId":"old","content":"done""#), None);
     // A call under the id of an old one is another call, and one that begins is made now.
-    assert_eq!(run(&snapshot("old", "drop_tables")), Err(StreamError::ForbiddenTool));
-    assert_eq!(run(&snapshot("new", "delete_all")), Err(StreamError::ForbiddenTool));
+    assert_eq!(run(&snapshot("old", "drop_tables")), forbidden("drop_tables"));
+    assert_eq!(run(&snapshot("new", "delete_all")), forbidden("delete_all"));
     assert_eq!(
         run(r#""type":"TOOL_CALL_START","toolCallId":"old","toolCallName":"delete_all""#),
-        Err(StreamError::ForbiddenTool)
+        forbidden("delete_all")
     );
 }
 
@@ -239,7 +238,7 @@ fn ignores_tool_names_in_metadata() {
             r#""type":"MESSAGES_SNAPSHOT","messages":[{{"id":"a","role":"assistant","content":"x","metadata":{{"{client}":{{"toolCalls":{calls},"tool_calls":{calls}}}}}}}]"#
         );
         for event in [&start, &snapshot] {
-            let (heard, _, _) = run_stream(side("ag-ui"), side(client), GuardMode::Repair, &[START, event, FINISH]);
+            let (heard, _) = run_stream(side("ag-ui"), side(client), GuardMode::Repair, &[START, event, FINISH]);
             let data = heard.lines().filter_map(|line| line.strip_prefix("data: "));
             for event in data.map(|data| serde_json::from_str::<serde_json::Value>(data).expect("JSON")) {
                 for name in &names[..2] {
