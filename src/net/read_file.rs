@@ -12,7 +12,7 @@ pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 pub(crate) enum ReadFileError {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("is no regular file")]
+    #[error("is not a regular file")]
     NotRegular,
     #[error("is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge,

@@ -98,7 +98,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
             refuse("", "the body begins with a byte order mark; send plain UTF-8")
         }
         Ok(text) => Ok(text),
-        Err(error) => refuse("", format!("the body is no UTF-8 from byte {} on", error.valid_up_to())),
+        Err(error) => refuse("", format!("the body is not valid UTF-8 from byte {} on", error.valid_up_to())),
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn decode_input<'a>(
 ) -> Result<RunAgentInput<'a>, RequestRefusal> {
     let object = match json::parse_object(body) {
         Ok(object) => object,
-        Err(error) => return refuse("", format!("the body is no JSON object: {error}")),
+        Err(error) => return refuse("", format!("the body is not a JSON object: {error}")),
     };
     let mut members = object.members;
     if let Some(kind) = object.kind {

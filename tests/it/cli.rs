@@ -105,7 +105,7 @@ fn explains_each_event_on_stderr() {
 #[test]
 fn strict_translation_stops_at_the_first_violation() {
     let (code, stdout, stderr) = run_translate_with(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
-    let rule = "BUSINESS_DATA_END breaks the rule that what starts is not open, and what ends is (stray_boundary).";
+    let rule = "BUSINESS_DATA_END breaks the rule that an item is started only while closed, and ended only while open (stray_boundary).";
     assert_eq!((code, stderr), (Some(1), format!("FILE:10: event 5: {rule}\n")));
     let last = stdout.lines().rfind(|line| !line.is_empty()).expect("an event").replace("data: ", "");
     let error: serde_json::Value = serde_json::from_str(&last).expect("JSON");

@@ -103,8 +103,8 @@ fn finished_frames(answer: &Answer) -> Vec<Frame> {
     frames(answer.text())
 }
 
-/// The end of [`SAID`].
-const END_OF_SAID: &str = "你好\"}\n\n";
+/// The end of [`CONTENT`].
+const END_OF_CONTENT: &str = "你好\"}\n\n";
 
 /// Starts a run and reads it up to a text; also returns the client.
 async fn start_run_until(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {

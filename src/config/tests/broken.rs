@@ -660,7 +660,7 @@ routes:
 f:2:38: routes[0].agent: `hia` is not a dialect
   hint: did you mean `hai`?
 f:2:53: routes[0].upstream: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 ",
     ),
     (
@@ -858,7 +858,7 @@ f:8:36: routes[0].agent.content: `${SECRET}`, with its variables expanded, is no
 f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables expanded, has no scheme
   hint: write a URL such as `http://127.0.0.1:9001/chat`
 f:9:29: routes[0].upstream[1]: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 f:9:73: routes[0].upstream[3]: this host and port are already used by routes[0].upstream[2] (line 9, column 52)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",

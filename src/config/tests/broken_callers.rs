@@ -143,7 +143,7 @@ auth:
 f:3:51: auth.issuers[0].jwks_url: `http://login.example.com/keys` is not an https URL
   hint: write `https://`: data sent over http can be modified in transit; only loopback addresses may use http
 f:4:51: auth.issuers[1].jwks_url: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 f:5:52: auth.issuers[2].jwks_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:6:58: auth.issuers[3].public_key_file: the file cannot be read: No such file or directory (os error 2)
@@ -194,7 +194,7 @@ auth:
 "#,
         r"
 f:3:85: auth.issuers[0].algorithms[1]: `HS256` is verified with a secret, but these are public keys
-  hint: remove it, or write `secret_file`: if a public key were used as a secret, anybody who has that key could sign tokens
+  hint: remove it, or write `secret_file`: if a public key were used as a secret, everyone who has that key could sign tokens
 f:4:105: auth.issuers[1].algorithms[0]: `RS256` is verified with a public key, but this is a secret
   hint: remove it, or configure public keys, for example with `jwks_url`
 f:5:78: auth.issuers[2].algorithms[0]: `none` would allow unsigned tokens

@@ -21,7 +21,7 @@ pub(super) struct DocumentUrl {
 pub(super) enum DocumentUrlError {
     #[error(transparent)]
     Url(#[from] HttpUrlError),
-    #[error("is no https URL, which every host but this machine requires")]
+    #[error("is not an https URL; only this machine may use http")]
     NotHttps,
 }
 

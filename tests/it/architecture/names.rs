@@ -56,8 +56,8 @@ const STANDARD_NAMES: &[&str] = &[
 /// Type names that two types may share: the name, and the reason.
 #[rustfmt::skip]
 pub(super) const SHARED_TYPE_NAMES: &[(&str, &str)] = &[
-    ("SpanRecorder", "one with the feature `otlp`, one without it: a build has one of the two"),
-    ("SpanRecording", "one with the feature `otlp`, one without it: a build has one of the two"),
+    ("SpanRecorder", "one with the feature `otel`, one without it: a build has one of the two"),
+    ("SpanRecording", "one with the feature `otel`, one without it: a build has one of the two"),
 ];
 
 /// The largest share of one-word type names, in per cent. A single word often names a type of another module as well.

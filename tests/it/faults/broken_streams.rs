@@ -54,7 +54,8 @@ async fn applies_the_guard_mode_to_protocol_violations() {
         let answer = post_run(gateway.data, "/run").await;
         if guard == "strict" {
             let error = assert_failed(&answer, "protocol_violation", RUN_BEGINNING);
-            let said = "RUN_FINISHED breaks the rule that nothing is open when a run finishes (closer_supplied).";
+            let said =
+                "RUN_FINISHED breaks the rule that every item is ended before the run finishes (closer_supplied).";
             assert_eq!(error["message"], said);
         }
         let (events, closed) = (events(answer.text()), usize::from(guard == "repair"));

@@ -9,7 +9,7 @@ use super::super::support::sse::{
     types,
 };
 use super::super::support::{eventually, sha256, within_deadline};
-use super::{HAI_BEGUN, outcome_series, start_agent, start_gateway_with};
+use super::{HAI_RUN_BEGINNING, outcome_series, start_agent, start_gateway_with};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
@@ -111,7 +111,7 @@ async fn ends_the_run_with_an_error_when_its_credential_expires() {
     let key = ExpiringKey::expiring_soon();
     let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
     assert_failed(&run, "token_expired", RUN_BEGINNING);
-    assert_failed(&hai, "token_expired", HAI_BEGUN);
+    assert_failed(&hai, "token_expired", HAI_RUN_BEGINNING);
     for route in ["run", "to-hai"] {
         assert_logged(&mut gateway, &key).await;
         gateway.wait_for_metric(&outcome_series(route, "expired"), 1.0).await;
@@ -125,7 +125,7 @@ async fn cuts_the_stream_when_its_credential_expires() {
     let mut gateway = start_gateway(&agent, "close").await;
     let key = ExpiringKey::expiring_soon();
     let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
-    for (answer, heard) in [(run, RUN_BEGINNING), (hai, HAI_BEGUN)] {
+    for (answer, heard) in [(run, RUN_BEGINNING), (hai, HAI_RUN_BEGINNING)] {
         assert_eq!((answer.status, answer.end), (200, End::Cut), "{}", answer.text());
         assert_eq!(types(&events(answer.text())), heard);
     }

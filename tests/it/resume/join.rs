@@ -169,7 +169,7 @@ async fn joins_identical_concurrent_requests_to_one_run() {
 async fn rejects_invalid_cursors_and_unknown_runs() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let (token, _) = first[0].id().split_once('-').expect("an id");
     for odd in ["1", "x-1", "-", &format!("{token}-"), &format!("{token}-01"), &format!("{token}-1x")] {
         assert_refused(&read_run(gateway.data, "r1", &last_event_id(odd)).await, 400, "invalid_cursor");
@@ -197,7 +197,7 @@ async fn rejects_invalid_cursors_and_unknown_runs() {
         assert_refused(&read_run(gateway.data, run, &last_event_id(known)).await, 404, "run_not_found");
     }
     // An id may be encoded as one likes.
-    let (other, _) = open_stream_until(gateway.data, get_request(&run_events_path("%721"), ""), END_OF_SAID).await;
+    let (other, _) = open_stream_until(gateway.data, get_request(&run_events_path("%721"), ""), END_OF_CONTENT).await;
     drop(other);
     assert_refused(
         &send_request(gateway.data, post("/run", &last_event_id(known), &input("r2"))).await,
@@ -231,13 +231,13 @@ async fn rejects_invalid_cursors_and_unknown_runs() {
 async fn refuses_a_taken_run_id_until_the_first_run_ends() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let (client, _) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, _) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let other = input("r1").replace("hi", "something else");
     assert_refused(&send_request(gateway.data, post("/run", "", &other)).await, 409, "run_id_taken");
     assert_eq!(agent.connection_count(), 1);
     agent.resume();
     read_rest(client).await;
-    let (client, first) = open_stream_until(gateway.data, post("/run", "", &other), END_OF_SAID).await;
+    let (client, first) = open_stream_until(gateway.data, post("/run", "", &other), END_OF_CONTENT).await;
     assert_eq!(agent.connection_count(), 2);
     agent.resume();
     read_rest(client).await;
@@ -268,7 +268,7 @@ async fn reports_a_later_failure_to_returning_clients() {
         Step::Reset,
     ]);
     let mut gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     agent.resume();
     gateway.next_log("run ended").await;
@@ -323,7 +323,7 @@ async fn keeps_nothing_on_routes_that_abort() {
     let mut agent =
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let gateway = Gateway::start_for(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     assert!(first.iter().all(|frame| frame.id.is_none()));
     assert_refused(&read_run(gateway.data, "r1", "").await, 404, "route_not_found");
     drop(client);

@@ -153,7 +153,7 @@ async fn stops_a_run_from_another_replica() {
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let redis = Redis::start().await;
     let (mut one, other) = start_pair(&agent, &redis, "").await;
-    let (client, first) = start_run_until(one.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
     agent.next_request().await;
     let there = open_stream(other.data, get_request(&run_events_path("r1"), &last_event_id(first[2].id()))).await;
     assert_eq!(send_request(other.data, stop_request("r1")).await.status, 204);
@@ -166,7 +166,7 @@ async fn stops_a_run_from_another_replica() {
     assert_eq!(send_request(other.data, stop_request("r1")).await.status, 204);
     assert_refused(&send_request(other.data, stop_request("r2")).await, 404, "run_not_found");
     // The run has no reader there.
-    let (client, _) = start_run_until(one.data, "r2", END_OF_SAID).await;
+    let (client, _) = start_run_until(one.data, "r2", END_OF_CONTENT).await;
     assert_eq!(send_request(other.data, stop_request("r2")).await.status, 204);
     assert_eq!(frame_kinds(&read_rest(client).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
 }
@@ -181,7 +181,7 @@ async fn keeps_a_run_while_another_replica_reads_it() {
     let mut one = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
     let other = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
     wait_for_leases(&redis, 2).await;
-    let (client, first) = start_run_until(one.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
     agent.next_request().await;
     let mut there = open_stream(other.data, get_request(&run_events_path("r1"), &last_event_id(first[2].id()))).await;
     drop(client);
@@ -251,7 +251,7 @@ async fn hides_a_run_from_other_callers_on_every_replica() {
     let (agent, redis) = (start_paused_agent(), Redis::start().await);
     let (one, other) = start_pair(&agent, &redis, &auth_section()).await;
     let (client, first) =
-        open_stream_until(one.data, with_key_of("ada", &post("/run", "", &input("r1"))), END_OF_SAID).await;
+        open_stream_until(one.data, with_key_of("ada", &post("/run", "", &input("r1"))), END_OF_CONTENT).await;
     drop(client);
     let behind = get_request(&run_events_path("r1"), &last_event_id(first[2].id()));
     for stranger in ["bob", "ada-elsewhere"] {

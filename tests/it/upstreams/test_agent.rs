@@ -28,7 +28,7 @@ use tokio_rustls::rustls::ServerConfig;
 pub enum AnswerMode {
     /// a whole run
     Whole,
-    /// the beginning of one, and the rest after [`Served::finish`]
+    /// the beginning of one, and the rest after [`TestAgent::finish_runs`]
     Hold,
     /// this status and nothing else
     Status(u16),
