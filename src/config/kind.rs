@@ -137,7 +137,7 @@ scalars! {
     Mode "permissions": JsonTypes::Integer, r"(0o)?\+?[0-7]+" => u32, scalar::parse_mode;
     /// An IP address and a port (`127.0.0.1:8787`, `"[::1]:8787"`), or `unix:` and the absolute path of a socket.
     Address "address": JsonTypes::String, "(unix:/.+|.+:[0-9]+)" => ListenAddress, scalar::parse_listen_address;
-    /// An address, a network (`10.0.0.0/8`), or `unix` for whoever may open a Unix socket.
+    /// An address, a network (`10.0.0.0/8`), or `unix` for every process that may open the Unix socket.
     TrustedProxy "proxy": JsonTypes::String, "(unix|[0-9a-fA-F:.]+(/[0-9]+)?)" => access::TrustedProxy, scalar::parse_trusted_proxy;
     /// A path that begins with `/`.
     Path "path": JsonTypes::String, "/.*" => String, scalar::parse_path;

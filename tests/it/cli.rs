@@ -227,8 +227,12 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
         (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];
     for (options, input, code, last) in rows {
-        let said = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
-        assert_eq!((said.0, said.1.lines().last(), said.2.as_str()), (Some(*code), Some(*last), ""), "{input}");
+        let verified = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
+        assert_eq!(
+            (verified.0, verified.1.lines().last(), verified.2.as_str()),
+            (Some(*code), Some(*last), ""),
+            "{input}"
+        );
     }
     let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
@@ -261,11 +265,11 @@ fn verify_returns_another_exit_code_for_unreadable_input() {
         (&["verify", "--dialect", "klingon", "-"], 2, "error: "),
         (&["verify"], 2, "error: "),
     ];
-    for (arguments, code, says) in rows {
+    for (arguments, code, expected) in rows {
         let Output { status, stderr, .. } = diglot().args(*arguments).output().expect("the binary starts");
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(*code), "{stderr}");
-        assert!(stderr.starts_with(says), "{stderr}");
+        assert!(stderr.starts_with(expected), "{stderr}");
     }
 }
 

@@ -151,10 +151,10 @@ fn message_texts(frames: &[Frame]) -> Vec<(String, String)> {
         match event["type"].as_str().expect("a type") {
             "MESSAGES_SNAPSHOT" => {
                 let messages = event["messages"].as_array().expect("messages");
-                let said = |message: &Value| message["role"] == "assistant";
+                let is_assistant = |message: &Value| message["role"] == "assistant";
                 texts = messages
                     .iter()
-                    .filter(|message| said(message))
+                    .filter(|message| is_assistant(message))
                     .map(|message| {
                         (
                             message["id"].as_str().expect("an id").to_owned(),

@@ -137,12 +137,14 @@ fn schema_and_check_agree_on_every_mutation() {
     for ((what, _), (document, wrong)) in
         broken.iter().zip(documents.iter().zip(schema_errors(&config_schema(), &documents)))
     {
-        let said = check_document(document);
-        match (&wrong, &said) {
+        let checked = check_document(document);
+        match (&wrong, &checked) {
             (None, Err(problems)) if is_structural(problems) => {
-                differences += &format!("{what}: the schema takes it, the check says {}\n", first_line(problems));
+                differences += &format!("{what}: the schema accepts it, the check reports {}\n", first_line(problems));
             }
-            (Some(wrong), Ok(())) => differences += &format!("{what}: the check takes it, the schema says {wrong}\n"),
+            (Some(wrong), Ok(())) => {
+                differences += &format!("{what}: the check accepts it, the schema reports {wrong}\n")
+            }
             (Some(_), Err(_)) => refused += 1,
             _ => {}
         }

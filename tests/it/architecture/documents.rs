@@ -26,7 +26,9 @@ fn glossary_names_exist() {
 #[test]
 fn names_in_comments_exist() {
     let files: Vec<_> = TREE.iter().filter(|(path, _)| is_rust_code(path)).collect();
-    let code: Vec<_> = files.iter().map(|(_, text)| code_words(text)).collect();
+    // This file contains the foreign names and planted ones.
+    let others = files.iter().filter(|(path, _)| !path.ends_with("architecture/documents.rs"));
+    let code: Vec<_> = others.map(|(_, text)| code_words(text)).collect();
     assert_none(files.iter().flat_map(|(path, text)| unknown_names_in_comments(path, text, &code)).collect());
     let is_used = |name| files.iter().any(|(_, text)| comment_names(text).iter().any(|(_, path)| path.contains(name)));
     for (name, _) in FOREIGN_NAMES {
@@ -104,7 +106,7 @@ fn code_words(text: &str) -> BTreeSet<&str> {
     lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
 }
 
-/// Returns the names in backticks in comments, split at `::`, each with its line: `CamelCase`, `SCREAMING_CASE` and paths.
+/// Returns the names in backticks in comments that name types, variants, constants or paths, split at `::`, each with its line.
 fn comment_names(text: &str) -> Vec<(usize, Vec<&str>)> {
     let spans = code_spans(text).into_iter().filter(|(line, _)| text.lines().nth(line - 1).is_some_and(is_comment));
     let names =
@@ -117,8 +119,7 @@ fn comment_names(text: &str) -> Vec<(usize, Vec<&str>)> {
     names.filter(|(_, path)| path.iter().all(|name| is_word(name)) && (path.len() > 1 || is_item(path[0]))).collect()
 }
 
-/// Reports the names of types, variants, constants and paths in the comments of a file that no file of `code` contains; the
-/// parts of a path are in one file.
+/// Reports the names in the comments of a file that no file of `code` contains. One file must contain all parts of a path.
 fn unknown_names_in_comments(path: &str, text: &str, code: &[BTreeSet<&str>]) -> Vec<String> {
     let is_known = |names: &[&str]| code.iter().any(|words| names.iter().all(|name| words.contains(name)));
     let is_foreign = |names: &[&str]| matches!(names, [name] if FOREIGN_NAMES.iter().any(|(known, _)| known == name));

@@ -95,12 +95,12 @@ impl Script {
         let ends = !self.dice.one_in(5);
         if ends {
             let own = [repeated[0].clone(), ("toolCallName", "\"other\"".to_owned()), repeated[2].clone()];
-            let said = if self.dice.one_in(4) { &own } else { &repeated };
-            self.push_event("TOOL_CALL_END", said, &id);
+            let members = if self.dice.one_in(4) { &own } else { &repeated };
+            self.push_event("TOOL_CALL_END", members, &id);
         }
         if !ends || !self.dice.one_in(4) {
-            let heard_of = !ends || !self.dice.one_in(8);
-            let call = if heard_of { format!("c{at}") } else { format!("unheard-of-{at}") };
+            let known = !ends || !self.dice.one_in(8);
+            let call = if known { format!("c{at}") } else { format!("unheard-of-{at}") };
             self.result(&call, &args, &repeated[0].1);
         }
     }

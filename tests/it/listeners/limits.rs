@@ -88,7 +88,7 @@ async fn pauses_accepting_without_file_descriptors_and_recovers() {
 
 /// With two thousand silent connections, requests are still answered.
 #[tokio::test]
-async fn serves_requests_beside_thousands_of_idle_connections() {
+async fn serves_requests_despite_thousands_of_idle_connections() {
     let agent = start_agent();
     let gateway = start_gateway(&agent, "127.0.0.1:0", "").await;
     let mut held = Vec::new();

@@ -40,9 +40,9 @@ async fn resumes_many_readers_over_one_connection() {
         bodies.push(response.into_body());
     }
     agent.resume();
-    for (heard, body) in (1..).zip(bodies) {
+    for (received, body) in (1..).zip(bodies) {
         let rest = within_deadline("the rest", body.collect()).await.expect("a clean end").to_bytes();
-        assert_eq!(frames(std::str::from_utf8(&rest).expect("UTF-8")).len(), 5 - heard);
+        assert_eq!(frames(std::str::from_utf8(&rest).expect("UTF-8")).len(), 5 - received);
     }
 }
 

@@ -112,14 +112,14 @@ async fn sends_a_prelude_to_clients_without_a_cursor() {
             assert_eq!(end, End::Clean);
             let body = String::from_utf8(body).expect("UTF-8");
             assert_legal(&body, "ag-ui");
-            let heard = frames(&body);
-            assert_eq!(message_texts(&heard), message_texts(&whole), "behind {behind}");
-            assert_eq!(heard.first().map(Frame::kind), Some("RUN_STARTED"));
-            assert_eq!(heard.last().map(Frame::kind), Some("RUN_FINISHED"));
+            let received = frames(&body);
+            assert_eq!(message_texts(&received), message_texts(&whole), "behind {behind}");
+            assert_eq!(received.first().map(Frame::kind), Some("RUN_STARTED"));
+            assert_eq!(received.last().map(Frame::kind), Some("RUN_FINISHED"));
             // A client that is cut off in the middle of a prelude comes back without a cursor.
-            let prelude = heard.len() - (whole.len() - behind);
-            assert!(heard[..prelude - 1].iter().all(|frame| frame.id.is_none()), "{body}");
-            assert!(heard[prelude - 1].id().ends_with(&format!("-{behind}")), "{body}");
+            let prelude = received.len() - (whole.len() - behind);
+            assert!(received[..prelude - 1].iter().all(|frame| frame.id.is_none()), "{body}");
+            assert!(received[prelude - 1].id().ends_with(&format!("-{behind}")), "{body}");
         }
         assert_eq!(agent.connection_count(), 1);
     }
@@ -251,9 +251,9 @@ async fn refuses_a_taken_run_id_until_the_first_run_ends() {
 async fn starts_again_after_a_refused_run() {
     let agent = Agent::with_response("HTTP/1.1 422 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let gateway = start_gateway(&agent).await;
-    for asked in 1..3 {
+    for connections in 1..3 {
         assert_refused(&send_request(gateway.data, post("/run", "", &input("r1"))).await, 422, "upstream_status");
-        assert_eq!(agent.connection_count(), asked);
+        assert_eq!(agent.connection_count(), connections);
         assert_refused(&read_run(gateway.data, "r1", "").await, 404, "run_not_found");
     }
     assert_eq!(gateway.metric("diglot_replay_runs").await, 0.0);
@@ -296,8 +296,8 @@ async fn resumes_hai_clients_with_a_snapshot() {
     assert_legal(&body, "hai");
     let again = frames(&body);
     assert_eq!(again.last().map(|frame| &frame.event), all.last().map(|frame| &frame.event));
-    let said = again.iter().find(|frame| frame.kind() == "MESSAGE_SNAPSHOT").expect("a snapshot");
-    let message = &said.event["messages"][0];
+    let messages = again.iter().find(|frame| frame.kind() == "MESSAGE_SNAPSHOT").expect("a snapshot");
+    let message = &messages.event["messages"][0];
     assert_eq!((&message["id"], &message["role"], &message["content"]), (&"m1".into(), &"user".into(), &"hi".into()));
 }
 

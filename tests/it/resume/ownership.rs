@@ -115,10 +115,10 @@ async fn allows_cross_origin_resume_and_stop() {
     let page = "Origin: https://app.example.com\r\n";
     let gateway = start_gateway_with(&agent, "", ", cors: {origins: [\"https://app.example.com\"]}").await;
     for (path, method) in [(run_events_path("r1"), "GET"), ("/run/runs/r1/stop".to_owned(), "POST")] {
-        let asks = format!(
+        let stop_request = format!(
             "OPTIONS {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n{page}Access-Control-Request-Method: {method}\r\nAccess-Control-Request-Headers: last-event-id,content-type\r\n\r\n"
         );
-        let answer = send_request(gateway.data, asks).await;
+        let answer = send_request(gateway.data, stop_request).await;
         assert_eq!(answer.status, 204, "{}", answer.text());
         assert_eq!(answer.header("access-control-allow-methods"), Some(method));
         assert_eq!(answer.header("access-control-allow-headers"), Some("last-event-id, content-type"));

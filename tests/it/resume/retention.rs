@@ -67,8 +67,8 @@ async fn evicts_the_oldest_runs_over_the_run_limit() {
 
 #[tokio::test]
 async fn evicts_the_oldest_runs_over_the_byte_limit() {
-    let said = String::from_utf8(text_event(30_000)).expect("UTF-8");
-    let agent = Agent::with_response([HEAD, STARTED, OPENED, &said, CLOSED, FINISHED].concat());
+    let event = String::from_utf8(text_event(30_000)).expect("UTF-8");
+    let agent = Agent::with_response([HEAD, STARTED, OPENED, &event, CLOSED, FINISHED].concat());
     let gateway = start_gateway_with(&agent, "replay: {bytes: 80KiB, run_bytes: 40KiB}", "").await;
     for run in ["r1", "r2", "r3", "r4"] {
         finished_frames(&send_request(gateway.data, post("/run", "", &input(run))).await);

@@ -28,8 +28,8 @@ async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, 
 
 /// Waits until so many processes have a lease.
 async fn wait_for_leases(redis: &Redis, count: usize) {
-    let homes = async || redis.run_command(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
-    eventually("leases", async || (homes().await == count).then_some(())).await;
+    let count_leases = async || redis.run_command(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
+    eventually("leases", async || (count_leases().await == count).then_some(())).await;
 }
 
 /// An agent that waits behind each event of the script.
@@ -199,7 +199,7 @@ async fn keeps_a_run_while_another_replica_reads_it() {
 }
 
 #[tokio::test]
-async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
+async fn reports_the_loss_of_a_run_of_a_killed_replica() {
     let (agent, redis) = (start_stepping_agent(), Redis::start().await);
     let (mut one, other) = start_pair(&agent, &redis, "").await;
     (1..5).for_each(|_| agent.resume());
@@ -214,8 +214,8 @@ async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
     assert_eq!(frame_kinds(&missed), ["RUN_ERROR"]);
     assert_eq!(missed[0].event["code"], "run_lost");
     assert!(missed[0].id().ends_with("-6"), "{missed:?}");
-    let told = read_rest(afresh).await;
-    assert_eq!(told.last(), missed.last());
+    let received = read_rest(afresh).await;
+    assert_eq!(received.last(), missed.last());
     // The run is kept like any ended run, and does not start again.
     for request in [get_request(&run_events_path("r1"), ""), post("/run", "", &input("r1"))] {
         let again = send_request(other.data, request).await;
@@ -367,8 +367,8 @@ async fn releases_the_claim_of_a_client_that_leaves() {
             let answer = send_request(gateway.data, post("/run", "", &input("r1"))).await;
             (answer.status == 200).then(|| answer.text().to_owned())
         };
-        let heard = eventually("the run, which was not begun", again).await;
-        assert!(heard.contains("RUN_FINISHED"), "{heard}");
+        let received = eventually("the run, which was not begun", again).await;
+        assert!(received.contains("RUN_FINISHED"), "{received}");
     }
     assert_eq!(agent.connection_count(), 2);
 }

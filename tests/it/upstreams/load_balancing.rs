@@ -138,9 +138,9 @@ async fn treats_two_names_of_one_address_as_two_upstreams() {
 
 #[tokio::test]
 async fn fails_over_from_a_refusing_address() {
-    let (_refusing, nobody) = refusing_address();
+    let (_refusing, unused_url) = refusing_address();
     let agent = TestAgent::start_plain().await;
-    let gateway = start_gateway(&format!("[{{url: \"{nobody}\", weight: 1000}}, {}]", agent.url()), "").await;
+    let gateway = start_gateway(&format!("[{{url: \"{unused_url}\", weight: 1000}}, {}]", agent.url()), "").await;
     for _ in 0..20 {
         assert_run(&gateway).await;
     }
@@ -157,7 +157,7 @@ async fn fails_over_from_an_unresolvable_name() {
     let line = gateway.next_log("upstream not resolved").await;
     assert!(line["cause"].as_str().is_some_and(|cause| cause.starts_with("http://agent.invalid:9001: ")), "{line}");
     let report = gateway.get_status("/readyz?verbose").await;
-    let said = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 run(s)\n";
-    assert!(report.text().contains(said), "{}", report.text());
+    let expected = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 run(s)\n";
+    assert!(report.text().contains(expected), "{}", report.text());
     assert_eq!(gateway.metric(r#"diglot_upstream_up{route="run",upstream="http://agent.invalid:9001"}"#).await, 0.0);
 }
