@@ -394,8 +394,7 @@ impl RunRequestHead {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
         let agent = route.current_agent();
-        let translate = if is_kept { request::translate_with_messages } else { request::translate_with_tools };
-        let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
+        let request = request::translate_input(&body, client, agent, &fresh, route.tools.as_deref(), is_kept)
             .map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
             let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
