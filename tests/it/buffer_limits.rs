@@ -104,7 +104,7 @@ fn limits_buffered_text_to_one_frame() {
     ];
     for (what, from, to, opening, event) in rows {
         let (passed, output) = flood_stream(*from, *to, opening, event);
-        // Each has its text once, and some its id beside it.
+        // Each frame has its text once, and some also its id.
         assert!(((1 << 20) / PIECE / 2 - 1..=(1 << 20) / PIECE).contains(&passed), "{what}: {passed}");
         let last = output.trim_end().rsplit("data: ").next().expect("a frame");
         assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{what}: {last:.200}");

@@ -57,7 +57,7 @@ fn run_translate_with(arguments: &[&str], input: &str) -> (Option<i32>, String, 
     (status.code(), text(stdout), stderr)
 }
 
-/// A HAI run with what there is to explain: members of its own, a start that is held, a stray end, an open step.
+/// A HAI run with everything to explain: its own members, a deferred start, a stray end, an open step.
 const HAI_RUN: &str = r#"data: {"type":"RUN_STARTED","messageId":"m","role":"assistant"}
 
 data: {"type":"BUSINESS_DATA_START","messageId":"m","role":"assistant"}

@@ -109,7 +109,7 @@ fn counts_what_is_dropped_for_older_agents() {
     }
 }
 
-/// Notes come from outside: none ends a run, and none makes text go away.
+/// Notes come from outside, so no note may end a run or remove text.
 #[test]
 fn ignores_invalid_carried_metadata() {
     let rows = [

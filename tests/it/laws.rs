@@ -223,7 +223,7 @@ fn strip_added_members(original: &str, event: &str) -> String {
         match (ours, own.is_empty()) {
             (None, _) => drop(after.insert("extra".to_owned(), extra)),
             (Some(ours), true) => {
-                // An original `extra` that is no object is kept beside the added one.
+                // An original `extra` that is not an object is kept in addition to the added one.
                 after.extend(members(&ours).remove("$extra").map(|own| ("extra".to_owned(), own)));
             }
             (Some(_), false) => drop(after.insert("extra".to_owned(), object(&own))),

@@ -102,7 +102,7 @@ async fn writes_invalid_frames_as_raw_and_rejects_oversized_ones() {
     assert_eq!((types(&all).last(), &all[all.len() - 1]["code"]), (Some(&"RUN_ERROR"), &"frame_too_large".into()));
 }
 
-/// Keep-alives that come often, of which this wire has none.
+/// Frequent keep-alives, which this wire format does not have.
 #[tokio::test]
 async fn sends_no_keep_alives_in_protobuf() {
     let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);

@@ -21,7 +21,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// Sends a request; requires that the agent got none.
+/// Sends a request; requires that the agent receives none.
 async fn answer_without_upstream_call(sent: impl AsRef<[u8]>, top: &str) -> Answer {
     let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
@@ -200,14 +200,14 @@ async fn sends_headers_that_forbid_caching_and_buffering() {
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
 }
 
-/// The request that an AG-UI agent gets for [`INPUT`]: the same, with the version of the gateway.
+/// The request that an AG-UI agent receives for [`INPUT`]: the same, with the version of the gateway.
 fn expected_agent_body() -> Value {
     let mut input: Value = serde_json::from_str(INPUT).expect("JSON");
     input["protocolVersion"] = json!("1.0");
     input
 }
 
-/// The request that the agent gets for one of the client's.
+/// Returns the agent's request for one request of the client.
 async fn forward_request(path: &str, more: &str, body: &str) -> (Request, Agent) {
     let mut agent = start_agent();
     let gateway = Gateway::start_for(&agent).await;

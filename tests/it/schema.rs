@@ -37,7 +37,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Checks a document as a file beside `everything.yaml`.
+/// Checks a document as a file in the folder of `everything.yaml`.
 fn check_document(document: &str) -> Result<(), ConfigProblems> {
     let path = root().join("tests/it/schema/everything.yaml");
     effective::load_effective(&path, document.as_bytes(), |_, _, _| Ok(())).map(|_| ())

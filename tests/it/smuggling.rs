@@ -40,7 +40,7 @@ async fn reply_statuses(to: SocketAddr, sent: &[u8]) -> Vec<u16> {
     received.split("HTTP/1.").skip(1).map(|rest| rest[2..5].parse().expect("a status")).collect()
 }
 
-/// A run that starts when it is taken for a request of its own.
+/// A run that starts if this text is read as a separate request.
 fn smuggled_request() -> String {
     post("/run", "", INPUT)
 }
@@ -128,7 +128,7 @@ async fn rejects_malformed_content_lengths() {
     rows.push((raw_request(&format!("Content-Length : {length}\r\n"), INPUT), vec![400]));
     // 0.CL and CL.0: no length is no body, whatever looks like one.
     rows.push((raw_request(&format!("Content_Length: {length}\r\nConnection: close\r\n"), INPUT), vec![400]));
-    // The body of a request that has none to be read is no request.
+    // The body of a request that must have none is not read as a request.
     let hidden = smuggled_request();
     rows.push((
         format!("GET /run HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()).into(),
@@ -367,7 +367,7 @@ async fn serves_runs_despite_idle_connections() {
         stream.write_all(sent).await.expect("it reads");
         held.push(stream);
     }
-    // "healthy client < 0.5 s". A machine that is busy may delay one of them; those that are held delay each.
+    // "healthy client < 0.5 s". A busy machine may delay one request; blocked connections would delay all.
     eventually("a run in less than half a second", async || {
         let began = std::time::Instant::now();
         assert_eq!(send_request(gateway.data, post("/run", "", INPUT)).await.status, 200);

@@ -237,7 +237,7 @@ async fn does_not_export_unsampled_traces() {
     let (mut agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
     let env = [("OTEL_TRACES_SAMPLER", "parentbased_always_off"), ("OTEL_SERVICE_NAME", "edge")];
     let gateway = start_traced_gateway(&[agent.url()], &collector, &env).await;
-    // By its parent, and by the sampler where it has none.
+    // By its parent, or by the sampler if it has no parent.
     for (fields, flags) in [(format!("traceparent: 00-{TRACE}-{SPAN}-00\r\n"), "00"), (String::new(), "00")] {
         assert_succeeded(&send_request(gateway.data, post("/run", &fields, INPUT)).await, COMPLETE_RUN);
         assert_eq!(traceparent(&agent.next_request().await)[3], flags, "{fields}");

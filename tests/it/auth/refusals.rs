@@ -85,7 +85,7 @@ async fn challenges_callers_and_names_the_token_error() {
     assert_eq!(problem["hint"], "Send one of the credentials that the detail names.");
     let problem = assert_refused(&call("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
     assert_eq!(problem["hint"], "Check the API key, or ask the operator of the gateway for a new one.");
-    // A token is no API key, and an API key is not taken as one.
+    // A token is not an API key, and an API key is not a token.
     assert_refused(&call("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
     let problem = assert_refused(&call("/keys", &bearer("key-1")).await, 401, "invalid_token");
     assert_eq!(problem["hint"], "Send exactly one credential: an API key in `x-api-key`.");

@@ -64,7 +64,7 @@ async fn applies_the_guard_mode_to_protocol_violations() {
     }
 }
 
-/// Half an event at a clean end may be an event without its blank line, so it is parsed; if it is none, it is dropped,
+/// Half an event at a clean end may be an event without its blank line, so it is parsed; if it is incomplete, it is dropped,
 /// and the only fault of the agent is that it stopped.
 #[tokio::test]
 async fn drops_half_an_event_at_the_end() {

@@ -127,7 +127,7 @@ async fn keeps_no_comments_and_drains_despite_them() {
     assert_eq!(within_deadline("the end", gateway.process.exit()).await.code(), Some(0));
 }
 
-/// The largest line that is taken by default, four times over.
+/// Four times the largest line that is accepted by default.
 const FOUR_LIMITS: usize = 4 * (10 << 20);
 
 #[tokio::test]

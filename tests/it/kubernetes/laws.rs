@@ -134,7 +134,7 @@ fn selectors_match_the_labels_of_their_pods() {
             }
         }
     });
-    // The monitor that is applied beside the gateway reads sidecars, too.
+    // The monitor that is applied with the gateway also selects sidecars.
     let monitor = bundle("gateway.yaml").documents_of_kind("PodMonitor").next().expect("a monitor");
     let sidecar = bundle("sidecar.yaml").pods().next().expect("a pod");
     assert!(selects(&monitor.object["spec"]["selector"], sidecar.labels));
@@ -310,7 +310,7 @@ fn monitors_scrape_the_status_port() {
     });
 }
 
-/// Every manifest in the folder is part of a bundle, so none is left out of the tests.
+/// Every manifest in the folder is part of a bundle, so the tests cover all of them.
 #[test]
 fn bundles_cover_every_manifest() {
     let known: BTreeSet<&str> =

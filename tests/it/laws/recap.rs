@@ -107,7 +107,7 @@ fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]
         if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
             return Some(format!("rejected: {why}\n{}", show()));
         }
-        // Nothing, what the request held, and what a client had that was cut off in the middle.
+        // No messages, those of the request, and those of a client whose stream was cut off.
         let half = ReducerClient::with_messages(&prior_messages()).reduce(&stream[..cut / 2]);
         // Without a start there is no snapshot.
         let started = !whole.started.is_null();

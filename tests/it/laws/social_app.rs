@@ -79,7 +79,7 @@ impl Script {
         let message = self.dice.pick(&["\"m\"", "\"m\"", "\"其他\""]).to_owned();
         let repeated =
             [("messageId", message), ("toolCallName", "\"search\"".to_owned()), ("stage", "\"worker\"".to_owned())];
-        // A start without a stage would be given one, and the same stage on the other events be taken for its repetition.
+        // A start without a stage would get one, and the same stage on the other events would be read as its repetition.
         // One without a message would leave the result's to the guard, which keeps tool messages and texts apart.
         let must = format!(r#"{id},"messageId":{},"toolCallName":"search","stage":"worker""#, repeated[0].1);
         self.push_event("TOOL_CALL_START", &[], &must);

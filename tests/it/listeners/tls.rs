@@ -202,7 +202,7 @@ async fn serves_metrics_over_tls() {
     let authority = Authority::new();
     authority.issue("leaf", 30);
     let agent = start_agent();
-    // A second listener of the status plane, beside the one that the tests use.
+    // A second listener of the status plane, in addition to the one that the tests use.
     let listeners = format!("{{data: [127.0.0.1:0], status: [{}, 127.0.0.1:0]}}", authority.listener("leaf", ""));
     let setup = super::Setup { upstreams: &[agent.url()], listeners: &listeners, ..super::Setup::default() };
     let mut gateway = Gateway::start(super::Setup { unready: true, ..setup }).await;

@@ -303,7 +303,7 @@ async fn republishes_runs_when_redis_returns() {
         let mut there = Client::connect(other.data).await;
         there.send(get_request(&run_events_path("r1"), &behind)).await;
         let head = there.read_head().await;
-        // It is not taken for a run that there is not.
+        // It does not count as a missing run.
         assert!(matches!(head.status, 200 | 503), "{}", head.text());
         (head.status == 200).then_some(there)
     })

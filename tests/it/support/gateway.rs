@@ -117,7 +117,7 @@ impl Process {
         let (line, lines) = unbounded_channel();
         std::thread::spawn(move || {
             // After the end of the test there is no receiver; the process is killed then.
-            BufReader::new(text).lines().map_while(Result::ok).all(|text| line.send(text).is_ok())
+            BufReader::new(stream).lines().map_while(Result::ok).all(|text| line.send(text).is_ok())
         });
         Process { child, lines }
     }

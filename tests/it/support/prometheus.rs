@@ -36,7 +36,7 @@ pub fn promtool(args: &[&str], stdin: &str) -> Output {
 /// A server with a folder of its own, which is gone when the test is. Targets have the job `diglot`, and their address as
 /// `instance`.
 pub struct Prometheus {
-    /// before its folder, so that it has ended when that is taken away
+    /// before its folder, so that it has ended when the folder is removed
     _process: Process,
     _folder: Folder,
     address: SocketAddr,

@@ -160,7 +160,7 @@ impl TestAgent {
         *self.shared.health.lock().expect("not poisoned") = status;
     }
 
-    /// Ends every run that is held, and all that come.
+    /// Ends every open run, and all later ones.
     pub fn finish_runs(&self) {
         self.shared.finish.send_replace(true);
     }
@@ -179,7 +179,7 @@ impl TestAgent {
         self.shared.counts.over_h2.load(SeqCst)
     }
 
-    /// Runs that are held now.
+    /// Returns the number of open runs.
     pub fn open_run_count(&self) -> usize {
         self.shared.counts.open.load(SeqCst)
     }
@@ -258,7 +258,7 @@ async fn answer_request(shared: Arc<Shared>, request: Request<Incoming>) -> Resu
     Ok(Response::builder().header("content-type", "text/event-stream").body(answer).expect("an answer"))
 }
 
-/// A run that is held; dropped before its end it was broken off.
+/// An open run. If it is dropped before its end, the run counts as cancelled.
 struct OpenRun(Arc<Shared>);
 
 impl Drop for OpenRun {
