@@ -1,7 +1,7 @@
 //! Repairs values nested in an event's members, by the tables of [`schema`](crate::event::schema).
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, part or call
-//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips what it does not know (class 2). Here a value with one obvious
+//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips unknown members (class 2). Here a value with one obvious
 //! meaning is converted, a missing required one becomes empty, and the rest is carried under `metadata.diglot` of the
 //! nearest object that has metadata.
 

@@ -5,8 +5,9 @@
 //! content {delta: {task}}   ⇄ delta    add /tasks/- task            one without a start: a snapshot that has the task alone
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
-//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict how an event reads
-//! back. If the result would differ, the event is written with the canonical event in a note.
+//! `M` is the message id; `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can
+//! predict how an event reads back. If the result would differ, the event is written with the canonical event in a
+//! note.
 
 use super::members::collaboration as words;
 use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};

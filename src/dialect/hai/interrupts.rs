@@ -5,8 +5,8 @@
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
 //! No state is needed, because the answer has the id of the call. An interrupt for one of the agent's own tool calls
-//! gets a separate call: the client could not know which interrupt an answer to the original call belongs to, and
-//! `resume` "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! gets a separate call: an answer to the original call would not show which interrupt it belongs to, and `resume`
+//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};

@@ -13,7 +13,7 @@ use crate::event::{
 };
 use crate::translate::{message, tool_result_id, value_aliases};
 
-/// Makes the real client keep activities from earlier runs, which the gateway does not know ("activityHistory" of
+/// Makes the real client keep activities from earlier runs, which the gateway has not seen ("activityHistory" of
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 

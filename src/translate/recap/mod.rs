@@ -19,7 +19,7 @@
 //! even after its end: a client treats a call as pending once it received the start, and runs a tool when its call
 //! ends.
 //!
-//! A dialect that sends whole messages (`OwnShape::is_whole_message`) receives all of them again, because a message list
+//! A dialect with whole messages (`OwnShape::is_whole_message`) receives all of them again, because a message list
 //! cannot express everything in them.
 
 mod patched_json;

@@ -75,7 +75,10 @@ async fn challenges_callers_and_names_the_token_error() {
         &call("/run", &format!("authorization: BEARER {}\r\n", signer.token_with_claims(&chat))).await,
         COMPLETE_RUN,
     );
-    assert_refused(&call("/run", &bearer(&signer.token(ISSUER))).await, 403, "insufficient_scope");
+    let answer = call("/run", &bearer(&signer.token(ISSUER))).await;
+    assert_refused(&answer, 403, "insufficient_scope");
+    let challenge = "Bearer error=\"insufficient_scope\", scope=\"chat\"";
+    assert_eq!(answer.header("www-authenticate"), Some(challenge));
 
     let answer = call("/keys", "").await;
     let problem = assert_refused(&answer, 401, "authentication_required");
