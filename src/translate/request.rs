@@ -389,11 +389,11 @@ mod tests {
     #[test]
     fn refusals_name_the_json_pointer() {
         let rows: &[(&[u8], &str, &str)] = &[
-            (b"{", "", "no JSON object: EOF"),
+            (b"{", "", "not a JSON object: EOF"),
             (b"[]", "", "expected a JSON object"),
             (b"{} {}", "", "trailing characters at line 1 column 4"),
             (b"\xef\xbb\xbf{}", "", "byte order mark"),
-            (b"{\"a\":\"\xff\"}", "", "no UTF-8 from byte 6 on"),
+            (b"{\"a\":\"\xff\"}", "", "not valid UTF-8 from byte 6 on"),
             (b"{}", "/messages", "is missing"),
             (b"{\"messages\":{}}", "/messages", "must be an array"),
             (b"{\"messages\":[1]}", "/messages/0", "must be an object"),

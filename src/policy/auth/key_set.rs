@@ -49,7 +49,7 @@ pub(super) enum KeySetError {
     NoKey,
     #[error("holds no key that can be used: {0}")]
     NoUsableKey(String),
-    #[error("contains a PEM block with damaged boundary lines or without base64")]
+    #[error("contains a PEM block with damaged boundary lines or invalid base64")]
     BrokenPem,
     #[error("holds a PEM block without an end")]
     UnfinishedPem,
@@ -217,10 +217,7 @@ impl VerifyingKey {
             .or_else(|_| DecodingKey::from_ec_pem(public))
             .or_else(|_| DecodingKey::from_ed_pem(public));
         let jwk = key.and_then(|key| Jwk::from_decoding_key(&key, None));
-        VerifyingKey::from_public_jwk(
-            &jwk.map_err(|_| "is not of a known key type, or fits none of the algorithms")?,
-            allowed,
-        )
+        VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is not a key of a known type, or fits no algorithm")?, allowed)
     }
 
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
