@@ -191,7 +191,7 @@ fn check_refuses_the_keys_that_serve_refuses() {
     for (key, content, more, why, hint) in [
         ("jwks_file", "garbage", none, "is not JSON", jwks_hint),
         ("jwks_file", &*public, none, "is not JSON", jwks_hint),
-        ("public_key_file", jwks, none, "holds no PEM block", pem_hint),
+        ("public_key_file", jwks, none, "contains no PEM block", pem_hint),
         ("public_key_file", &*private, none, "block 1 is a private key", pem_hint),
         ("jwks_file", jwks, ", algorithms: [RS256]", "key 1 fits no algorithm of the issuer's `algorithms`", jwks_hint),
         ("public_key_file", &*public, ", algorithms: [RS256]", "block 1 fits no algorithm", pem_hint),

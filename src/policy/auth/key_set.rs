@@ -45,15 +45,15 @@ pub(super) enum KeySetError {
     NotJson,
     #[error("is not a JWKS: it has no list `keys`")]
     NotJwks,
-    #[error("holds no key")]
+    #[error("contains no key")]
     NoKey,
-    #[error("holds no key that can be used: {0}")]
+    #[error("contains no usable key: {0}")]
     NoUsableKey(String),
-    #[error("contains a PEM block with damaged boundary lines or invalid base64")]
+    #[error("contains a PEM block with broken markers or invalid base64")]
     BrokenPem,
-    #[error("holds a PEM block without an end")]
+    #[error("contains a PEM block without an end")]
     UnfinishedPem,
-    #[error("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
+    #[error("contains no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
     NoPem,
     #[error("block {number} {reason}")]
     Block { number: usize, reason: &'static str },
@@ -208,7 +208,7 @@ impl VerifyingKey {
             }
             // The library would accept it.
             label if label.ends_with("PRIVATE KEY") => {
-                return Err("is a private key; use the public one");
+                return Err("is a private key; use the public key");
             }
             _ => return Err("is neither a public key nor a certificate"),
         };
@@ -217,7 +217,10 @@ impl VerifyingKey {
             .or_else(|_| DecodingKey::from_ec_pem(public))
             .or_else(|_| DecodingKey::from_ed_pem(public));
         let jwk = key.and_then(|key| Jwk::from_decoding_key(&key, None));
-        VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is not a key of a known type, or fits no algorithm")?, allowed)
+        VerifyingKey::from_public_jwk(
+            &jwk.map_err(|_| "is a key of an unknown type, which fits no algorithm")?,
+            allowed,
+        )
     }
 
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {

@@ -74,7 +74,7 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
     ];
     for key in &bad {
         let alone = jwks(vec![key.clone()]).expect_err("no key");
-        assert!(alone.starts_with("holds no key that can be used: key 1 "), "{alone}: {key}");
+        assert!(alone.starts_with("contains no usable key: key 1 "), "{alone}: {key}");
     }
     let mut mixed = bad.to_vec();
     mixed.push(changed("p256", json!({"use": "sig", "key_ops": ["verify"], "alg": "ES256", "x5c": ["AAAA"]})));
