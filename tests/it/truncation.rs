@@ -71,7 +71,7 @@ fn run_truncated(
     let agent_ending = stream.ending();
     stream.fail(code, message, NOW, &mut received);
     assert!(stream.ending().is_some());
-    TruncatedRun { output: received, before, agent_ending: agent_ending }
+    TruncatedRun { output: received, before, agent_ending }
 }
 
 /// The events of a body, in JSON: the data of each frame.

@@ -104,7 +104,7 @@ impl Idp {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (replies, request_counts, open) = (Mutex::default(), Mutex::default(), watch::Sender::new(true));
-        let shared = Arc::new(Shared { replies, request_counts: request_counts, open, tls });
+        let shared = Arc::new(Shared { replies, request_counts, open, tls });
         tokio::spawn({
             let shared = Arc::clone(&shared);
             async move {

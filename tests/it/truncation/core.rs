@@ -65,7 +65,7 @@ impl AgentStream {
         (whole, lengths): &(Vec<u8>, Vec<usize>),
         seen: &mut HashSet<Vec<u8>>,
     ) -> Option<String> {
-        let TruncatedRun { output: output, before, agent_ending: agent_ending } =
+        let TruncatedRun { output, before, agent_ending } =
             run_truncated(self.from, self.to, "r1", self.framing, &self.bytes[..at], stop, TRUNCATED);
         if output[..before] != whole[..lengths[at]] {
             return Some("the output before the cut differs from that of the whole run".to_owned());
