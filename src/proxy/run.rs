@@ -3,9 +3,9 @@
 //! ```text
 //!                send_request: head of an event stream                relay: terminal event, end, failure
 //!   Requesting ───────────────────────────────────────▶ Streaming ──────────────────────────────────────────▶ Ended
-//!       │                                                │     ▲                                              ▲  │
-//!       │                                                ╰─────╯ reconnect: a two-step agent's stream broke   │  │ close
-//!       ╰── refusal, no event stream ─────────────────────────────────────────────────────────────────────────╯  ▼
+//!       │                                                │     ▲                                                │
+//!       │                                                ╰─────╯ reconnect: a two-step agent's stream broke     │ close
+//!       ╰── refusal, no event stream ──▶ Unstarted ─────────────────────────────────────────────────────────────┴──▶
 //! ```
 //! `close` sends the terminal event, or a rejection if the client has no response yet. Until then the run may also be
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
@@ -14,7 +14,7 @@ use super::agent_client::{AgentEventSource, ReconnectBudget, is_retryable, is_st
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_end::{RunEndReason, RunInterrupt, release_session};
+use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
 use super::run_output::RunOutput;
 use super::translation_sink::TranslationSink;
 use super::upstream::Session;
@@ -28,6 +28,7 @@ use crate::translate::Stream;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -44,16 +45,25 @@ enum RunState {
         session: Box<Session>,
         source: Option<Box<ReconnectSource>>,
     },
+    /// ended before its stream began
+    Unstarted {
+        reason: Box<RunEndReason>,
+        start_tx: StartSender,
+    },
     Ended {
         reason: Box<RunEndReason>,
-        /// present if the stream never started
-        start_tx: Option<StartSender>,
     },
 }
 
 struct ReconnectSource {
     events: Arc<AgentEventSource>,
     budget: ReconnectBudget,
+}
+
+/// What follows the last read from a session.
+enum AfterBody {
+    Resumed(Box<Session>),
+    Ended(RunEndReason),
 }
 
 enum ReconnectOutcome {
@@ -92,7 +102,10 @@ impl RunTask {
                 state = match state {
                     RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
                     RunState::Streaming { session, source } => self.relay(session, source).await,
-                    RunState::Ended { reason, start_tx } => break self.close(*reason, start_tx).boxed().await,
+                    RunState::Unstarted { reason, start_tx } => {
+                        break self.close(*reason, Some(start_tx)).boxed().await;
+                    }
+                    RunState::Ended { reason } => break self.close(*reason, None).boxed().await,
                 };
             };
             // All that remains is the client's backlog and permits.
@@ -114,7 +127,7 @@ impl RunTask {
                 self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
-            Err(reason) => RunState::Ended { reason: Box::new(reason), start_tx: Some(start_tx) },
+            Err(reason) => RunState::Unstarted { reason: Box::new(reason), start_tx },
         }
     }
 
@@ -166,10 +179,9 @@ impl RunTask {
 
     async fn relay(&mut self, mut session: Box<Session>, source: Option<Box<ReconnectSource>>) -> RunState {
         let reason = loop {
-            match self.read_batch(&mut session).await {
-                Ok(true) if self.stream.ending().is_none() => {}
+            if let ControlFlow::Break(end) = self.read_batch(&mut session).await {
                 // Boxed: it runs once, and is larger than waiting for the next piece.
-                last => return self.end_body(session, source, last).boxed().await,
+                return self.end_body(session, source, end).boxed().await;
             }
             if let Err(stopped) = self.flush_output().await {
                 break stopped.into();
@@ -182,7 +194,7 @@ impl RunTask {
                 break RunEndReason::from_deadline(expired, &self.context);
             }
         };
-        RunState::Ended { reason: Box::new(reason), start_tx: None }
+        RunState::Ended { reason: Box::new(reason) }
     }
 
     /// Reconnects to the agent, or ends the run.
@@ -190,14 +202,14 @@ impl RunTask {
         &mut self,
         mut session: Box<Session>,
         mut source: Option<Box<ReconnectSource>>,
-        last: Result<bool, RunEndReason>,
+        end: ReadEnd,
     ) -> RunState {
-        let reason = match self.reconnect_or_finish(source.as_deref_mut(), last).await {
-            Ok(next) => {
+        let reason = match self.reconnect_or_finish(source.as_deref_mut(), end).await {
+            AfterBody::Resumed(next) => {
                 session.finish(Some(&RejectionKind::UpstreamReset.into()));
                 return RunState::Streaming { session: next, source };
             }
-            Err(reason) => reason,
+            AfterBody::Ended(reason) => reason,
         };
         // The agent causes no other kind of end; for the others, the span records that the gateway stopped reading.
         match &reason {
@@ -210,39 +222,35 @@ impl RunTask {
             RunEndReason::Failed(rejection) => session.finish(Some(rejection)),
             _ => {}
         }
-        RunState::Ended { reason: Box::new(reason), start_tx: None }
+        RunState::Ended { reason: Box::new(reason) }
     }
 
-    async fn reconnect_or_finish(
-        &mut self,
-        source: Option<&mut ReconnectSource>,
-        last: Result<bool, RunEndReason>,
-    ) -> Result<Box<Session>, RunEndReason> {
-        let broke = match &last {
-            Ok(more) => !more,
-            Err(RunEndReason::Failed(rejection)) => is_stream_break(rejection),
-            Err(_) => false,
+    async fn reconnect_or_finish(&mut self, source: Option<&mut ReconnectSource>, end: ReadEnd) -> AfterBody {
+        let broke = match &end {
+            ReadEnd::BodyEnded => true,
+            ReadEnd::Interrupted(RunEndReason::Failed(rejection)) => is_stream_break(rejection),
+            ReadEnd::Interrupted(_) | ReadEnd::Terminal(_) => false,
         };
         let mut failure = None;
         if let Some(source) = source.filter(|_| broke && self.stream.ending().is_none()) {
-            match self.reconnect(source).await? {
-                ReconnectOutcome::Resumed(next) => return Ok(next),
-                ReconnectOutcome::Exhausted(rejection) => failure = rejection,
+            match self.reconnect(source).await {
+                Ok(ReconnectOutcome::Resumed(next)) => return AfterBody::Resumed(next),
+                Ok(ReconnectOutcome::Exhausted(rejection)) => failure = rejection,
+                Err(interrupt) => return AfterBody::Ended(interrupt),
             }
         }
-        let reason = match (last, self.stream.ending()) {
-            (Ok(true), Some(ending)) => RunEndReason::AgentEnded(ending),
-            (Ok(_), _) => self.finish_stream(),
-            (Err(reason), _) => reason,
+        let reason = match end {
+            ReadEnd::Terminal(ending) => RunEndReason::AgentEnded(ending),
+            ReadEnd::BodyEnded => self.finish_stream(),
+            ReadEnd::Interrupted(reason) => reason,
         };
         let reason = reason.with_cause(failure);
         // The terminal event ends the run, whatever follows it.
         let reason = self.stream.ending().map_or(reason, RunEndReason::AgentEnded);
-        self.flush_output().await?;
-        Err(reason)
+        AfterBody::Ended(self.flush_output().await.map_or_else(RunEndReason::from, |()| reason))
     }
 
-    /// Requests the events after the last one received.
+    /// Requests the events after the last one received. An error interrupts the run.
     async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
         // The client gets what has arrived so far, since the agent may take its time.
         self.flush_output().await?;
@@ -295,8 +303,8 @@ impl RunTask {
         }
     }
 
-    /// Reads at least one piece of the body, plus any others that are ready. Returns `false` at the end.
-    async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
+    /// Reads at least one piece of the body, plus any others that are ready.
+    async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
@@ -305,7 +313,10 @@ impl RunTask {
             read = Some(tokio::select! {
                 biased;
                 read = session.read_body(|bytes| sink.translate(bytes)) => read,
-                interrupt = interrupt => return Err(RunEndReason::from_interrupt(interrupt, &self.context)),
+                interrupt = interrupt => {
+                    let reason = RunEndReason::from_interrupt(interrupt, &self.context);
+                    return ControlFlow::Break(ReadEnd::Interrupted(reason));
+                }
             });
         }
         let last = loop {
@@ -324,10 +335,15 @@ impl RunTask {
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
-        match fault {
-            Some(fault) => Err(RunEndReason::from_fault(fault, &self.context)),
-            None => last.map_err(|rejection| RunEndReason::Failed(*rejection)),
-        }
+        ControlFlow::Break(match (fault, last) {
+            (Some(fault), _) => ReadEnd::Interrupted(RunEndReason::from_fault(fault, &self.context)),
+            (None, Err(rejection)) => ReadEnd::Interrupted(RunEndReason::Failed(*rejection)),
+            (None, Ok(false)) => ReadEnd::BodyEnded,
+            (None, Ok(true)) => match self.stream.ending() {
+                Some(ending) => ReadEnd::Terminal(ending),
+                None => return ControlFlow::Continue(()),
+            },
+        })
     }
 
     fn finish_stream(&mut self) -> RunEndReason {

@@ -35,6 +35,15 @@ pub(super) enum RunEndReason {
     Drained,
 }
 
+/// The reason why reading from a session ends.
+pub(super) enum ReadEnd {
+    /// the agent's terminal event was read, perhaps before the end of the body
+    Terminal(RunEnding),
+    BodyEnded,
+    /// the body broke, or the run must end
+    Interrupted(RunEndReason),
+}
+
 impl From<LogStopReason> for RunEndReason {
     fn from(reason: LogStopReason) -> RunEndReason {
         match reason {
