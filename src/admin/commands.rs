@@ -12,9 +12,7 @@ pub(crate) type ReloadResult = Result<String, String>;
 const MAX_PENDING_RELOADS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AdminCommand {
-    /// no command so far
-    Serve,
+pub(crate) enum ShutdownCommand {
     Drain,
     /// drain within `upgrade_timeout`, since another process has taken over the sockets
     Retire,
@@ -22,31 +20,35 @@ pub(crate) enum AdminCommand {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessHandle {
-    command: watch::Sender<AdminCommand>,
+    /// the first command
+    shutdown: watch::Sender<Option<ShutdownCommand>>,
     reloads: mpsc::Sender<ReloadRequest>,
 }
 
 impl ProcessHandle {
     pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (reloads, receiver) = mpsc::channel(MAX_PENDING_RELOADS);
-        (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads }, receiver)
+        (ProcessHandle { shutdown: watch::Sender::new(None), reloads }, receiver)
     }
 
     /// Shuts down the process. Only the first command counts.
-    pub(crate) fn shut_down(&self, command: AdminCommand) {
-        self.command.send_if_modified(|now| {
-            let first = *now == AdminCommand::Serve;
-            if first {
-                *now = command;
-            }
-            first
+    pub(crate) fn shut_down(&self, command: ShutdownCommand) {
+        self.shutdown.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(command);
+            is_first
         });
     }
 
-    pub(crate) async fn wait_for_shutdown(&self) -> AdminCommand {
-        let mut command = self.command.subscribe();
-        // Fails only if the sender has been dropped, but `self` holds it.
-        command.wait_for(|now| *now != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |now| *now)
+    pub(crate) async fn wait_for_shutdown(&self) -> ShutdownCommand {
+        let mut shutdown = self.shutdown.subscribe();
+        loop {
+            if let Some(command) = *shutdown.borrow_and_update() {
+                return command;
+            }
+            // Fails only if the sender has been dropped, but `self` holds it.
+            let _ = shutdown.changed().await;
+        }
     }
 
     pub(crate) fn trigger_reload(&self) {

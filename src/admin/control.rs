@@ -1,7 +1,7 @@
 //! Routes of the admin plane, which change the process. They need no authorisation, since only the user that runs the
 //! gateway may open the Unix socket.
 
-use super::commands::{AdminCommand, ProcessHandle};
+use super::commands::{ProcessHandle, ShutdownCommand};
 use crate::net::SwapCell;
 use crate::telemetry::log;
 use axum::Router;
@@ -32,7 +32,7 @@ pub(crate) fn router(control: AdminState, status: Router) -> Router {
 }
 
 async fn drain(State(control): State<AdminState>) -> (StatusCode, &'static str) {
-    control.process.shut_down(AdminCommand::Drain);
+    control.process.shut_down(ShutdownCommand::Drain);
     (StatusCode::ACCEPTED, "draining\n")
 }
 
@@ -71,6 +71,6 @@ async fn hand_over_sockets(State(control): State<AdminState>) -> (StatusCode, St
 
 /// Starts draining, since the new process accepts requests.
 async fn finish_takeover(State(control): State<AdminState>) -> (StatusCode, &'static str) {
-    control.process.shut_down(AdminCommand::Retire);
+    control.process.shut_down(ShutdownCommand::Retire);
     (StatusCode::ACCEPTED, "retiring\n")
 }

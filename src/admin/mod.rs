@@ -7,7 +7,7 @@ mod socket;
 mod probe;
 mod status;
 
-pub(crate) use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
+pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};

@@ -1,19 +1,25 @@
 //! Shutdown of the process.
 //!
-//! 1. On a signal or command, `/readyz` returns 503. Requests are accepted for another `drain_grace`, until load
-//!    balancers notice; HTTP/1 responses ask clients to reconnect.
-//! 2. The listeners close, and each connection closes after its current requests; runs continue for up to
-//!    `drain_timeout`. Requests that an HTTP/2 client sends before it receives GOAWAY are served.
-//! 3. Runs that are still open end with RUN_ERROR, and their bodies end cleanly.
-//! 4. The process exits after the last connection has been flushed.
+//! ```text
+//!             signal, command            drain_grace             drain_timeout, no open runs      all flushed
+//!   Serving ───────────────────▶ Grace ─────────────▶ Draining ──────────────────────────▶ Cut ──────────────▶ exit
+//!                                  │                                                        ▲
+//!                                  ╰────────────────── signal (see ShutdownCause) ───────────╯ (also from Draining)
+//! ```
+//! - Grace: `/readyz` returns 503. Requests are accepted until load balancers notice; HTTP/1 responses ask clients to
+//!   reconnect.
+//! - Draining: the listeners are closed, and each connection closes after its current requests. Requests that an HTTP/2
+//!   client sends before it receives GOAWAY are served.
+//! - Cut: runs that are still open end with RUN_ERROR, and their bodies end cleanly.
 //!
 //! After a handover the old process follows the same steps, but its listeners close at once, since its successor
 //! accepts connections, and its runs may continue for `upgrade_timeout`.
 
 use super::notify::ServiceState;
 use super::upgrade::{LocalEndpoint, Predecessor};
-use crate::admin::{AdminCommand, ProcessHandle};
+use crate::admin::{ProcessHandle, ShutdownCommand};
 use crate::config::Config;
+use crate::config::process::ProcessConfig;
 use crate::net::SwapCell;
 use crate::policy::RequestPolicy;
 use crate::proxy::{DrainSignal, Lifecycle, LifecyclePhase, SocketFile};
@@ -73,8 +79,15 @@ enum ShutdownCause {
     Signal,
     /// an admin command; a later signal from the service manager is ignored
     Command,
-    /// another process has taken over the sockets; a signal still starts the shutdown
+    /// another process has taken over the sockets; a later signal shortens the wait to that of an ordinary shutdown
     Successor,
+}
+
+/// The phases in the diagram above in which runs continue.
+#[derive(Clone, Copy, Debug)]
+enum DrainPhase {
+    Grace { until: Instant },
+    Draining { until: Instant },
 }
 
 struct UnixSignals {
@@ -116,6 +129,16 @@ impl ShutdownSignalWatch for Drain {
     }
 }
 
+impl DrainPhase {
+    fn shorten(self, times: &ProcessConfig) -> DrainPhase {
+        let now = Instant::now();
+        match self {
+            DrainPhase::Grace { until } => DrainPhase::Grace { until: until.min(now + times.drain_grace) },
+            DrainPhase::Draining { .. } => DrainPhase::Draining { until: now + times.drain_timeout },
+        }
+    }
+}
+
 impl Drain {
     async fn announce_serving(&self) {
         let predecessor = self.predecessor.lock().take();
@@ -152,8 +175,8 @@ impl Drain {
                 _ = signals.interrupt.recv() => return ShutdownCause::Signal,
                 _ = signals.hangup.recv() => self.process.trigger_reload(),
                 command = self.process.wait_for_shutdown() => match command {
-                    AdminCommand::Retire => return ShutdownCause::Successor,
-                    AdminCommand::Drain | AdminCommand::Serve => return ShutdownCause::Command,
+                    ShutdownCommand::Retire => return ShutdownCause::Successor,
+                    ShutdownCommand::Drain => return ShutdownCause::Command,
                 },
             }
         }
@@ -177,32 +200,33 @@ impl Drain {
             self.socket_files.iter().for_each(|file| file.set_owned(false));
             self.local.iter().for_each(|local| local.handover_sockets.close());
         }
-        let mut drain_at = Instant::now() + grace;
-        let mut is_draining = false;
-        let mut ignores_signal = cause != ShutdownCause::Signal;
+        let mut phase = DrainPhase::Grace { until: Instant::now() + grace };
+        let mut cause = cause;
         loop {
+            let (DrainPhase::Grace { until } | DrainPhase::Draining { until }) = phase;
             tokio::select! {
                 biased;
                 () = signals.wait_for_termination() => {
-                    if !ignores_signal {
-                        return;
-                    }
-                    ignores_signal = false;
-                    if has_successor {
-                        run_timeout = times.drain_timeout;
-                        let now = Instant::now();
-                        drain_at = if is_draining { now } else { drain_at.min(now + times.drain_grace) };
-                    }
-                }
-                () = sleep_until(drain_at), if !is_draining => {
-                    is_draining = true;
-                    self.start_drain(run_timeout);
-                    if has_successor {
-                        status.close_connections();
+                    match std::mem::replace(&mut cause, ShutdownCause::Signal) {
+                        ShutdownCause::Signal => return,
+                        ShutdownCause::Command => {}
+                        ShutdownCause::Successor => {
+                            run_timeout = times.drain_timeout;
+                            phase = phase.shorten(&times);
+                        }
                     }
                 }
-                () = sleep_until(drain_at + run_timeout), if is_draining => return,
-                () = self.wait_until_drained(), if is_draining => return,
+                () = sleep_until(until) => match phase {
+                    DrainPhase::Grace { .. } => {
+                        self.start_drain(run_timeout);
+                        if has_successor {
+                            status.close_connections();
+                        }
+                        phase = DrainPhase::Draining { until: until + run_timeout };
+                    }
+                    DrainPhase::Draining { .. } => return,
+                },
+                () = self.wait_until_drained(), if matches!(phase, DrainPhase::Draining { .. }) => return,
             }
         }
     }
