@@ -5,6 +5,10 @@
 /// The longest id in bytes, limited because ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
+/// A path segment that is not percent-encoded UTF-8, has control characters or is too long for an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InvalidPathId;
+
 /// A path with id placeholders. Agent paths may include a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathTemplate(Vec<TemplatePart>);
@@ -63,13 +67,12 @@ impl PathTemplate {
         pieces.collect()
     }
 
-    /// Returns the thread or run id in a request path: an outer `None` if the path does not match, an inner `None` if the
-    /// segment is not percent-encoded UTF-8, has control characters or is too long.
+    /// Returns the thread or run id in a request path, or `None` if the path does not match.
     #[must_use]
-    pub(crate) fn extract_id(&self, path: &str) -> Option<Option<String>> {
+    pub(crate) fn extract_id(&self, path: &str) -> Option<Result<String, InvalidPathId>> {
         let (before, after) = self.prefix_and_suffix()?;
         let segment = path.strip_prefix(before)?.strip_suffix(after)?;
-        (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment))
+        (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment).ok_or(InvalidPathId))
     }
 
     pub(super) fn matches_path(&self, path: &str) -> bool {
@@ -142,7 +145,7 @@ mod tests {
             ("...", "/runs/.../events"),
         ] {
             assert_eq!(events.fill(id, "r").as_deref(), Some(path));
-            assert_eq!(events.extract_id(path), Some(Some(id.to_owned())));
+            assert_eq!(events.extract_id(path), Some(Ok(id.to_owned())));
         }
         for id in ["", ".", ".."] {
             assert_eq!(events.fill(id, "r"), None, "{id:?}");
@@ -167,9 +170,9 @@ mod tests {
         }
         let long = "x".repeat(ID_LIMIT + 1);
         for odd in ["%", "%2", "%zz", "%+1", "%ff", "a%00b", "%0a", "%c0%ae", &long] {
-            assert_eq!(events.extract_id(&format!("/runs/{odd}/events")), Some(None), "{odd}");
+            assert_eq!(events.extract_id(&format!("/runs/{odd}/events")), Some(Err(InvalidPathId)), "{odd}");
         }
-        assert_eq!(template("/runs/{thread_id}").extract_id("/runs/%2525"), Some(Some("%25".to_owned())));
+        assert_eq!(template("/runs/{thread_id}").extract_id("/runs/%2525"), Some(Ok("%25".to_owned())));
     }
 
     #[test]

@@ -81,14 +81,18 @@ impl Gateway {
                 return Some(PathMatch {
                     route,
                     route_match: &route.read_match,
-                    target: PathTarget::Events(thread_id),
+                    target: PathTarget::Events(thread_id.ok()),
                 });
             }
             let resumable = route.resumable.as_ref()?;
             if let Some(run_id) = resumable.events.extract_id(path) {
-                return Some(PathMatch { route, route_match: &resumable.join_match, target: PathTarget::Join(run_id) });
+                return Some(PathMatch {
+                    route,
+                    route_match: &resumable.join_match,
+                    target: PathTarget::Join(run_id.ok()),
+                });
             }
-            let target = PathTarget::Stop(resumable.stop.extract_id(path)?);
+            let target = PathTarget::Stop(resumable.stop.extract_id(path)?.ok());
             Some(PathMatch { route, route_match: &resumable.stop_match, target })
         })
     }

@@ -41,10 +41,12 @@ impl TwoStepEvents {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run is not started if its events could not be requested.
         let path = self.path.fill(&thread_id, "");
-        path.filter(|path| self.path.extract_id(path).flatten().as_deref() == Some(&*thread_id)).ok_or_else(|| {
-            Rejection::from(RejectionKind::InvalidRequest)
-                .with_detail("/threadId: does not fit into the path of the run's events")
-        })
+        path.filter(|path| self.path.extract_id(path).is_some_and(|id| id.as_deref() == Ok(&*thread_id))).ok_or_else(
+            || {
+                Rejection::from(RejectionKind::InvalidRequest)
+                    .with_detail("/threadId: does not fit into the path of the run's events")
+            },
+        )
     }
 
     pub(super) fn reserve(&self, ids: &RunIds) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {

@@ -71,7 +71,7 @@ fn matches_type(slot: &Slot, value: &Json<'_>) -> bool {
             value.as_i64().is_some_and(|n| (-SAFE_INTEGER..=SAFE_INTEGER).contains(&n))
         }
         (MemberType::Patch, JsonType::Array) => json_patch::is_valid(value),
-        (MemberType::Outcome, JsonType::Object) => repair_outcome(value).is_some_and(|mended| mended.is_none()),
+        (MemberType::Outcome, JsonType::Object) => matches!(repair_outcome(value), Some(OutcomeRepair::Unneeded)),
         (MemberType::Usage, JsonType::Array) => is_usage(value),
         (MemberType::Input, JsonType::Object) => is_input(value),
         _ => false,
@@ -112,7 +112,10 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
         (MemberType::Integer, JsonType::String) => {
             value.text().and_then(|text| text.parse::<i64>().ok()).map(Json::integer)
         }
-        (MemberType::Outcome, JsonType::Object) => repair_outcome(&value).flatten(),
+        (MemberType::Outcome, JsonType::Object) => match repair_outcome(&value) {
+            Some(OutcomeRepair::NullsRemoved(outcome)) => Some(outcome),
+            Some(OutcomeRepair::Unneeded) | None => None,
+        },
         (MemberType::Bool, JsonType::String) if value.is_str("true") || value.is_str("false") => {
             value.text().map(|text| Json::from_trusted(text.into_owned()))
         }
@@ -178,8 +181,14 @@ fn is_usage(value: &Json<'_>) -> bool {
     json::parse_elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
-/// Returns `None` if the real client rejects the outcome; the inner value is `Some` if a null had to be removed.
-fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
+/// The repair that makes the real client accept an outcome.
+enum OutcomeRepair {
+    Unneeded,
+    NullsRemoved(Json<'static>),
+}
+
+/// Returns `None` if the real client rejects the outcome even without its nulls.
+fn repair_outcome(value: &Json<'_>) -> Option<OutcomeRepair> {
     let members = json::parse_members(value)?;
     let member = |name: &str| find_member(&members, name);
     let are_ids = |value: &Json<'_>| json::parse_elements(value).is_some_and(|ids| ids.iter().all(is_text));
@@ -187,7 +196,7 @@ fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
         return None;
     }
     if member(json::TYPE)?.text()? != "interrupt" {
-        return Some(None);
+        return Some(OutcomeRepair::Unneeded);
     }
     let interrupts = json::parse_elements(member(INTERRUPTS)?).filter(|all| !all.is_empty())?;
     let mut mended = Vec::with_capacity(interrupts.len());
@@ -207,10 +216,10 @@ fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
         mended.push(json::to_object(&all));
     }
     if !changed {
-        return Some(None);
+        return Some(OutcomeRepair::Unneeded);
     }
     let list = json::to_array(&mended);
-    Some(Some(json::build_object(|object| {
+    Some(OutcomeRepair::NullsRemoved(json::build_object(|object| {
         for (key, value) in &members {
             let value = if carry::is_named(key, INTERRUPTS) { &list } else { value };
             object.copy_member(&(key.clone(), value.as_borrowed()), false);

@@ -30,6 +30,17 @@ pub(super) struct EventReader {
     detector: Option<DialectDetector>,
 }
 
+/// The canonical event for a frame, according to the note that it may carry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotedEvent {
+    Unnoted,
+    /// the frame is read by its own type
+    Invalid,
+    /// a gateway added the frame, which has no canonical event
+    Nothing,
+    Canonical(EventType),
+}
+
 impl EventReader {
     pub(crate) fn new(peer: PeerDialect) -> Self {
         EventReader {
@@ -147,18 +158,17 @@ impl EventReader {
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
         let (mut parts, carried_type) = self.split_members(row, members, sink.report());
-        let canonical_type =
-            carried_type.as_ref().and_then(|carried_type| self.parse_canonical_type(carried_type, &parts.event));
-        if carried_type.is_some() && canonical_type.is_none() {
-            // An unusable note is ignored: the event is read by its own type.
+        let noted = carried_type.map_or(NotedEvent::Unnoted, |note| self.parse_canonical_type(&note, &parts.event));
+        if noted == NotedEvent::Invalid {
             sink.report().count_repair(EventRepair::UnknownType);
         }
-        if row.shape.own_shape().is_none() || canonical_type.is_some() {
+        let is_noted = matches!(noted, NotedEvent::Nothing | NotedEvent::Canonical(_));
+        if row.shape.own_shape().is_none() || is_noted {
             self.read_other(sink);
         }
-        match canonical_type {
-            Some(None) => return,
-            Some(Some(kind)) => {
+        match noted {
+            NotedEvent::Nothing => return,
+            NotedEvent::Canonical(kind) => {
                 let event = match &mut self.adapter {
                     Some(adapter) if row.shape.own_shape().is_some() => {
                         adapter.restore(row, kind, parts, self.dialect.name)
@@ -168,7 +178,7 @@ impl EventReader {
                 self.observe(&event);
                 return sink.emit(event);
             }
-            None => {}
+            NotedEvent::Unnoted | NotedEvent::Invalid => {}
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -298,18 +308,21 @@ impl EventReader {
         }
     }
 
-    /// Parses the canonical type in a note; returns `Some(None)` if the note names none, and `None` if it is invalid,
-    /// since notes are external input.
-    fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> Option<Option<EventType>> {
+    /// Parses the canonical type in a note, which is external input.
+    fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> NotedEvent {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
                 let text = self.adapter.as_ref().and_then(|adapter| adapter.text_of_delta(delta));
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
-            return text.is_none_or(|text| text.is_str("")).then_some(None);
+            let is_empty = text.is_none_or(|text| text.is_str(""));
+            return if is_empty { NotedEvent::Nothing } else { NotedEvent::Invalid };
         }
-        EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()).map(Some)
+        match EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()) {
+            Some(kind) => NotedEvent::Canonical(kind),
+            None => NotedEvent::Invalid,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::BlockWriter;
+use super::block_writer::{BlockWriter, ReasoningOrigin};
 use super::blocks::block_text;
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::subagents::SubagentNames;
@@ -116,10 +116,11 @@ impl HaiAdapter {
         if kind == EventType::ReasoningStart {
             let metadata = event.get_owned(Field::Metadata);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
-            let Some(start) = own.and_then(|mut own| self.block_writer.adopt_native(&id, &mut own)) else {
-                return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
+            return match own.map(|mut own| self.block_writer.adopt_native(&id, &mut own)) {
+                None | Some(ReasoningOrigin::Foreign) => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
+                Some(ReasoningOrigin::OpenMessage) => ReleasedEvents::default(),
+                Some(ReasoningOrigin::NewMessage(start)) => ReleasedEvents::pass(start, None),
             };
-            return start.map_or_else(ReleasedEvents::default, |start| ReleasedEvents::pass(start, None));
         }
         let Some(message) = self.block_writer.message_of_reasoning(&id).cloned() else {
             if !self.writes_blocks() || kind == EventType::ReasoningEnd {

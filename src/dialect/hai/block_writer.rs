@@ -13,6 +13,15 @@ use crate::event::{
     Event, EventType, Field, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
 };
 
+/// The message in which reasoning arrived.
+pub(super) enum ReasoningOrigin {
+    /// none of this dialect
+    Foreign,
+    OpenMessage,
+    /// a message that begins with this event
+    NewMessage(Event<'static>),
+}
+
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
     /// id and role of each open message
@@ -88,23 +97,23 @@ impl BlockWriter {
         }
     }
 
-    /// Recognizes reasoning that the dialect sent inside a message. Returns the message's start if it has not been
-    /// written.
-    pub(crate) fn adopt_native(
-        &mut self,
-        reasoning: &Json<'_>,
-        own: &mut Members<'static>,
-    ) -> Option<Option<Event<'static>>> {
+    /// Recognizes reasoning that the dialect sent inside a message.
+    pub(crate) fn adopt_native(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> ReasoningOrigin {
         // Only the reader creates such ids.
-        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
+        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned();
+        let Some(message) = message else { return ReasoningOrigin::Foreign };
         remove(own, Field::MessageId);
         let open = self.is_open(&message);
         self.native_reasoning.push((reasoning.clone().into_owned(), message));
         let start = carry::take(own, START).filter(|_| !open);
-        Some(start.and_then(|start| {
-            let members = crate::event::into_owned_members(json::parse_members(&start)?);
-            Some(Event { kind: EventType::TextMessageStart, members, source: None })
-        }))
+        match start.as_ref().and_then(json::parse_members) {
+            Some(members) => ReasoningOrigin::NewMessage(Event {
+                kind: EventType::TextMessageStart,
+                members: crate::event::into_owned_members(members),
+                source: None,
+            }),
+            None => ReasoningOrigin::OpenMessage,
+        }
     }
 
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {

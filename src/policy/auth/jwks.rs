@@ -85,22 +85,28 @@ enum JwksFetchError {
     LocalJwksUri,
 }
 
+/// The states in the diagram above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FetchPhase {
+    Asleep { until: Instant },
+    Fetching,
+}
+
 #[derive(Clone, Debug)]
 struct FetchState {
-    fetching: bool,
+    phase: FetchPhase,
     completed: u64,
     /// earliest time at which an unknown key causes a fetch
     refetch_after: Instant,
-    next_fetch: Instant,
     failure: Option<String>,
 }
 
 impl FetchState {
     /// Requests a fetch for an unknown key; returns whether the caller must start one.
     fn request_fetch(&mut self, now: Instant) -> bool {
-        let due = !self.fetching && now >= self.refetch_after;
+        let due = self.phase != FetchPhase::Fetching && now >= self.refetch_after;
         if due {
-            self.fetching = true;
+            self.phase = FetchPhase::Fetching;
             self.refetch_after = now + REFETCH_INTERVAL;
         }
         due
@@ -193,8 +199,10 @@ impl TokenIssuer {
     /// Returns the `Retry-After` value in seconds while keys are missing.
     pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
-        let wait = remote.state.borrow().next_fetch.saturating_duration_since(Instant::now());
-        wait.as_secs() + 1
+        match remote.state.borrow().phase {
+            FetchPhase::Asleep { until } => until.saturating_duration_since(Instant::now()).as_secs() + 1,
+            FetchPhase::Fetching => 1,
+        }
     }
 }
 
@@ -286,7 +294,7 @@ impl RemoteJwks {
         DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{}` {why}", settings.name))?;
         let now = Instant::now();
         // The first fetch counts as started, so that requests wait for it.
-        let state = FetchState { fetching: true, completed: 0, refetch_after: now, next_fetch: now, failure: None };
+        let state = FetchState { phase: FetchPhase::Fetching, completed: 0, refetch_after: now, failure: None };
         Ok(RemoteJwks {
             settings: settings.clone(),
             fetcher,
@@ -301,7 +309,7 @@ impl RemoteJwks {
         let mut failures = 0;
         let mut ignored = None;
         loop {
-            self.state.send_modify(|state| state.fetching = true);
+            self.state.send_modify(|state| state.phase = FetchPhase::Fetching);
             let (wait, failure) = match self.fetch().await {
                 Ok((keys, fresh)) => {
                     self.store_keys(keys, failures, &mut ignored);
@@ -323,10 +331,9 @@ impl RemoteJwks {
             let next = Instant::now() + wait;
             self.state.send_modify(|state| {
                 *state = FetchState {
-                    fetching: false,
+                    phase: FetchPhase::Asleep { until: next },
                     completed: state.completed + 1,
                     refetch_after: state.refetch_after,
-                    next_fetch: next,
                     failure,
                 };
             });
@@ -389,7 +396,7 @@ impl RemoteJwks {
         if some && self.state.send_if_modified(|state| state.request_fetch(Instant::now())) {
             self.wake.notify_one();
         }
-        if state.borrow_and_update().fetching {
+        if state.borrow_and_update().phase == FetchPhase::Fetching {
             // After a timeout, the caller simply does not find the key.
             let _ = timeout(FETCH_WAIT, state.wait_for(|state| state.completed > ended)).await;
         }
@@ -404,14 +411,14 @@ mod tests {
     fn refetches_for_unknown_keys_once_per_cool_down() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut state =
-            FetchState { fetching: true, completed: 0, refetch_after: began, next_fetch: began, failure: None };
+        let asleep = FetchPhase::Asleep { until: began };
+        let mut state = FetchState { phase: FetchPhase::Fetching, completed: 0, refetch_after: began, failure: None };
         assert!(!state.request_fetch(at(0)), "one fetch at once");
-        state.fetching = false;
+        state.phase = asleep;
         // No unknown key caused the first fetch, so the first unknown key may be a new one.
-        assert!(state.request_fetch(at(1)) && state.fetching);
-        state.fetching = false;
-        assert!(!state.request_fetch(at(2)) && !state.request_fetch(at(30)) && !state.fetching);
+        assert!(state.request_fetch(at(1)) && state.phase == FetchPhase::Fetching);
+        state.phase = asleep;
+        assert!(!state.request_fetch(at(2)) && !state.request_fetch(at(30)) && state.phase == asleep);
         assert!(state.request_fetch(at(31)));
     }
 

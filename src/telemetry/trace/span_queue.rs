@@ -37,13 +37,15 @@ struct SpanQueueInner {
     idle: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SpanQueueState {
     pending: Vec<SpanData>,
     /// when the oldest span was added
     oldest_since: Option<Instant>,
+    /// maximum age of a span before its batch is sent
+    max_delay: Duration,
+    /// whether the thread is sending a batch
     sending: bool,
-    flushing: bool,
 }
 
 impl fmt::Debug for SpanQueue {
@@ -60,7 +62,12 @@ impl SpanQueue {
         config: BatchConfig,
         metrics: SpanMetrics,
     ) -> io::Result<SpanQueue> {
-        let state = Mutex::default();
+        let state = Mutex::new(SpanQueueState {
+            pending: Vec::new(),
+            oldest_since: None,
+            max_delay: config.schedule_delay,
+            sending: false,
+        });
         let inner =
             Arc::new(SpanQueueInner { config, metrics, state, work_ready: Condvar::new(), idle: Condvar::new() });
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -72,7 +79,7 @@ impl SpanQueue {
     /// Waits up to `timeout` until all spans are sent.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
-        state.flushing = true;
+        state.max_delay = Duration::ZERO;
         self.0.work_ready.notify_one();
         let busy = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
         self.0.idle.wait_while_for(&mut state, busy, timeout);
@@ -117,7 +124,7 @@ impl SpanQueueInner {
             let age = state.oldest_since.map(|since| since.elapsed());
             let full = state.pending.len() >= self.config.max_export_batch_size.min(self.config.max_queue_size);
             match age {
-                Some(age) if full || state.flushing || age >= self.config.schedule_delay => {
+                Some(age) if full || age >= state.max_delay => {
                     let most = state.pending.len().min(self.config.max_export_batch_size);
                     let rest = state.pending.split_off(most);
                     let batch = std::mem::replace(&mut state.pending, rest);
@@ -127,7 +134,8 @@ impl SpanQueueInner {
                     return batch;
                 }
                 Some(age) => {
-                    self.work_ready.wait_for(&mut state, self.config.schedule_delay.saturating_sub(age));
+                    let rest = state.max_delay.saturating_sub(age);
+                    self.work_ready.wait_for(&mut state, rest);
                 }
                 None => self.work_ready.wait(&mut state),
             }
