@@ -32,6 +32,17 @@ impl EventWriter {
         Ok(())
     }
 
+    pub(super) fn write_protobuf(event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        match proto::encode_frame(to.out, event.kind, &event.members) {
+            Ok(proto::WireFidelity::Exact | proto::WireFidelity::Carried) => {}
+            Ok(proto::WireFidelity::Lossy) => to.report.count_loss(EventLoss::Rounded),
+            Err(proto::EventTooLarge) => {
+                return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
         self.scratch.clear();
         let mut object = ObjectWriter::begin(&mut self.scratch);
@@ -55,15 +66,4 @@ impl EventWriter {
             sse::write_id(out, &numbers.token, numbers.last_number + 1);
         }
     }
-}
-
-pub(super) fn write_protobuf(event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
-    match proto::encode_frame(to.out, event.kind, &event.members) {
-        Ok(proto::WireFidelity::Exact | proto::WireFidelity::Carried) => {}
-        Ok(proto::WireFidelity::Lossy) => to.report.count_loss(EventLoss::Rounded),
-        Err(proto::EventTooLarge) => {
-            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }));
-        }
-    }
-    Ok(())
 }

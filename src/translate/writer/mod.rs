@@ -16,7 +16,6 @@ use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
-use frames::write_protobuf;
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -139,7 +138,7 @@ impl EventWriter {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
         match event.source {
-            _ if self.framing == Framing::Proto => write_protobuf(&event, to)?,
+            _ if self.framing == Framing::Proto => Self::write_protobuf(&event, to)?,
             Some(source) => {
                 self.write_frame_id(to.out);
                 sse::write_frame(to.out, source);

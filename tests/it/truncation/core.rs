@@ -168,7 +168,7 @@ fn does_not_report_truncation_as_a_violation() {
             stream.finish(super::NOW, &mut output)
         };
         // Many cases are about rules that are broken.
-        let is_violation = |said| matches!(strict(said), Err(StreamError::Violation(_)));
+        let is_violation = |input: &[u8]| matches!(strict(input), Err(StreamError::Violation(_)));
         if is_violation(&input) {
             continue;
         }
