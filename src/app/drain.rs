@@ -19,7 +19,6 @@ use super::notify::ServiceState;
 use super::upgrade::{LocalEndpoint, Predecessor};
 use crate::admin::{ProcessHandle, ShutdownCommand};
 use crate::config::Config;
-use crate::config::process::ProcessConfig;
 use crate::net::SwapCell;
 use crate::policy::RequestPolicy;
 use crate::proxy::{DrainSignal, Lifecycle, LifecyclePhase, SocketFile};
@@ -129,16 +128,6 @@ impl ShutdownSignalWatch for Drain {
     }
 }
 
-impl DrainPhase {
-    fn shorten(self, times: &ProcessConfig) -> DrainPhase {
-        let now = Instant::now();
-        match self {
-            DrainPhase::Grace { until } => DrainPhase::Grace { until: until.min(now + times.drain_grace) },
-            DrainPhase::Draining { .. } => DrainPhase::Draining { until: now + times.drain_timeout },
-        }
-    }
-}
-
 impl Drain {
     async fn announce_serving(&self) {
         let predecessor = self.predecessor.lock().take();
@@ -212,7 +201,13 @@ impl Drain {
                         ShutdownCause::Command => {}
                         ShutdownCause::Successor => {
                             run_timeout = times.drain_timeout;
-                            phase = phase.shorten(&times);
+                            let now = Instant::now();
+                            phase = match phase {
+                                DrainPhase::Grace { .. } => {
+                                    DrainPhase::Grace { until: until.min(now + times.drain_grace) }
+                                }
+                                DrainPhase::Draining { .. } => DrainPhase::Draining { until: now + run_timeout },
+                            };
                         }
                     }
                 }

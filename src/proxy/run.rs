@@ -60,16 +60,11 @@ struct ReconnectSource {
     budget: ReconnectBudget,
 }
 
-/// What follows the last read from a session.
-enum AfterBody {
-    Resumed(Box<Session>),
-    Ended(RunEndReason),
-}
-
 enum ReconnectOutcome {
     Resumed(Box<Session>),
     /// the last failure, if a request was sent
     Exhausted(Option<Rejection>),
+    Interrupted(RunEndReason),
 }
 
 pub(super) struct RunTask {
@@ -204,12 +199,22 @@ impl RunTask {
         mut source: Option<Box<ReconnectSource>>,
         end: ReadEnd,
     ) -> RunState {
-        let reason = match self.reconnect_or_finish(source.as_deref_mut(), end).await {
-            AfterBody::Resumed(next) => {
+        let broke = match &end {
+            ReadEnd::BodyEnded => true,
+            ReadEnd::Interrupted(RunEndReason::Failed(rejection)) => is_stream_break(rejection),
+            ReadEnd::Interrupted(_) | ReadEnd::Terminal(_) => false,
+        };
+        let reconnected = match source.as_deref_mut().filter(|_| broke && self.stream.ending().is_none()) {
+            Some(source) => self.reconnect(source).await,
+            None => ReconnectOutcome::Exhausted(None),
+        };
+        let reason = match reconnected {
+            ReconnectOutcome::Resumed(next) => {
                 session.finish(Some(&RejectionKind::UpstreamReset.into()));
                 return RunState::Streaming { session: next, source };
             }
-            AfterBody::Ended(reason) => reason,
+            ReconnectOutcome::Exhausted(failure) => self.finish_body(end, failure).await,
+            ReconnectOutcome::Interrupted(reason) => reason,
         };
         // The agent causes no other kind of end; for the others, the span records that the gateway stopped reading.
         match &reason {
@@ -225,35 +230,24 @@ impl RunTask {
         RunState::Ended { reason: Box::new(reason) }
     }
 
-    async fn reconnect_or_finish(&mut self, source: Option<&mut ReconnectSource>, end: ReadEnd) -> AfterBody {
-        let broke = match &end {
-            ReadEnd::BodyEnded => true,
-            ReadEnd::Interrupted(RunEndReason::Failed(rejection)) => is_stream_break(rejection),
-            ReadEnd::Interrupted(_) | ReadEnd::Terminal(_) => false,
-        };
-        let mut failure = None;
-        if let Some(source) = source.filter(|_| broke && self.stream.ending().is_none()) {
-            match self.reconnect(source).await {
-                Ok(ReconnectOutcome::Resumed(next)) => return AfterBody::Resumed(next),
-                Ok(ReconnectOutcome::Exhausted(rejection)) => failure = rejection,
-                Err(interrupt) => return AfterBody::Ended(interrupt),
-            }
-        }
+    async fn finish_body(&mut self, end: ReadEnd, reconnect_failure: Option<Rejection>) -> RunEndReason {
         let reason = match end {
             ReadEnd::Terminal(ending) => RunEndReason::AgentEnded(ending),
             ReadEnd::BodyEnded => self.finish_stream(),
             ReadEnd::Interrupted(reason) => reason,
         };
-        let reason = reason.with_cause(failure);
+        let reason = reason.with_cause(reconnect_failure);
         // The terminal event ends the run, whatever follows it.
         let reason = self.stream.ending().map_or(reason, RunEndReason::AgentEnded);
-        AfterBody::Ended(self.flush_output().await.map_or_else(RunEndReason::from, |()| reason))
+        self.flush_output().await.map_or_else(RunEndReason::from, |()| reason)
     }
 
-    /// Requests the events after the last one received. An error interrupts the run.
-    async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
+    /// Requests the events after the last one received.
+    async fn reconnect(&mut self, source: &mut ReconnectSource) -> ReconnectOutcome {
         // The client gets what has arrived so far, since the agent may take its time.
-        self.flush_output().await?;
+        if let Err(stopped) = self.flush_output().await {
+            return ReconnectOutcome::Interrupted(stopped.into());
+        }
         let mut failure = None;
         while let Some(id) = self.stream.last_id() {
             let Some(delay) = source.budget.next_delay(id, self.stream.retry()) else { break };
@@ -271,7 +265,7 @@ impl RunTask {
                     self.context.record.summary.reconnects += 1;
                     self.stream.resume();
                     self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
-                    return Ok(ReconnectOutcome::Resumed(session));
+                    return ReconnectOutcome::Resumed(session);
                 }
                 Err(RunEndReason::Failed(rejection)) => {
                     let retryable = is_retryable(&rejection);
@@ -280,10 +274,10 @@ impl RunTask {
                         break;
                     }
                 }
-                Err(reason) => return Err(reason),
+                Err(reason) => return ReconnectOutcome::Interrupted(reason),
             }
         }
-        Ok(ReconnectOutcome::Exhausted(failure))
+        ReconnectOutcome::Exhausted(failure)
     }
 
     fn record_metrics(&mut self) {

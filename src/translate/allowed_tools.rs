@@ -92,19 +92,11 @@ fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
 #[derive(Debug, Default)]
 pub(super) struct ToolCallFilter {
     /// `None` allows every tool
-    allowed: Option<Arc<AllowedTools>>,
-    prior_calls: PriorCalls,
+    pub(crate) allowed: Option<Arc<AllowedTools>>,
+    pub(crate) prior_calls: PriorCalls,
 }
 
 impl ToolCallFilter {
-    pub(crate) fn allow(&mut self, tools: Option<Arc<AllowedTools>>) {
-        self.allowed = tools;
-    }
-
-    pub(crate) fn set_prior_calls(&mut self, made: PriorCalls) {
-        self.prior_calls = made;
-    }
-
     /// Returns the forbidden tool that the event calls, truncated for error messages.
     pub(crate) fn find_forbidden_call(&self, event: &Event<'_>) -> Option<String> {
         let tools = self.allowed.as_deref()?;

@@ -33,9 +33,8 @@ pub(super) struct EventReader {
 /// The canonical event for a frame, according to the note that it may carry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NotedEvent {
-    Unnoted,
-    /// the frame is read by its own type
-    Invalid,
+    /// none; the frame is read by its own type
+    OwnType,
     /// a gateway added the frame, which has no canonical event
     Nothing,
     Canonical(EventType),
@@ -158,12 +157,11 @@ impl EventReader {
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
         let (mut parts, carried_type) = self.split_members(row, members, sink.report());
-        let noted = carried_type.map_or(NotedEvent::Unnoted, |note| self.parse_canonical_type(&note, &parts.event));
-        if noted == NotedEvent::Invalid {
-            sink.report().count_repair(EventRepair::UnknownType);
-        }
-        let is_noted = matches!(noted, NotedEvent::Nothing | NotedEvent::Canonical(_));
-        if row.shape.own_shape().is_none() || is_noted {
+        let noted = match carried_type {
+            Some(note) => self.parse_canonical_type(&note, &parts.event, sink.report()),
+            None => NotedEvent::OwnType,
+        };
+        if row.shape.own_shape().is_none() || noted != NotedEvent::OwnType {
             self.read_other(sink);
         }
         match noted {
@@ -178,7 +176,7 @@ impl EventReader {
                 self.observe(&event);
                 return sink.emit(event);
             }
-            NotedEvent::Unnoted | NotedEvent::Invalid => {}
+            NotedEvent::OwnType => {}
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -308,21 +306,22 @@ impl EventReader {
         }
     }
 
-    /// Parses the canonical type in a note, which is external input.
-    fn parse_canonical_type(&self, note: &str, event: &Event<'_>) -> NotedEvent {
+    /// Parses the canonical type in a note, and ignores an invalid one, since notes are external input.
+    fn parse_canonical_type(&self, note: &str, event: &Event<'_>, report: &mut TranslationReport) -> NotedEvent {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
                 let text = self.adapter.as_ref().and_then(|adapter| adapter.text_of_delta(delta));
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
-            let is_empty = text.is_none_or(|text| text.is_str(""));
-            return if is_empty { NotedEvent::Nothing } else { NotedEvent::Invalid };
+            if text.is_none_or(|text| text.is_str("")) {
+                return NotedEvent::Nothing;
+            }
+        } else if let Some(kind) = EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()) {
+            return NotedEvent::Canonical(kind);
         }
-        match EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()) {
-            Some(kind) => NotedEvent::Canonical(kind),
-            None => NotedEvent::Invalid,
-        }
+        report.count_repair(EventRepair::UnknownType);
+        NotedEvent::OwnType
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) struct RunGuard {
     run: RunStateMachine,
     lanes: ChunkLanes,
     owners: ItemOwners,
-    conversation: ConversationState,
+    pub(crate) conversation: ConversationState,
     ids: Option<RunIds>,
     /// thread and run ids from the agent
     started_ids: [Option<Json<'static>>; 2],
@@ -122,10 +122,6 @@ impl RunGuard {
             single_message_list: client.carry_location != CarryLocation::Extra,
             retained_bytes: 0,
         }
-    }
-
-    pub(crate) fn set_conversation(&mut self, conversation: ConversationState) {
-        self.conversation = conversation;
     }
 
     /// Passes on `event` after any events that must precede it, and returns how the run ended if this event ended it.

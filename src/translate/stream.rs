@@ -118,15 +118,15 @@ impl Stream {
     /// Sets the conversation that the run continues.
     #[must_use]
     pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
-        self.stages.output.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
-        self.stages.guard.set_conversation(conversation);
+        self.stages.output.tool_filter.prior_calls = std::mem::take(&mut conversation.prior_calls);
+        self.stages.guard.conversation = conversation;
         self
     }
 
     /// Restricts the tools that the agent may call; `None` allows any.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
-        self.stages.output.tool_filter.allow(tools);
+        self.stages.output.tool_filter.allowed = tools;
         self
     }
 

@@ -199,10 +199,8 @@ impl TokenIssuer {
     /// Returns the `Retry-After` value in seconds while keys are missing.
     pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
-        match remote.state.borrow().phase {
-            FetchPhase::Asleep { until } => until.saturating_duration_since(Instant::now()).as_secs() + 1,
-            FetchPhase::Fetching => 1,
-        }
+        let FetchPhase::Asleep { until } = remote.state.borrow().phase else { return 1 };
+        until.saturating_duration_since(Instant::now()).as_secs() + 1
     }
 }
 

@@ -98,7 +98,9 @@ impl EventWriter {
         to: &mut OutputContext<'_>,
     ) -> Result<(), StreamError> {
         if let Some((wire, value)) = self.unwrap_custom(&event) {
-            return self.write_unwrapped(&wire, value, to);
+            let before = to.out.len();
+            self.write_data(to.out, &wire, value);
+            return self.commit_frame(self.label_of(&wire), event.kind, before, to);
         }
         // Each hop declares its own protocol version.
         if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
@@ -108,7 +110,9 @@ impl EventWriter {
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
             match released {
                 ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
-                ReleasedEvent::Complete { row, outgoing } => self.write_complete(row, outgoing, to)?,
+                ReleasedEvent::Complete { row, outgoing } => {
+                    self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
+                }
                 ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
             }
         }

@@ -56,17 +56,6 @@ impl EventWriter {
         (wrapped && is_whole).then(|| (wire.to_owned(), value.as_str()))
     }
 
-    pub(super) fn write_unwrapped(
-        &mut self,
-        wire: &str,
-        data: &str,
-        to: &mut OutputContext<'_>,
-    ) -> Result<(), StreamError> {
-        let before = to.out.len();
-        self.write_data(to.out, wire, data);
-        self.commit_frame(self.label_of(wire), EventType::Custom, before, to)
-    }
-
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {
         row.shape.own_shape().is_some()
             && self.adapter.as_ref().is_some_and(|adapter| adapter.is_unreadable(row, members))
@@ -110,7 +99,7 @@ impl EventWriter {
         self.write_outgoing(label, row, outgoing, to)
     }
 
-    fn write_outgoing(
+    pub(super) fn write_outgoing(
         &mut self,
         label: usize,
         mut row: &'static EventRow,
@@ -172,16 +161,7 @@ impl EventWriter {
         self.commit_frame(label, EventType::Custom, before, to)
     }
 
-    pub(super) fn write_complete(
-        &mut self,
-        row: &'static EventRow,
-        outgoing: OutgoingEvent<'_>,
-        to: &mut OutputContext<'_>,
-    ) -> Result<(), StreamError> {
-        self.write_outgoing(self.label_of(row.wire), row, outgoing, to)
-    }
-
-    fn label_of(&self, wire: &str) -> usize {
+    pub(super) fn label_of(&self, wire: &str) -> usize {
         let dialect = self.peer.dialect;
         dialect.row_for_wire(wire).map_or_else(|| dialect.other_label_index(), |(label, _)| label)
     }
