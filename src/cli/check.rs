@@ -1,6 +1,6 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line, with_plural};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::net::read_file;
@@ -67,10 +67,10 @@ pub(super) fn run(arguments: &CheckArgs) -> CliExit {
             }
         }
         if file_errors > 0 {
-            print_error(format_args!("{}: {file_errors} problem(s)", file.display()));
+            print_error(format_args!("{}: {}", file.display(), with_plural(file_errors, "problem")));
         }
         if file_warnings > 0 {
-            print_error(format_args!("{}: {file_warnings} warning(s)", file.display()));
+            print_error(format_args!("{}: {}", file.display(), with_plural(file_warnings, "warning")));
         }
         errors += file_errors;
         warnings += file_warnings;
@@ -128,7 +128,7 @@ fn check_startable(config: &Config) -> Result<(), String> {
 
 /// Prints each route and who may call it.
 fn print_summary(file: &str, config: &Config) {
-    print_line(format_args!("{file}: ok, {} route(s)", config.routes.len()));
+    print_line(format_args!("{file}: ok, {}", with_plural(config.routes.len(), "route")));
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
         let client = route.client.name();

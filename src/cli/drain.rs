@@ -11,7 +11,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const AFTER_HELP: &str = "\
 The gateway answers 503 on /readyz, accepts new runs for `drain_grace`, lets open runs finish within `drain_timeout`, and \
-exits. A SIGTERM during the drain has no effect; a second one ends the runs at once.
+exits; runs that are still open then end with an error, and --wait prints their number. A SIGTERM during the drain has no effect; a second one ends the runs at once.
 
 Exit codes: 0 ok, 1 runs are still open after --timeout, 2 usage, 69 no gateway is running there, 78 the configuration is \
 invalid or has no `run_dir`.";
@@ -34,14 +34,14 @@ pub(super) struct DrainArgs {
 pub(super) fn run(arguments: &DrainArgs) -> CliExit {
     match arguments.place.run_dir().and_then(|run_dir| drain(&run_dir, arguments)) {
         Ok(message) => {
-            print_line(message);
+            print_line(&message);
             CliExit::Ok
         }
         Err(exit) => exit,
     }
 }
 
-fn drain(run_dir: &Path, arguments: &DrainArgs) -> Result<&'static str, CliExit> {
+fn drain(run_dir: &Path, arguments: &DrainArgs) -> Result<String, CliExit> {
     let failed = |error| match error {
         Ok(error) => {
             print_error(error);
@@ -55,15 +55,15 @@ fn drain(run_dir: &Path, arguments: &DrainArgs) -> Result<&'static str, CliExit>
         return Err(CliExit::Unavailable);
     }
     if !arguments.wait {
-        return Ok("draining");
+        return Ok("draining".to_owned());
     }
     match local_gateway::call_gateway(run_dir, "GET", "/drain/wait", arguments.timeout) {
-        Ok(_) => Ok("drained"),
+        Ok(answer) => Ok(answer.body.trim_end().to_owned()),
         Err(Ok(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             print_error("runs are still open; the gateway continues to drain");
             Err(CliExit::Problems)
         }
         // Without open runs, the gateway may exit before it answers.
-        Err(_) => Ok("drained, and exited"),
+        Err(_) => Ok("drained, and exited".to_owned()),
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn decode_input<'a>(
 ) -> Result<RunAgentInput<'a>, RequestRefusal> {
     let object = match json::parse_object(body) {
         Ok(object) => object,
-        Err(error) => return refuse("", format!("the body is no JSON object: {error}")),
+        Err(error) => return refuse("", format!("the body is not a JSON object: {error}")),
     };
     let mut members = object.members;
     if let Some(kind) = object.kind {
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn refusals_name_the_json_pointer() {
         let rows: &[(&[u8], &str, &str)] = &[
-            (b"{", "", "no JSON object: EOF"),
+            (b"{", "", "not a JSON object: EOF"),
             (b"[]", "", "expected a JSON object"),
             (b"{} {}", "", "trailing characters at line 1 column 4"),
             (b"\xef\xbb\xbf{}", "", "byte order mark"),
