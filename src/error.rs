@@ -169,7 +169,8 @@ rejections! {
     UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
         "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
-        "The agent refused the request.", "See the agent's own log for the reason.";
+        "The agent answered with an error status.",
+        "See the agent's own log for the reason; after a 404, check the path in `upstream`.";
     UpstreamContentType = 502 "upstream_content_type" [proxy_status: Some("http_protocol_error")],
         "The agent's response is not an event stream.", "Check that `upstream` is the agent's streaming endpoint.";
     UpstreamContentEncoding = 502 "upstream_content_encoding" [proxy_status: Some("http_response_content_coding")],

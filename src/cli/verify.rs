@@ -158,14 +158,14 @@ impl<W: Write> VerifyReport<W> {
                     with_plural(*warnings, RuleSeverity::Warning.as_str())
                 );
                 let verdict = if *events == 0 { "nothing to verify" } else { verdict };
-                let mut doubt = String::new();
+                let mut warning = String::new();
                 if let Some(dialect) = looks_like {
                     let foreign = with_plural(*foreign_events, "event");
                     let advice = format!("if the recording is in {dialect}, verify it with --dialect {dialect}");
                     writeln!(self.out, "{}: {foreign} of another dialect; {advice}", self.file)?;
-                    doubt = format!(", but it looks like {dialect}");
+                    warning = format!(", but it looks like {dialect}");
                 }
-                writeln!(self.out, "{}: {verdict}{at}{doubt}: {counted}", self.file)?;
+                writeln!(self.out, "{}: {verdict}{at}{warning}: {counted}", self.file)?;
             }
             ReportFormat::Json => {
                 let rest = json!({

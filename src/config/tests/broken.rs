@@ -280,7 +280,7 @@ routes:
   - {name: chat, path: /a, client: ag-ui, agent: hai, upstream: ${AGENT}}
 ",
         r##"
-f:2:63: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
+f:2:66: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
   hint: between `{` and `}`, quote a value that contains `{` or `}`, such as "${NAME}" or "/runs/{id}", and put a comma between the keys
 "##,
     ),
