@@ -36,7 +36,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use upgrade::{LocalEndpoint, Predecessor};
 
-/// Plane names in metrics and logs.
 const DATA: &str = label::PlaneKind::Data.label();
 const STATUS: &str = label::PlaneKind::Status.label();
 
@@ -233,7 +232,8 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
         (StartMode::Upgrade, None, _) => Err(StartError::Unusable(
-            "`run_dir` is not set, and that is where `--upgrade` finds the gateway before".to_owned(),
+            "`run_dir` is not set; `--upgrade` finds the running gateway through it, so set it in the configuration of both"
+                .to_owned(),
         )),
         (StartMode::Upgrade, _, Some(run_dir)) => Predecessor::connect(run_dir).map(Some),
         (StartMode::NewSockets, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
@@ -274,7 +274,7 @@ fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config:
 
 async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<PlaneDrainSignals>) {
     if let Err(error) = admin::serve(listener, router, &drain_signals.admin).await {
-        tracing::error!(%error, "the admin plane cannot be served");
+        internal_event::AdminPlaneFailed { error }.emit();
     }
 }
 

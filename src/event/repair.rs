@@ -31,31 +31,31 @@ label_enum! {
     /// A repair that makes the real client accept the stream, without losing data.
     EventRepair {
         /// the stream did not begin with RUN_STARTED: one is added
-        RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
+        RunStartedSupplied = "run_started_supplied" breaks "the first event is the start of the run, or an error",
         /// the agent used another thread or run id than the request: the request's id is sent, the agent's is carried
         IdsReplaced = "ids_replaced",
         /// the run's end named another thread or run than its start: the run's ids are sent, the others are carried
         IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
         /// a message, call or step was used without a start: a start is added
-        OpenerSupplied = "opener_supplied" breaks "what is used was opened before",
+        OpenerSupplied = "opener_supplied" breaks "a message, tool call or step is started before it is continued or ended",
         /// an item was still open at RUN_FINISHED: its end is added
-        CloserSupplied = "closer_supplied" breaks "nothing is open when a run finishes",
+        CloserSupplied = "closer_supplied" breaks "every item is ended before the run finishes",
         /// an optional member was null: it is left out
-        NullDropped = "null_dropped" breaks "an optional member is left out rather than null",
+        NullDropped = "null_dropped" breaks "an optional member is absent rather than null",
         /// a required member with one obvious value was missing: it is added
-        MemberSupplied = "member_supplied" breaks "a required member is there",
+        MemberSupplied = "member_supplied" breaks "a required member is present",
         /// a value of the wrong JSON type had one obvious reading: it is converted, such as a number to its text
         TypeConverted = "type_converted" breaks "a member has the type that the specification gives it",
         /// the AG-UI client would reject a value: it is moved to `metadata.diglot`
-        ValueCarried = "value_carried" breaks "a member has a value that the specification admits there",
+        ValueCarried = "value_carried" breaks "a member has one of its specified values",
         /// an operation of a JSON Patch was invalid: it is corrected
-        PatchMended = "patch_mended" breaks "a JSON Patch is one by RFC 6902",
+        PatchMended = "patch_mended" breaks "a JSON Patch is valid under RFC 6902",
         /// a message shared its id with a message of another kind: it is renamed to `<id>:<kind>`
         IdNamespaced = "id_namespaced",
         /// two interrupts in a run had the same id: the later one is carried
         InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
         /// a call listed as pending was never made or was already answered: its id is carried
-        PendingUnknown = "pending_unknown" breaks "a pending tool call was made and not answered",
+        PendingUnknown = "pending_unknown" breaks "a pending tool call is a call of this run without a result",
         /// a result belonged to an unknown call: it passes unchanged
         ResultUnknown = "result_unknown",
         /// no dialect has an event of this type: it is sent as CUSTOM, named `<dialect>.<TYPE>`
@@ -63,7 +63,7 @@ label_enum! {
         /// only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM
         ForeignType = "foreign_type",
         /// a frame was not an event: it is sent as RAW
-        MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
+        MalformedFrame = "malformed_frame" breaks "each frame is a JSON object with a type and its required members",
         /// a member was in snake_case or occurred twice: it is sent in camelCase, once
         KeyNormalized = "respelt",
     }
@@ -75,10 +75,10 @@ label_enum! {
         /// an event followed the end of the run: it is left out
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED came while the run was active: it is left out
-        SecondStart = "second_start" breaks "a run starts once",
+        SecondStart = "second_start" breaks "a run is started only once",
         /// an item was started while it was open, or ended while it was not: the start or end is left out
-        StrayBoundary = "stray_boundary" breaks "what starts is not open, and what ends is",
-        /// the agent sent `data: [DONE]`, which is not an event: it is left out
+        StrayBoundary = "stray_boundary" breaks "an item is started only while closed, and ended only while open",
+        /// the agent sent the end marker `[DONE]`, which is not an event: it is left out
         DoneMarker = "done_marker",
         /// the dialect, or `strip` of the route's own dialect, does not allow a member: it is left out
         Stripped = "stripped",
