@@ -152,7 +152,7 @@ async fn logs_the_cause_of_each_failed_run() {
             &strict,
             ", guard: strict",
             "protocol_violation",
-            "TEXT_MESSAGE_CONTENT breaks the rule that the first event of a run is its start, or an error (run_started_supplied).",
+            "TEXT_MESSAGE_CONTENT breaks the rule that the first event is the start of the run, or an error (run_started_supplied).",
         ),
     ] {
         let url = agent.url();

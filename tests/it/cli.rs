@@ -237,8 +237,8 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
     let (code, stdout, _) = run_verify(&["--dialect", "ag-ui"], HAI_RUN);
     assert!(stdout.lines().last().is_some_and(|last| last.contains(", but it looks like hai: ")), "{code:?} {stdout}");
     let (_, stdout, _) = run_verify(&["--dialect", "hai"], REJECTED);
-    let doubt = "FILE: 1 event of another dialect; if the recording is in ag-ui, verify it with --dialect ag-ui\n";
-    assert!(stdout.contains(doubt), "{stdout}");
+    let warning = "FILE: 1 event of another dialect; if the recording is in ag-ui, verify it with --dialect ag-ui\n";
+    assert!(stdout.contains(warning), "{stdout}");
     let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
                     an item must be open when it is continued or ended (§3.2 Verify)";

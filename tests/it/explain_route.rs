@@ -197,8 +197,8 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
 #[test]
 fn reports_gates_after_a_refusal_as_not_reached() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/"));
-    let (_, said) = run_explain_route(file.path(), ("POST", "/agents/chat", &[JSON], None), "text");
-    assert!(said.contains("not reached; by itself it passes") && !said.contains("request to the agent"), "{said}");
+    let (_, text) = run_explain_route(file.path(), ("POST", "/agents/chat", &[JSON], None), "text");
+    assert!(text.contains("not reached; by itself it passes") && !text.contains("request to the agent"), "{text}");
     let output = diglot().arg("explain-route").arg(file.path()).arg("agents/chat").output().expect("the binary starts");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*complaint), (Some(2), "diglot: the path must begin with `/`: /agents/chat\n"));
