@@ -7,6 +7,7 @@
 
 mod chunks;
 
+use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
@@ -104,6 +105,7 @@ pub(super) struct RunGuard {
     start_optional: bool,
     /// whether the client keeps all kinds of messages in one list
     single_message_list: bool,
+    pub(crate) agent_error: Option<Box<AgentError>>,
     pub(crate) retained_bytes: usize,
 }
 
@@ -120,6 +122,7 @@ impl RunGuard {
             start_optional: agent.is_start_optional(),
             // HAI separates the kinds of messages, so renamed messages get their ids back.
             single_message_list: client.carry_location != CarryLocation::Extra,
+            agent_error: None,
             retained_bytes: 0,
         }
     }
@@ -131,7 +134,8 @@ impl RunGuard {
         report: &mut TranslationReport,
         next: &mut impl EventConsumer,
     ) -> Option<RunEnding> {
-        match self.mode {
+        let agent_error = (event.kind == EventType::RunError).then(|| Box::new(AgentError::from_event(&event)));
+        let ending = match self.mode {
             GuardMode::Repair => {
                 self.repair_event(event, report, next);
                 self.run.ending()
@@ -157,7 +161,9 @@ impl RunGuard {
                 next(original, report);
                 ending
             }
-        }
+        };
+        self.agent_error = agent_error.filter(|_| ending.is_some());
+        ending
     }
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends

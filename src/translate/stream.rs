@@ -9,6 +9,7 @@
 //! ```
 //! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
+use super::agent_error::AgentError;
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
 use super::frame_reader::{AgentFrame, FrameReader};
@@ -222,7 +223,7 @@ impl Stream {
         })?;
         reader.finish(&mut sink);
         match &stages.output.state {
-            StreamState::Running => Err(StreamError::Truncated),
+            StreamState::Running => Err(StreamError::Truncated { last_event_type: reader.last_event_type() }),
             StreamState::Stopped(error) => Err(error.clone()),
             StreamState::Closed(_) => Ok(()),
         }
@@ -263,6 +264,11 @@ impl Stream {
         }
     }
 
+    /// Returns the error with which the agent ended the run.
+    pub(crate) fn take_agent_error(&mut self) -> Option<Box<AgentError>> {
+        self.stages.guard.agent_error.take()
+    }
+
     /// Returns the counts of events, repairs and losses since the start or since they were last taken.
     #[must_use]
     pub fn report(&self) -> &TranslationReport {
@@ -292,7 +298,7 @@ impl StreamStages {
         let Some(rule) = self.report.broken_rule.filter(|_| self.guard.mode == GuardMode::Strict) else {
             return Ok(());
         };
-        let error = StreamError::Violation(StrictViolation::new(rule, data));
+        let error = StreamError::Violation(Box::new(StrictViolation::new(rule, data)));
         self.output.state = StreamState::Stopped(error.clone());
         Err(error)
     }

@@ -10,9 +10,12 @@ pub enum StreamError {
     /// The input exceeds a framing limit.
     Framing(SseError),
     /// The stream ended without a terminal event.
-    Truncated,
+    Truncated {
+        /// the type of the last event that the agent's dialect has
+        last_event_type: Option<&'static str>,
+    },
     /// The agent broke a rule on a strict route.
-    Violation(StrictViolation),
+    Violation(Box<StrictViolation>),
     /// The agent called a forbidden tool with this name, which is truncated for error messages.
     ForbiddenTool(String),
     /// The run's output would exceed a limit.
@@ -23,7 +26,7 @@ impl std::fmt::Display for StreamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             StreamError::Framing(error) => error.fmt(f),
-            StreamError::Truncated => f.write_str("the stream ended without a terminal event"),
+            StreamError::Truncated { .. } => f.write_str("the stream ended without a terminal event"),
             StreamError::Violation(violation) => violation.fmt(f),
             StreamError::ForbiddenTool(_) => f.write_str("the agent called a tool that is not allowed"),
             StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has reached its limit of events"),
