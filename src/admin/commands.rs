@@ -33,22 +33,14 @@ impl ProcessHandle {
 
     /// Shuts down the process. Only the first command counts.
     pub(crate) fn shut_down(&self, command: ShutdownCommand) {
-        self.shutdown.send_if_modified(|first| {
-            let is_first = first.is_none();
-            first.get_or_insert(command);
-            is_first
-        });
+        self.shutdown.send_if_modified(|first| first.is_none() && first.replace(command).is_none());
     }
 
     pub(crate) async fn wait_for_shutdown(&self) -> ShutdownCommand {
         let mut shutdown = self.shutdown.subscribe();
-        loop {
-            if let Some(command) = *shutdown.borrow_and_update() {
-                return command;
-            }
-            // Fails only if the sender has been dropped, but `self` holds it.
-            let _ = shutdown.changed().await;
-        }
+        let command = shutdown.wait_for(Option::is_some).await.ok().and_then(|command| *command);
+        // Fails only if the sender has been dropped, but `self` holds it.
+        command.unwrap_or(ShutdownCommand::Drain)
     }
 
     pub(crate) fn trigger_reload(&self) {

@@ -59,7 +59,7 @@ pub(crate) use duration::format_duration;
 pub(crate) use file::{EjectionConfig, HealthCheckConfig, TimeoutsConfig};
 pub use file::{LimitsConfig, RouteConfig};
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
-pub(crate) use template::PathTemplate;
+pub(crate) use template::{PathId, PathTemplate};
 pub(crate) use upstream::{
     UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
 };

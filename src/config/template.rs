@@ -9,6 +9,8 @@ const ID_LIMIT: usize = 1 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InvalidPathId;
 
+pub(crate) type PathId = Result<String, InvalidPathId>;
+
 /// A path with id placeholders. Agent paths may include a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathTemplate(Vec<TemplatePart>);
@@ -69,7 +71,7 @@ impl PathTemplate {
 
     /// Returns the thread or run id in a request path, or `None` if the path does not match.
     #[must_use]
-    pub(crate) fn extract_id(&self, path: &str) -> Option<Result<String, InvalidPathId>> {
+    pub(crate) fn extract_id(&self, path: &str) -> Option<PathId> {
         let (before, after) = self.prefix_and_suffix()?;
         let segment = path.strip_prefix(before)?.strip_suffix(after)?;
         (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment).ok_or(InvalidPathId))

@@ -21,9 +21,9 @@ impl Gateway {
         let fields = RateLimitHeaders::fields_from(request.extensions());
         let response = match target {
             PathTarget::Run => self.start_run(route, request).await,
-            PathTarget::Events(thread_id) => self.read_events(route, thread_id.as_deref(), &request).await,
-            PathTarget::Join(run_id) => self.join_run(route, run_id.as_deref(), &request).await,
-            PathTarget::Stop(run_id) => self.stop_run(route, run_id.as_deref(), &request).await,
+            PathTarget::Events(thread_id) => self.read_events(route, thread_id.as_deref().ok(), &request).await,
+            PathTarget::Join(run_id) => self.join_run(route, run_id.as_deref().ok(), &request).await,
+            PathTarget::Stop(run_id) => self.stop_run(route, run_id.as_deref().ok(), &request).await,
         };
         match response {
             Ok(mut response) => {

@@ -81,18 +81,14 @@ impl Gateway {
                 return Some(PathMatch {
                     route,
                     route_match: &route.read_match,
-                    target: PathTarget::Events(thread_id.ok()),
+                    target: PathTarget::Events(thread_id),
                 });
             }
             let resumable = route.resumable.as_ref()?;
             if let Some(run_id) = resumable.events.extract_id(path) {
-                return Some(PathMatch {
-                    route,
-                    route_match: &resumable.join_match,
-                    target: PathTarget::Join(run_id.ok()),
-                });
+                return Some(PathMatch { route, route_match: &resumable.join_match, target: PathTarget::Join(run_id) });
             }
-            let target = PathTarget::Stop(resumable.stop.extract_id(path)?.ok());
+            let target = PathTarget::Stop(resumable.stop.extract_id(path)?);
             Some(PathMatch { route, route_match: &resumable.stop_match, target })
         })
     }

@@ -3,7 +3,7 @@
 use super::two_step::TwoStepEvents;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::OnDisconnect;
-use crate::config::{self, Config, PathTemplate};
+use crate::config::{self, Config, PathId, PathTemplate};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::policy::{RequestKind, RouteMatch};
 use crate::telemetry::{Metrics, RouteMetrics};
@@ -28,16 +28,16 @@ pub(super) struct PathMatch<'g> {
     pub(super) target: PathTarget,
 }
 
-/// The purpose of a path. The id is `None` if its path segment is invalid.
+/// The purpose of a path.
 pub(super) enum PathTarget {
     /// a POST starts a run
     Run,
     /// a GET reads the run of this thread
-    Events(Option<String>),
+    Events(PathId),
     /// a GET resumes the run with this id
-    Join(Option<String>),
+    Join(PathId),
     /// a POST stops the run with this id
-    Stop(Option<String>),
+    Stop(PathId),
 }
 
 pub(super) struct RouteEntry {
