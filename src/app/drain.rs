@@ -4,7 +4,7 @@
 //!             signal, command            drain_grace             drain_timeout, no open runs      all flushed
 //!   Serving ───────────────────▶ Grace ─────────────▶ Draining ──────────────────────────▶ Cut ──────────────▶ exit
 //!                                  │                                                        ▲
-//!                                  ╰────────────────── signal (see ShutdownCause) ───────────╯ (also from Draining)
+//!                                  ╰─── signal (see ShutdownCause), also while Draining ────╯
 //! ```
 //! - Grace: `/readyz` returns 503. Requests are accepted until load balancers notice; HTTP/1 responses ask clients to
 //!   reconnect.
