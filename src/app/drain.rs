@@ -82,11 +82,11 @@ enum ShutdownCause {
     Successor,
 }
 
-/// The phases in the diagram above in which runs continue.
+/// The phases in the diagram above in which runs continue, with their ends.
 #[derive(Clone, Copy, Debug)]
 enum DrainPhase {
-    Grace { until: Instant },
-    Draining { until: Instant },
+    Grace(Instant),
+    Draining(Instant),
 }
 
 struct UnixSignals {
@@ -189,10 +189,10 @@ impl Drain {
             self.socket_files.iter().for_each(|file| file.set_owned(false));
             self.local.iter().for_each(|local| local.handover_sockets.close());
         }
-        let mut phase = DrainPhase::Grace { until: Instant::now() + grace };
+        let mut phase = DrainPhase::Grace(Instant::now() + grace);
         let mut cause = cause;
         loop {
-            let (DrainPhase::Grace { until } | DrainPhase::Draining { until }) = phase;
+            let (DrainPhase::Grace(until) | DrainPhase::Draining(until)) = phase;
             tokio::select! {
                 biased;
                 () = signals.wait_for_termination() => {
@@ -203,25 +203,23 @@ impl Drain {
                             run_timeout = times.drain_timeout;
                             let now = Instant::now();
                             phase = match phase {
-                                DrainPhase::Grace { .. } => {
-                                    DrainPhase::Grace { until: until.min(now + times.drain_grace) }
-                                }
-                                DrainPhase::Draining { .. } => DrainPhase::Draining { until: now + run_timeout },
+                                DrainPhase::Grace(_) => DrainPhase::Grace(until.min(now + times.drain_grace)),
+                                DrainPhase::Draining(_) => DrainPhase::Draining(now + run_timeout),
                             };
                         }
                     }
                 }
                 () = sleep_until(until) => match phase {
-                    DrainPhase::Grace { .. } => {
+                    DrainPhase::Grace(_) => {
                         self.start_drain(run_timeout);
                         if has_successor {
                             status.close_connections();
                         }
-                        phase = DrainPhase::Draining { until: until + run_timeout };
+                        phase = DrainPhase::Draining(until + run_timeout);
                     }
-                    DrainPhase::Draining { .. } => return,
+                    DrainPhase::Draining(_) => return,
                 },
-                () = self.wait_until_drained(), if matches!(phase, DrainPhase::Draining { .. }) => return,
+                () = self.wait_until_drained(), if matches!(phase, DrainPhase::Draining(_)) => return,
             }
         }
     }

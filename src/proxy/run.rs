@@ -50,9 +50,7 @@ enum RunState {
         reason: Box<RunEndReason>,
         start_tx: StartSender,
     },
-    Ended {
-        reason: Box<RunEndReason>,
-    },
+    Ended(Box<RunEndReason>),
 }
 
 struct ReconnectSource {
@@ -100,7 +98,7 @@ impl RunTask {
                     RunState::Unstarted { reason, start_tx } => {
                         break self.close(*reason, Some(start_tx)).boxed().await;
                     }
-                    RunState::Ended { reason } => break self.close(*reason, None).boxed().await,
+                    RunState::Ended(reason) => break self.close(*reason, None).boxed().await,
                 };
             };
             // All that remains is the client's backlog and permits.
@@ -191,7 +189,7 @@ impl RunTask {
                 break RunEndReason::from_deadline(expired, &self.context);
             }
         };
-        RunState::Ended { reason: Box::new(reason) }
+        RunState::Ended(Box::new(reason))
     }
 
     /// Reconnects to the agent, or ends the run.
@@ -229,7 +227,7 @@ impl RunTask {
             RunEndReason::Failed(rejection) => session.finish(Some(rejection)),
             _ => {}
         }
-        RunState::Ended { reason: Box::new(reason) }
+        RunState::Ended(Box::new(reason))
     }
 
     async fn finish_body(&mut self, end: ReadEnd, reconnect_failure: Option<Rejection>) -> RunEndReason {

@@ -62,14 +62,9 @@ impl SpanQueue {
         config: BatchConfig,
         metrics: SpanMetrics,
     ) -> io::Result<SpanQueue> {
-        let state = SpanQueueState { max_delay: config.schedule_delay, ..SpanQueueState::default() };
-        let inner = Arc::new(SpanQueueInner {
-            config,
-            metrics,
-            state: Mutex::new(state),
-            work_ready: Condvar::new(),
-            idle: Condvar::new(),
-        });
+        let state = Mutex::new(SpanQueueState { max_delay: config.schedule_delay, ..SpanQueueState::default() });
+        let inner =
+            Arc::new(SpanQueueInner { config, metrics, state, work_ready: Condvar::new(), idle: Condvar::new() });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let sender = BatchSender { inner: Arc::clone(&inner), runtime, exporter, client, unavailable: false };
         std::thread::Builder::new().name("traces".to_owned()).spawn(move || sender.run())?;
