@@ -142,7 +142,7 @@ impl Gateway {
         let ids = rewritten.request.ids.clone();
         // Reserved before the agent is called, so that no run starts without a way to read it.
         let two_step = match &route.two_step {
-            Some(events) => Some((events.events_path(&ids)?, events.reserve(&ids)?)),
+            Some(events) => Some((events.events_path(&ids)?, events.reserve(&head.caller, &ids)?)),
             None => None,
         };
         let request_id = head.request_id().to_owned();
