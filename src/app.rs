@@ -12,8 +12,8 @@ pub(crate) use start_error::StartError;
 use crate::admin::{self, AdminState, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
-use crate::guard::RequestPolicy;
 use crate::net::SwapCell;
+use crate::policy::RequestPolicy;
 use crate::proxy::{
     BindError, Cluster, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
     plane_service, stack,
@@ -48,7 +48,7 @@ pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
     metrics: Arc<Metrics>,
-    guard: Arc<RequestPolicy>,
+    policy: Arc<RequestPolicy>,
     tracing: TraceProvider,
     data_listeners: Vec<Listener>,
     status_listeners: Vec<Listener>,
@@ -69,8 +69,8 @@ impl App {
             source.log_warnings();
         }
         let metrics = Arc::new(Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?);
-        let guard = RequestPolicy::new(&config, &metrics);
-        let guard = Arc::new(guard.map_err(|error| StartError::Unusable(error.to_string()))?);
+        let policy = RequestPolicy::new(&config, &metrics);
+        let policy = Arc::new(policy.map_err(|error| StartError::Unusable(error.to_string()))?);
         let tracing =
             TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
         // Last, because it is the first step that affects the running process.
@@ -83,7 +83,7 @@ impl App {
             }
             None => None,
         };
-        Ok(App { config, source, metrics, guard, tracing, data_listeners, status_listeners, local, predecessor })
+        Ok(App { config, source, metrics, policy, tracing, data_listeners, status_listeners, local, predecessor })
     }
 
     /// Returns the data plane's first network address.
@@ -100,16 +100,16 @@ impl App {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
         let listening = self.listening_events();
-        let App { config, source, metrics, guard, tracing, data_listeners, status_listeners, local, predecessor } =
+        let App { config, source, metrics, policy, tracing, data_listeners, status_listeners, local, predecessor } =
             self;
         let drain_signals = Arc::new(PlaneDrainSignals::default());
         let (process, reload_requests) = ProcessHandle::new();
 
         let socket_files: Vec<_> =
             data_listeners.iter().chain(&status_listeners).filter_map(|listener| listener.file.clone()).collect();
-        let guards = SwapCell::new(guard);
+        let policies = SwapCell::new(policy);
         let clusters = SwapCell::new(Arc::new(gateway.clusters()));
-        let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
+        let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), policies.clone(), clusters.clone());
 
         let mut server = new_server();
         let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
@@ -128,7 +128,7 @@ impl App {
         let config = SwapCell::new(Arc::new(config));
         let active = ActiveConfig {
             config: config.clone(),
-            guard: guards.clone(),
+            policy: policies.clone(),
             effective_config,
             gateway,
             swap_gateway,
@@ -141,7 +141,7 @@ impl App {
             lifecycle,
             metrics,
             config,
-            guards,
+            policies,
             process,
             drain_signals,
             local,
@@ -159,8 +159,8 @@ impl App {
 
     fn build_gateway(&self, lifecycle: &Lifecycle) -> Result<Arc<Gateway>, StartError> {
         let metrics = Arc::clone(&self.metrics);
-        let guard = Arc::clone(&self.guard);
-        let gateway = Gateway::new(&self.config, metrics, lifecycle.clone(), guard, self.tracing.clone());
+        let policy = Arc::clone(&self.policy);
+        let gateway = Gateway::new(&self.config, metrics, lifecycle.clone(), policy, self.tracing.clone());
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!                       +---------------------------- one run ------------------------------+
-//!  client dialect  -->  | guard: policy  -> decode input -> RunAgentInput -> encode input    | --> agent dialect
+//!  client dialect  -->  | policy: gates -> decode input -> RunAgentInput -> encode input    | --> agent dialect
 //!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE, protobuf | <-- agent dialect
 //!                       +-------------------------------------------------------------------+
 //!    DATA PLANE proxy/      TABLES AND ADAPTERS dialect/<name>/      STATUS, ADMIN PLANES admin/
@@ -14,7 +14,7 @@
 //! # Life of a run
 //! 1. A listener accepts the connection, performs the TLS handshake if configured, and hyper reads the request
 //!    ([`proxy`]). The tower stack assigns an id, finds the route and turns rejections ([`error`]) into responses.
-//! 2. The gates of the [`guard`] check the request: valid HTTP, the page's origin, the client's address, its rate, the caller, its
+//! 2. The gates of the [`policy`] check the request: valid HTTP, the page's origin, the client's address, its rate, the caller, its
 //!    permissions, the caller's rate and its concurrency. Issuers' keys, secret files and the replicas' Redis are refreshed in the
 //!    background, never by a request, except for an unknown key id.
 //! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Forbidden tools are
@@ -82,7 +82,7 @@ pub mod telemetry;
 pub mod config;
 
 #[cfg(feature = "server")]
-pub mod guard;
+pub mod policy;
 
 #[cfg(feature = "server")]
 pub mod replay;

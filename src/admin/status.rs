@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
-use crate::guard::RequestPolicy;
 use crate::net::SwapCell;
 use crate::net::redis_client::RedisClient;
+use crate::policy::RequestPolicy;
 use crate::proxy::{Cluster, Lifecycle, LifecyclePhase};
 use crate::telemetry::Metrics;
 use axum::Router;
@@ -20,14 +20,14 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 struct StatusState {
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
-    guard: SwapCell<RequestPolicy>,
+    policy: SwapCell<RequestPolicy>,
     clusters: SwapCell<Vec<Arc<Cluster>>>,
 }
 
 pub(crate) fn router(
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
-    guard: SwapCell<RequestPolicy>,
+    policy: SwapCell<RequestPolicy>,
     clusters: SwapCell<Vec<Arc<Cluster>>>,
 ) -> Router {
     Router::new()
@@ -35,15 +35,15 @@ pub(crate) fn router(
         .route("/readyz", get(readyz))
         .route("/metrics", get(expose_metrics))
         .route("/drain/wait", get(wait_for_drain))
-        .with_state(StatusState { metrics, lifecycle, guard, clusters })
+        .with_state(StatusState { metrics, lifecycle, policy, clusters })
 }
 
 /// Returns 200 while runs are accepted and every route can authenticate callers. Unavailable agents are ignored: after
 /// a 503, clients could not even get an error that names the agent, and no run would detect its recovery.
 async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
-    let guard = status.guard.load();
-    let unusable = guard.auth.routes_without_keys();
+    let policy = status.policy.load();
+    let unusable = policy.auth.routes_without_keys();
     let (code, summary) = match (draining, unusable.is_empty()) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
@@ -61,9 +61,9 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
         let _ = writeln!(report, "[{sign}] {text}");
     };
     line(!draining, if draining { "runs draining" } else { "runs ok" });
-    guard.auth.readiness_checks().iter().for_each(|check| line(check.good, &check.text));
+    policy.auth.readiness_checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
-    guard.redis().map(RedisClient::status_report).iter().for_each(|(good, text)| line(*good, text));
+    policy.redis().map(RedisClient::status_report).iter().for_each(|(good, text)| line(*good, text));
     let mut upstreams: Vec<_> = status.clusters.load().iter().flat_map(|cluster| cluster.report()).collect();
     upstreams.sort_by(|(_, one), (_, other)| one.cmp(other));
     upstreams.iter().for_each(|(good, text)| line(*good, text));
@@ -78,6 +78,6 @@ async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
 }
 
 async fn expose_metrics(State(status): State<StatusState>) -> Response {
-    status.guard.load().limits.update_gauges();
+    status.policy.load().limits.update_gauges();
     ([(header::CONTENT_TYPE, EXPOSITION)], status.metrics.render()).into_response()
 }

@@ -14,8 +14,8 @@ use super::notify::ServiceState;
 use super::upgrade::{LocalEndpoint, Predecessor};
 use crate::admin::{AdminCommand, ProcessHandle};
 use crate::config::Config;
-use crate::guard::RequestPolicy;
 use crate::net::SwapCell;
+use crate::policy::RequestPolicy;
 use crate::proxy::{DrainSignal, Lifecycle, LifecyclePhase, SocketFile};
 use crate::telemetry::{Metrics, internal_event};
 use async_trait::async_trait;
@@ -49,7 +49,7 @@ pub(super) struct Drain {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: SwapCell<Config>,
-    pub(crate) guards: SwapCell<RequestPolicy>,
+    pub(crate) policies: SwapCell<RequestPolicy>,
     pub(crate) process: ProcessHandle,
     pub(crate) drain_signals: Arc<PlaneDrainSignals>,
     pub(crate) local: Option<LocalEndpoint>,
@@ -121,7 +121,7 @@ impl Drain {
         let predecessor = self.predecessor.lock().take();
         if let Some(predecessor) = predecessor {
             let keys_loaded = async {
-                while !self.guards.load().auth.routes_without_keys().is_empty() {
+                while !self.policies.load().auth.routes_without_keys().is_empty() {
                     sleep(Duration::from_millis(20)).await;
                 }
             };

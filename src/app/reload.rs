@@ -16,9 +16,9 @@ use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
 use crate::config::reload::{ConfigChanges, keys_needing_restart};
 use crate::config::{Config, ConfigProblem, ConfigProblems, load};
-use crate::guard::{self, RequestPolicy};
 use crate::net::digest::{self, Sha256Digest};
 use crate::net::{BackgroundTask, SwapCell};
+use crate::policy::{self, RequestPolicy};
 use crate::proxy::{Cluster, Gateway, Lifecycle, LifecyclePhase};
 use crate::telemetry::{Metrics, internal_event};
 use futures_util::future::join_all;
@@ -56,7 +56,7 @@ impl ConfigSource {
     pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), ConfigProblems> {
         let bytes = load::read_source(path)?;
         let EffectiveConfig { config, yaml, warnings } =
-            effective::load_effective(path, &bytes, guard::auth::check_key_file)?;
+            effective::load_effective(path, &bytes, policy::auth::check_key_file)?;
         let source = ConfigSource {
             path: path.to_owned(),
             digest: digest::sha256(&bytes),
@@ -79,7 +79,7 @@ pub(super) type SwapGatewayFn = Box<dyn Fn(Arc<Gateway>) + Send + Sync>;
 
 pub(super) struct ActiveConfig {
     pub(crate) config: SwapCell<Config>,
-    pub(crate) guard: SwapCell<RequestPolicy>,
+    pub(crate) policy: SwapCell<RequestPolicy>,
     /// as printed by `diglot config`
     pub(crate) effective_config: SwapCell<String>,
     pub(crate) gateway: Arc<Gateway>,
@@ -103,7 +103,7 @@ struct PreparedReload {
     effective_config: String,
     /// differences from the active configuration
     changes: ConfigChanges,
-    guard: Arc<RequestPolicy>,
+    policy: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
 }
 
@@ -204,25 +204,25 @@ impl ConfigReloader {
     /// Redis.
     async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.source.as_ref().map(|source| source.path.clone()).unwrap_or_default();
-        let guard = self.active.guard.load();
+        let policy = self.active.policy.load();
         let gateway = Arc::clone(&self.active.gateway);
         let metrics = Arc::clone(&self.active.metrics);
         let old_config = self.active.config.load();
         let old_yaml = self.active.effective_config.load();
         let built = spawn_blocking(move || {
-            let parsed = effective::load_effective(&path, &bytes, guard::auth::check_key_file);
+            let parsed = effective::load_effective(&path, &bytes, policy::auth::check_key_file);
             let EffectiveConfig { config, yaml, .. } = parsed.map_err(|problems| problems.to_string())?;
             let in_file = |cause: String| format!("{}: {cause}", path.display());
-            let guard = Arc::new(guard.reconfigure(&config, &metrics).map_err(|error| in_file(error.to_string()))?);
-            let gateway = Arc::new(gateway.with_config(&config, Arc::clone(&guard)).map_err(in_file)?);
+            let policy = Arc::new(policy.reconfigure(&config, &metrics).map_err(|error| in_file(error.to_string()))?);
+            let gateway = Arc::new(gateway.with_config(&config, Arc::clone(&policy)).map_err(in_file)?);
             let changes = ConfigChanges::compare(&old_config, &config, [old_yaml.as_str(), yaml.as_str()]);
-            Ok(PreparedReload { config, effective_config: yaml, changes, guard, gateway })
+            Ok(PreparedReload { config, effective_config: yaml, changes, policy, gateway })
         });
         built.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     async fn apply(&mut self, next: PreparedReload, digest: Sha256Digest) -> String {
-        let PreparedReload { config, effective_config, changes, guard, gateway } = next;
+        let PreparedReload { config, effective_config, changes, policy, gateway } = next;
         let known = self.active.gateway.clusters();
         let mut new_clusters = gateway.clusters();
         new_clusters.retain(|cluster| !known.iter().any(|known| Arc::ptr_eq(known, cluster)));
@@ -231,7 +231,7 @@ impl ConfigReloader {
         let config = Arc::new(config);
         (self.active.swap_gateway)(Arc::clone(&gateway));
         self.active.gateway = gateway;
-        self.active.guard.store(guard);
+        self.active.policy.store(policy);
         self.active.effective_config.store(Arc::new(effective_config));
         self.active.config.store(Arc::clone(&config));
         self.sync_tasks();
@@ -254,7 +254,7 @@ impl ConfigReloader {
         let clusters = self.active.gateway.clusters();
         let clusters =
             clusters.iter().map(|cluster| BackgroundTask::new(cluster, |cluster| async move { cluster.watch().await }));
-        let wanted = self.active.guard.load().background_tasks().into_iter().chain(clusters);
+        let wanted = self.active.policy.load().background_tasks().into_iter().chain(clusters);
         let mut removed = std::mem::take(&mut self.tasks);
         for BackgroundTask { owner_id, future } in wanted {
             let task = removed.remove(&owner_id).unwrap_or_else(|| tokio::spawn(future).abort_handle());

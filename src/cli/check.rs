@@ -3,8 +3,8 @@
 use super::output::{CliExit, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
-use crate::guard::{self, RequestPolicy};
 use crate::net::read_file;
+use crate::policy::{self, RequestPolicy};
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use serde_json::json;
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &CheckArgs) -> CliExit {
 /// Returns a file's problems, and the configuration if it is valid.
 fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
-    match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
+    match read.and_then(|bytes| load::load_bytes(file, &bytes, policy::auth::check_key_file)) {
         Ok(LoadedConfig { config, warnings, .. }) => match check_startable(&config) {
             Ok(()) => (warnings, Some(config)),
             Err(why) => (vec![ConfigProblem::for_path(file, why)], None),

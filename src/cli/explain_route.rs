@@ -3,8 +3,8 @@
 use super::input;
 use super::output::{CliExit, ReportFormat, print_error, print_line};
 use crate::config::load;
-use crate::guard::RequestPolicy;
-use crate::guard::dry_run::{GateReport, GateVerdict};
+use crate::policy::RequestPolicy;
+use crate::policy::dry_run::{GateReport, GateVerdict};
 use crate::proxy::explanation::{
     ExplainedDialect, ExplainedOutcome, ExplainedRequest, ExplainedRoute, RouteExplanation,
 };
@@ -122,8 +122,8 @@ fn explain(config: &Path, head: Parts, body: Option<Bytes>) -> Result<RouteExpla
     let file = config.display();
     let config = load::from_path(config).map_err(|problems| problems.to_string())?;
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    let guard = RequestPolicy::new(&config, &metrics).map_err(|why| format!("{file}: {why}"))?;
-    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(guard), TraceProvider::default());
+    let policy = RequestPolicy::new(&config, &metrics).map_err(|why| format!("{file}: {why}"))?;
+    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(policy), TraceProvider::default());
     Ok(gateway.map_err(|why| format!("{file}: {why}"))?.explain(head, body))
 }
 

@@ -29,8 +29,8 @@ impl<'a> LoadContext<'a> {
     }
 }
 
-/// Checks that an issuer's file can verify signatures with these algorithms. Passed as a parameter, because the
-/// guard, which implements it, is built from a configuration.
+/// Checks that an issuer's file can verify signatures with these algorithms. Passed as a parameter, because
+/// `policy`, which implements it, is built from a configuration.
 pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
 /// The reason why a key file cannot verify signatures.

@@ -5,7 +5,7 @@ use super::responses::{self, ResponseBody};
 use super::routes::{PathMatch, PathTarget, RouteEntry};
 use super::two_step;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, RateLimitHeaders};
+use crate::policy::{CallerContext, RateLimitHeaders};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
@@ -15,7 +15,7 @@ impl Gateway {
         let Some(PathMatch { route, target, .. }) = self.find(path) else {
             // If the client does not yet know how to authenticate, it cannot do so now.
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-            let document = self.guard.auth.resource_metadata(path).filter(|_| is_read);
+            let document = self.policy.auth.resource_metadata(path).filter(|_| is_read);
             return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?));
         };
         let fields = RateLimitHeaders::fields_from(request.extensions());
@@ -45,7 +45,7 @@ impl Gateway {
         request: &Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let identity = request.extensions().get::<CallerContext>().and_then(CallerContext::identity);
-        self.guard.threads.check_read(&route.read_match, identity, thread_id)?;
+        self.policy.threads.check_read(&route.read_match, identity, thread_id)?;
         match self.join_last_run(route, thread_id, request).await? {
             Some(response) => Ok(response),
             None => two_step::serve_events(route.two_step.as_ref(), route.client, thread_id, request),

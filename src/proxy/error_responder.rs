@@ -11,7 +11,7 @@ use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::PeerDialect;
 use crate::error::Rejection;
-use crate::guard::{CallerContext, RouteMatch};
+use crate::policy::{CallerContext, RouteMatch};
 use crate::telemetry::trace::TraceExtension;
 use crate::telemetry::{internal_event, label};
 use crate::translate::Stream;

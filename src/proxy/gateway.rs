@@ -7,7 +7,7 @@ use super::run_keys::new_token;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
 use crate::config::{Config, LimitsConfig};
-use crate::guard::RequestPolicy;
+use crate::policy::RequestPolicy;
 use crate::replay::{ReplicaSettings, ReplicatedRuns, RunStore};
 use crate::telemetry::Metrics;
 use crate::telemetry::trace::TraceProvider;
@@ -23,7 +23,7 @@ pub(crate) struct Gateway {
     pub(super) connector: Arc<Connector>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
-    pub(super) guard: Arc<RequestPolicy>,
+    pub(super) policy: Arc<RequestPolicy>,
     pub(super) tracing: TraceProvider,
     pub(super) replay: Arc<RunStore>,
     /// present if replicas share their runs
@@ -35,13 +35,13 @@ impl Gateway {
         config: &Config,
         metrics: Arc<Metrics>,
         lifecycle: Lifecycle,
-        guard: Arc<RequestPolicy>,
+        policy: Arc<RequestPolicy>,
         tracing: TraceProvider,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
         let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay.clone());
         let is_shared = config.replay.store == ReplayStoreKind::Redis;
-        let replication = guard.redis().filter(|_| is_shared).map(|redis| {
+        let replication = policy.redis().filter(|_| is_shared).map(|redis| {
             let settings =
                 ReplicaSettings { process: new_token(), keep_alive: config.keep_alive, age: config.replay.age };
             ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay.clone())
@@ -55,16 +55,16 @@ impl Gateway {
             connector,
             metrics,
             lifecycle,
-            guard,
+            policy,
             tracing,
         })
     }
 
     /// Builds a gateway for a new configuration, reusing unchanged routes and the connections of unchanged agents.
-    pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
+    pub(crate) fn with_config(&self, config: &Config, policy: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
-        Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, guard, ..self.clone() })
+        Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, policy, ..self.clone() })
     }
 
     pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {

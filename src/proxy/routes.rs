@@ -5,7 +5,7 @@ use super::upstream::{Cluster, Connector};
 use crate::config::replay::OnDisconnect;
 use crate::config::{self, Config, PathTemplate};
 use crate::dialect::{Dialect, PeerDialect};
-use crate::guard::{RequestKind, RouteMatch};
+use crate::policy::{RequestKind, RouteMatch};
 use crate::telemetry::{Metrics, RouteMetrics};
 use crate::translate::{AllowedTools, GuardMode};
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The keys for finding runs. Each includes the caller, so that nobody finds another caller's run.
 
-use crate::guard::CallerContext;
 use crate::net::digest;
 use crate::net::peer_addr::client_network;
+use crate::policy::CallerContext;
 use crate::replay::{ReplayKey, RunKeys, RunToken};
 use crate::translate::RunIds;
 use http::Request;

@@ -1,7 +1,7 @@
 //! The record of a run, written to the log, metrics and traces when the run ends.
 
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::CallerContext;
+use crate::policy::CallerContext;
 use crate::telemetry::RouteMetrics;
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::RunOutcome;

@@ -28,8 +28,8 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, StreamPermit};
 use crate::net::digest;
+use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
     RunToken, StoredRun,
@@ -117,9 +117,9 @@ impl Gateway {
         }
         // From here on the thread belongs to its caller even if the run fails: it is unknown what the agent saw of the
         // run, and a retry comes from this caller.
-        self.guard.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
+        self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
-            stream_permit = self.guard.streams.acquire(&head.parts, &route.start_match)?;
+            stream_permit = self.policy.streams.acquire(&head.parts, &route.start_match)?;
         }
         route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
@@ -302,7 +302,7 @@ impl Gateway {
             connector: Arc::clone(&self.connector),
             request_id: head.request_id().to_owned(),
             spans: trace.upstream_spans(),
-            fields: Arc::new(self.guard.upstream_fields(&head.parts, &route.start_match)),
+            fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
         };
         let agent_request = AgentRequest {
             client: agent_client,
@@ -366,7 +366,7 @@ impl Gateway {
         start.map_err(|rejection| match rejection.kind {
             // The challenge tells the caller how to get a new credential.
             RejectionKind::TokenExpired => {
-                self.guard.auth.rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
+                self.policy.auth.rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
             }
             _ => rejection,
         })

@@ -1,18 +1,18 @@
 //! The layers through which every request passes, outermost first.
 //!
 //! ```text
-//!   request ─▶ id ─▶ route ─▶ trace ─▶ CORS ─▶ ErrorResponder ─▶ the gates of the guard ─▶ the leaf: a run
+//!   request ─▶ id ─▶ route ─▶ trace ─▶ CORS ─▶ ErrorResponder ─▶ the gates of `policy` ─▶ the leaf: a run
 //! ```
-//! Policy is not here but in the gates, which are listed in [`guard::gates`].
+//! The gates are listed in [`policy::gates`].
 
 use super::error_responder::ErrorResponder;
 use super::gateway::Gateway;
 use super::responses::ResponseBody;
 use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
-use crate::guard::cors::CorsService;
-use crate::guard::upstream_fields::is_nominated;
-use crate::guard::{self, CallerContext, RouteMatch};
 use crate::net::peer_addr::PeerInfo;
+use crate::policy::cors::CorsService;
+use crate::policy::upstream_fields::is_nominated;
+use crate::policy::{self, CallerContext, RouteMatch};
 use crate::telemetry::label;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension, TraceParent, TraceProvider};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
@@ -39,8 +39,8 @@ pub(crate) fn stack(
     let routes = Arc::clone(&gateway);
     let responder = Arc::clone(&gateway);
     let tracing = gateway.tracing.clone();
-    let guard = Arc::clone(&gateway.guard);
-    let cors = guard.cors();
+    let policy = Arc::clone(&gateway.policy);
+    let cors = policy.cors();
     // The innermost service: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -58,7 +58,7 @@ pub(crate) fn stack(
         // The only place where rejections become responses, are logged and are counted.
         .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&responder) })
         // Policy, gate by gate; see there for the order and its reasons.
-        .service(guard::gates(&guard, leaf))
+        .service(policy::gates(&policy, leaf))
 }
 
 fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {

@@ -11,7 +11,7 @@ use crate::config::header_names::LAST_EVENT_ID;
 use crate::config::{self, PathTemplate};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, StreamPermit};
+use crate::policy::{CallerContext, StreamPermit};
 use crate::telemetry::metric::OpenRunGuard;
 use crate::translate::RunIds;
 use http::{HeaderMap, Method, Request, Response};

@@ -1,4 +1,4 @@
-//! Tokens over the wire, the keys of their issuers, and responses to bad credentials. The unit tests of the guard cover
+//! Tokens over the wire, the keys of their issuers, and responses to bad credentials. The unit tests of `policy` cover
 //! the contents of tokens; these tests cover the gateway's reaction to each result, and to issuers that fail.
 //!
 //! - `idp`: an issuer that follows a script and signs with real keys.

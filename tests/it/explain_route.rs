@@ -197,7 +197,7 @@ fn lists_the_gates_in_their_order() {
     let said = explain_as_json(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
     let route = &said["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
-    // The order of the diagram in `src/guard/mod.rs`.
+    // The order of the diagram in `src/policy/mod.rs`.
     let order =
         ["host", "origin", "address", "limits of anybody", "authenticate", "authorize", "limits of callers", "streams"];
     assert_eq!(gates, order);

@@ -22,15 +22,15 @@ macro_rules! log_events {
 }
 
 mod collector;
-mod guard;
+mod policy;
 mod listener;
 mod process;
 mod run;
 mod upstream;
 
 pub(crate) use collector::*;
-pub(crate) use guard::*;
 pub(crate) use listener::*;
+pub(crate) use policy::*;
 pub(crate) use process::*;
 pub(crate) use run::*;
 pub(crate) use upstream::*;

@@ -41,7 +41,7 @@ fn reports_banned_words_in_names() {
         "src/proxy/run.rs",
         "//! A.\n// told\nconst A: &str = \"told\";\nfn untold() { let told = 1; }\n",
     );
-    assert_no_violation("src/guard/auth.rs", "//! A.\nstruct A { audiences: u8 }\n");
+    assert_no_violation("src/policy/auth.rs", "//! A.\nstruct A { audiences: u8 }\n");
     assert_no_violation("src/proxy/run/tests.rs", "//! A.\nfn told() {}\n");
     assert_no_violation("tests/it/proxy.rs", "//! A.\nfn told() {}\n");
 }
@@ -56,17 +56,17 @@ fn counts_banned_words_in_function_bodies() {
 
 #[test]
 fn reports_types_that_hide_the_standard_library() {
-    assert_violation("src/guard/gate.rs", "//! A.\nenum From { A }\n", 2, "`From`");
-    assert_violation("src/guard/gate.rs", "//! A.\nstruct Any;\n", 2, "`Any`");
-    assert_violation("src/guard/gate.rs", "//! A.\npub(crate) trait Some {}\n", 2, "`Some`");
-    assert_no_violation("src/guard/gate.rs", "//! A.\nimpl A for B {\n    type Error = C;\n    fn from() {}\n}\n");
+    assert_violation("src/policy/gate.rs", "//! A.\nenum From { A }\n", 2, "`From`");
+    assert_violation("src/policy/gate.rs", "//! A.\nstruct Any;\n", 2, "`Any`");
+    assert_violation("src/policy/gate.rs", "//! A.\npub(crate) trait Some {}\n", 2, "`Some`");
+    assert_no_violation("src/policy/gate.rs", "//! A.\nimpl A for B {\n    type Error = C;\n    fn from() {}\n}\n");
 }
 
 #[test]
 fn reports_functions_that_are_no_verbs() {
-    assert_violation("src/guard/gate.rs", "//! A.\nimpl A {\n    pub(crate) fn held(&self) {}\n}\n", 3, "`held`");
-    assert_violation("src/guard/gate.rs", "//! A.\nfn of(a: u8) {}\n", 2, "`of`");
-    assert_no_violation("src/guard/gate.rs", "//! A.\nfn hold() { let held = 1; }\nfn open() {}\nfn permit() {}\n");
+    assert_violation("src/policy/gate.rs", "//! A.\nimpl A {\n    pub(crate) fn held(&self) {}\n}\n", 3, "`held`");
+    assert_violation("src/policy/gate.rs", "//! A.\nfn of(a: u8) {}\n", 2, "`of`");
+    assert_no_violation("src/policy/gate.rs", "//! A.\nfn hold() { let held = 1; }\nfn open() {}\nfn permit() {}\n");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::local::{LocalLimiter, interval};
 use super::*;
-use crate::guard::client_addr::ClientAddr;
+use crate::policy::client_addr::ClientAddr;
 use crate::telemetry::label::AuthMethod;
 use governor::clock::FakeRelativeClock;
 use http::{HeaderName, Request};

@@ -1,4 +1,4 @@
-//! Measures all checks of one request, in process: `cargo bench --bench guard`.
+//! Measures all checks of one request, in process: `cargo bench --bench policy`.
 //!
 //! Each row is a route. The first ones need no credential and differ by their limits; the others have one authentication
 //! method, followed by a rate limit. The figure is the median over many requests. The targets: 60 µs with RS256, 15 µs
@@ -18,8 +18,8 @@ use aws_lc_rs::signature::{
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use diglot::config::{Config, load};
-use diglot::guard::{CallerContext, RequestPolicy, RouteMatch, gates};
 use diglot::net::peer_addr::{PeerAddr, PeerInfo};
+use diglot::policy::{CallerContext, RequestPolicy, RouteMatch, gates};
 use diglot::telemetry::Metrics;
 use http::{Request, Response};
 use serde_json::json;
@@ -73,7 +73,7 @@ fn main() {
     let config = config(&file);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let metrics = Arc::new(Metrics::new().expect("a table"));
-    let guard = Arc::new(RequestPolicy::new(&config, &metrics).expect("a guard"));
+    let policy = Arc::new(RequestPolicy::new(&config, &metrics).expect("a policy"));
     let _ = std::fs::remove_file(&file);
 
     let signed = |how: &'static dyn RsaEncoding| {
@@ -111,7 +111,7 @@ fn main() {
     if config.rate_limits.redis.is_some() {
         rows.insert(2, ("anybody, a limit in Redis", "shared", None));
         // The only task that connects.
-        for upkeep in guard.background_tasks() {
+        for upkeep in policy.background_tasks() {
             runtime.spawn(upkeep.future);
         }
     }
@@ -122,13 +122,13 @@ fn main() {
             path: route.path.clone(),
             access: Arc::clone(&route.access),
             metrics: metrics.route(path, route.client, route.agent),
-            request_kind: diglot::guard::RequestKind::Start,
+            request_kind: diglot::policy::RequestKind::Start,
         });
         let leaf = service_fn(|request: Request<()>| async move {
             drop(request);
             Ok(Response::new(()))
         });
-        let mut service = gates(&guard, leaf);
+        let mut service = gates(&policy, leaf);
         let request = || {
             let mut request = Request::post(&route.path).header("host", "gateway.example");
             if let Some((field, value)) = &credential {

@@ -2,7 +2,7 @@
 
 use super::authenticator::Authenticator;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::route_match::RouteMatch;
+use crate::policy::route_match::RouteMatch;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 

@@ -2,11 +2,11 @@
 
 use super::local::QuotaKey;
 use crate::config::access::RateLimitKey;
-use crate::guard::client_addr::ClientAddr;
-use crate::guard::identity::{CallerContext, Identity};
-use crate::guard::route_match::RouteMatch;
 use crate::net::digest;
 use crate::net::peer_addr::client_network;
+use crate::policy::client_addr::ClientAddr;
+use crate::policy::identity::{CallerContext, Identity};
+use crate::policy::route_match::RouteMatch;
 use http::HeaderName;
 use http::request::Parts;
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
-use crate::guard::identity::Identity;
-use crate::guard::policy_error::PolicyError;
 use crate::net::digest;
 use crate::net::file_watcher::{ContentError, Watched};
+use crate::policy::identity::Identity;
+use crate::policy::policy_error::PolicyError;
 use crate::telemetry::internal_event::report_watched_files;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;

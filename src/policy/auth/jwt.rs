@@ -11,7 +11,7 @@
 //! that requires it.
 
 use crate::config::access::{Algorithm, IssuerConfig};
-use crate::guard::identity::{Identity, claim};
+use crate::policy::identity::{Identity, claim};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

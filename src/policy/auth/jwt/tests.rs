@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::access::{ClaimNames, IssuerKeysConfig, Secret};
-use crate::guard::auth::key_set::KeySet;
+use crate::policy::auth::key_set::KeySet;
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
