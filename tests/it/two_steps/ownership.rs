@@ -11,7 +11,7 @@ async fn start_gateway_with_keys(agent: &Agent, more: &str) -> Gateway {
     let key = |id: &str| format!("{{id: {id}, sha256: {}}}", sha256(&format!("{id}-key")));
     let top = format!("auth: {{api_keys: [{{name: web, keys: [{}, {}]}}]}}", key("ada"), key("bob"));
     let routes = format!(
-        "routes:\n  - {{name: two, path: {PATH}, events_path: \"{PATH}/{{thread_id}}/events\", client: ag-ui, agent: ag-ui, upstream: {}, auth: [web]{more}}}\n",
+        "routes:\n  - {{name: two, path: {PATH}, events_path: \"{PATH}/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, auth: [web]{more}}}\n",
         agent.url()
     );
     Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await
