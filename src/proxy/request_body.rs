@@ -1,5 +1,6 @@
 //! Reads a request body, within its limits.
 
+use super::body_budget::BodyPermit;
 use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
 use bytes::Bytes;
@@ -7,9 +8,14 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Maximum number of bytes reserved before any of the body arrives.
 const INITIAL_CAPACITY: usize = 64 << 10;
+
+/// A body larger than [`INITIAL_CAPACITY`] must bring this many bytes, or its end, within each interval: 16 KiB/s.
+const LEAST_BYTES: usize = 80 << 10;
+const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes to read from a rejected body, and the time limit.
 const DISCARD_LIMIT: usize = 64 << 20;
@@ -40,6 +46,7 @@ pub(super) async fn read_body(
     limits: &LimitsConfig,
     headers: &HeaderMap,
     mut body: Incoming,
+    permit: &mut BodyPermit,
 ) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -50,29 +57,61 @@ pub(super) async fn read_body(
         }
         return Err(too_large(limit));
     }
-    let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(INITIAL_CAPACITY));
-    let reading = async {
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
+    let result = tokio::time::timeout(limits.body_timeout, collect(&mut body, limit, announced, permit)).await;
+    match result {
+        Err(_) => Err(RejectionKind::RequestTimeout.into()),
+        Ok(Ok(whole)) => Ok(whole),
+        Ok(Err(rejection)) => {
+            if rejection.kind != RejectionKind::RequestTimeout {
+                tokio::spawn(discard(body));
+            }
+            Err(rejection)
+        }
+    }
+}
+
+async fn collect(
+    body: &mut Incoming,
+    limit: usize,
+    announced: Option<usize>,
+    permit: &mut BodyPermit,
+) -> Result<Bytes, Rejection> {
+    let capacity = announced.unwrap_or_default().min(INITIAL_CAPACITY);
+    permit.grow_to(capacity)?;
+    let mut whole = Vec::with_capacity(capacity);
+    let mut interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
+    let mut interval_bytes = 0;
+    loop {
+        let next = tokio::time::timeout_at(interval_end, body.frame()).await;
+        if interval_end <= Instant::now() {
+            // Without this, a few clients that stall would hold the memory of all bodies for the whole `body_timeout`.
+            if whole.len() > INITIAL_CAPACITY && interval_bytes < LEAST_BYTES {
+                return Err(Rejection::from(RejectionKind::RequestTimeout)
+                    .with_detail("The request body arrived more slowly than 16 KiB per second."));
+            }
+            interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
+            interval_bytes = 0;
+        }
+        let frame = match next {
+            Err(_) => continue,
+            Ok(None) => return Ok(whole.into()),
+            Ok(Some(frame)) => frame.map_err(|error| {
                 Rejection::from(RejectionKind::InvalidRequest)
                     .with_detail("The request body broke off.")
                     .with_cause(error)
-            })?;
-            let Ok(data) = frame.into_data() else { continue };
-            if whole.len() + data.len() > limit {
-                return Err(too_large(limit));
-            }
-            whole.extend_from_slice(&data);
+            })?,
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(too_large(limit));
         }
-        Ok(())
-    };
-    match tokio::time::timeout(limits.body_timeout, reading).await {
-        Err(_) => Err(RejectionKind::RequestTimeout.into()),
-        Ok(Ok(())) => Ok(whole.into()),
-        Ok(Err(rejection)) => {
-            tokio::spawn(discard(body));
-            Err(rejection)
+        if whole.len() + data.len() > whole.capacity() {
+            let capacity = (whole.capacity() * 2).max(whole.len() + data.len()).min(limit);
+            permit.grow_to(capacity)?;
+            whole.reserve_exact(capacity - whole.len());
         }
+        interval_bytes += data.len();
+        whole.extend_from_slice(&data);
     }
 }
 

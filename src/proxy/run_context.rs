@@ -1,5 +1,6 @@
 //! The data that a run and its request to the agent need.
 
+use super::body_budget::BodyPermit;
 use super::agent_client::AgentClient;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
@@ -26,6 +27,7 @@ pub(super) struct RunContext {
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
+    pub(crate) body_permit: BodyPermit,
     /// the framings that the agent may use in its response
     pub(crate) framings: &'static [Framing],
 }
