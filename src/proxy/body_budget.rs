@@ -5,7 +5,7 @@
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
-use crate::telemetry::metric::Gauge;
+use crate::telemetry::Metrics;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const CALLER_SHARE: usize = 4;
 
 pub(super) struct BodyBudget {
     usage: Mutex<BodyUsage>,
-    used_bytes: Gauge,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Default)]
@@ -40,9 +40,9 @@ pub(super) struct BodyPermit {
 }
 
 impl BodyBudget {
-    pub(super) fn new(bounds: BodyBounds, used_bytes: Gauge) -> Arc<Self> {
+    pub(super) fn new(bounds: BodyBounds, metrics: Arc<Metrics>) -> Arc<Self> {
         let usage = BodyUsage { bounds, ..BodyUsage::default() };
-        Arc::new(BodyBudget { usage: Mutex::new(usage), used_bytes })
+        Arc::new(BodyBudget { usage: Mutex::new(usage), metrics })
     }
 
     /// Changes the limits. Bodies that are already in memory stay.
@@ -75,7 +75,7 @@ impl BodyPermit {
         usage.callers.insert(self.caller, callers_bytes);
         usage.total += more;
         self.bytes = bytes;
-        self.budget.used_bytes.set_count(usage.total);
+        self.budget.metrics.process.body_bytes.set_count(usage.total);
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ impl Drop for BodyPermit {
         }
         let mut usage = self.budget.usage.lock();
         usage.total -= self.bytes;
-        self.budget.used_bytes.set_count(usage.total);
+        self.budget.metrics.process.body_bytes.set_count(usage.total);
         if let Some(callers_bytes) = usage.callers.get_mut(&self.caller) {
             *callers_bytes -= self.bytes;
             if *callers_bytes == 0 {
@@ -104,7 +104,7 @@ mod tests {
     const ADA: ReplayKey = [1; 32];
 
     fn budget(one: usize, all: usize) -> Arc<BodyBudget> {
-        BodyBudget::new(BodyBounds { one, all }, Gauge::new("bytes", "for the test").expect("a gauge"))
+        BodyBudget::new(BodyBounds { one, all }, Arc::new(Metrics::new().expect("metrics")))
     }
 
     #[test]
@@ -116,11 +116,11 @@ mod tests {
         }
         let mut late = budget.start_body([9; 32]);
         assert_eq!(late.grow_to(1).expect_err("full").kind, RejectionKind::BodiesFull);
-        assert_eq!(budget.used_bytes.get(), 40.0);
+        assert_eq!(budget.usage.lock().total, 40);
         permits.pop();
         late.grow_to(10).expect("room");
         drop((late, permits));
-        assert_eq!(budget.used_bytes.get(), 0.0);
+        assert_eq!(budget.usage.lock().total, 0);
         assert!(budget.usage.lock().callers.is_empty());
     }
 

@@ -53,7 +53,7 @@ impl Gateway {
             replay,
             replication,
             limits: config.limits,
-            bodies: BodyBudget::new(body_bounds(config), metrics.process.body_bytes.clone()),
+            bodies: BodyBudget::new(body_bounds(config), Arc::clone(&metrics)),
             keep_alive: config.keep_alive,
             connector,
             metrics,

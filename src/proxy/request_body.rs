@@ -5,6 +5,7 @@ use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
 use bytes::Bytes;
 use http::{HeaderMap, header};
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -70,8 +71,8 @@ pub(super) async fn read_body(
     }
 }
 
-async fn collect(
-    body: &mut Incoming,
+async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
+    body: &mut B,
     limit: usize,
     announced: Option<usize>,
     permit: &mut BodyPermit,
@@ -129,4 +130,41 @@ async fn discard(mut body: Incoming) {
     };
     // Anything beyond that is not read.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::body_budget::{BodyBounds, BodyBudget};
+    use crate::telemetry::Metrics;
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use std::sync::Arc;
+
+    const LIMIT: usize = 1 << 20;
+
+    /// Collects a body that arrives in pieces of `size` bytes, one each second.
+    async fn collect_slowly(size: usize, pieces: usize) -> Result<usize, RejectionKind> {
+        let stream = stream::unfold(0, |number| async move {
+            if number == pieces {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b' '; size]))), number + 1))
+        });
+        let metrics = Arc::new(Metrics::new().expect("unique names"));
+        let mut permit = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics).start_body([0; 32]);
+        let whole = collect(&mut Box::pin(StreamBody::new(stream)), LIMIT, None, &mut permit).await;
+        whole.map(|whole| whole.len()).map_err(|rejection| rejection.kind)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rejects_a_large_body_that_trickles() {
+        assert_eq!(collect_slowly(17 << 10, 40).await, Ok(680 << 10));
+        assert_eq!(collect_slowly(15 << 10, 40).await, Err(RejectionKind::RequestTimeout));
+        // A small body has the whole `body_timeout`.
+        assert_eq!(collect_slowly(1 << 10, 64).await, Ok(64 << 10));
+        assert_eq!(collect_slowly(17 << 10, 100).await, Err(RejectionKind::BodyTooLarge));
+    }
 }

@@ -1,7 +1,7 @@
 //! The data that a run and its request to the agent need.
 
-use super::body_budget::BodyPermit;
 use super::agent_client::AgentClient;
+use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;

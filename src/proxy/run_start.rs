@@ -7,8 +7,8 @@
 //! ```
 //! If a step rejects the request, everything acquired so far is released.
 
-use super::body_budget::BodyPermit;
 use super::agent_client::AgentClient;
+use super::body_budget::BodyPermit;
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
@@ -302,10 +302,11 @@ impl Gateway {
             stream = stream.with_frame_ids(token.as_str());
         }
         let trace = self.take_trace(&head.parts);
+        let request_id = head.request_id().to_owned();
         let agent_client = AgentClient {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
-            request_id: head.request_id().to_owned(),
+            request_id: request_id.clone(),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
         };
@@ -317,7 +318,7 @@ impl Gateway {
         };
         let record = RunRecord {
             route: Arc::clone(&route.name),
-            request_id: head.request_id().to_owned(),
+            request_id,
             ids: request.ids,
             caller: head.caller,
             started_at: head.started_at,
