@@ -3,7 +3,7 @@
 //! serde_json validates the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes
 //! and order survive. The last duplicate of a key wins, as in `JSON.parse`.
 
-use crate::event::{Field, Json, JsonType, Member, MemberKey, Members};
+use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -87,6 +87,17 @@ pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_open_object(value.as_str()).ok().map(members_with_type)
 }
 
+#[must_use]
+pub(crate) fn parse_owned_members(value: &Json<'_>) -> Option<Members<'static>> {
+    parse_members(value).map(into_owned_members)
+}
+
+/// Parses an object and returns one of its members.
+#[must_use]
+pub(crate) fn parse_member(value: &Json<'_>, name: &str) -> Option<Json<'static>> {
+    find_member(&parse_members(value)?, name).cloned().map(Json::into_owned)
+}
+
 /// Parses a message in either spelling, `type` included; returns `None` for other values.
 #[must_use]
 pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
@@ -117,7 +128,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
-/// Parses one JSON value with limited nesting. All external text becomes a value here.
+/// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
@@ -341,6 +352,14 @@ impl<'o> ObjectWriter<'o> {
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
+}
+
+#[must_use]
+pub(crate) fn to_event_object(wire: &str, members: &[Member<'_>]) -> Json<'static> {
+    build_object(|object| {
+        object.string_member(TYPE, wire);
+        members.iter().for_each(|member| object.copy_member(member, false));
+    })
 }
 
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {

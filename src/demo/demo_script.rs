@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 
-/// The end of the body after the last event.
+/// The way in which the body ends after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyEnding {
     Clean,

@@ -11,7 +11,7 @@
 
 use crate::codec::json;
 use crate::event::kind::MemberType;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
 /// The place where a dialect carries canonical-only members.
@@ -38,7 +38,7 @@ impl CarryLocation {
     }
 }
 
-/// CUSTOM name prefix for canonical events that a dialect does not have.
+/// The name prefix of CUSTOM events that wrap a canonical event which the dialect lacks.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
 /// The `metadata` key for values that the gateway removed.
@@ -75,9 +75,9 @@ pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     let mine = match at {
         Some(at) => {
             let (_, before) = metadata.remove(at);
-            let mut mine = json::parse_members(&before).map(crate::event::into_owned_members).unwrap_or_default();
+            let mut mine = json::parse_owned_members(&before).unwrap_or_default();
             for (key, value) in own {
-                set(&mut mine, owned_key(key), value.into_owned());
+                set(&mut mine, key.into_owned(), value.into_owned());
             }
             json::to_object(&mine)
         }
@@ -119,10 +119,10 @@ pub(crate) fn unpack(
                     mine.into_iter().partition(|(key, _)| splices(key) && name_is_stable(key));
                 own.extend(crate::event::into_owned_members(splice));
                 if !stay.is_empty() || value.as_str() == "{}" {
-                    rest.push((owned_key(key.clone()), json::to_object(&stay)));
+                    rest.push((key.clone().into_owned(), json::to_object(&stay)));
                 }
             }
-            None => rest.push((owned_key(key.clone()), value.clone().into_owned())),
+            None => rest.push((key.clone().into_owned(), value.clone().into_owned())),
         }
     }
     let rest = (!rest.is_empty() || own.is_empty()).then(|| json::to_object(&rest));
@@ -159,7 +159,7 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
                 found.canonical_type = Some(kind.into_owned());
             }
             (MemberKey::Other(name), _) if name == DISPLACED_VALUE => found.rest = Some(value.into_owned()),
-            _ => found.canonical.push((owned_key(key), value.into_owned())),
+            _ => found.canonical.push((key.into_owned(), value.into_owned())),
         }
     }
     let rest: Members<'_> =
@@ -178,7 +178,7 @@ pub(crate) fn wrap_canonical(
     canonical_type: Option<&str>,
 ) -> Option<Json<'static>> {
     let key = location.carry_member().map_or("", |(_, key)| key);
-    let has_ours = |members: &Members<'_>| members.iter().any(|(own, _)| is_named(own, key));
+    let has_ours = |members: &Members<'_>| find_member(members, key).is_some();
     let host = own.and_then(json::parse_members);
     if canonical.is_empty() && canonical_type.is_none() && !host.as_ref().is_some_and(has_ours) {
         return own.cloned().map(Json::into_owned);
@@ -229,11 +229,8 @@ pub(crate) fn field_list(fields: &[Field]) -> Json<'static> {
     json::to_array(&names)
 }
 
-fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
-    match key {
-        MemberKey::Known(field) => MemberKey::Known(field),
-        MemberKey::Other(name) => MemberKey::Other(Cow::Owned(name.into_owned())),
-    }
+pub(crate) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+    json::parse_member(&json::parse_member(event.get(Field::Metadata)?, dialect)?, name)
 }
 
 /// Marks ids that were numbers.

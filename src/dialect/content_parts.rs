@@ -95,8 +95,9 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true if content may be a list. Lists in events are fatal to 0.0.35 and 0.0.39 (measured); the seed allows
-/// them in requests (`content: string | InputContent[]`), unless the agent is known to be older.
+/// Returns true if the peer accepts a list as content. In events, 0.0.35 and 0.0.39 fail on one (measured). In
+/// requests, the seed allows it (`content: string | InputContent[]`), so only an agent that is pinned to an older
+/// version gets none.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
@@ -111,8 +112,7 @@ fn is_inline(content: &Json<'_>) -> bool {
         if kind.is_str(TEXT) {
             return Some(true);
         }
-        let mut source =
-            json::parse_members(&carry::take(&mut members, SOURCE)?).map(crate::event::into_owned_members)?;
+        let mut source = json::parse_owned_members(&carry::take(&mut members, SOURCE)?)?;
         let from = carry::take(&mut source, json::TYPE)?;
         Some(MEDIA_TYPES.iter().any(|own| kind.is_str(own)) && (from.is_str("data") || from.is_str("url")))
     };
@@ -173,13 +173,8 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
 /// Joins all text parts, for dialects without content parts.
 pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let parts = json::parse_elements(value).unwrap_or_default();
-    let texts: Vec<String> = parts
-        .iter()
-        .filter_map(|part| {
-            let mut members = json::parse_members(part)?;
-            carry::take(&mut members, TEXT)?.text().map(Cow::into_owned)
-        })
-        .collect();
+    let texts: Vec<String> =
+        parts.iter().filter_map(|part| json::parse_member(part, TEXT)?.text().map(Cow::into_owned)).collect();
     texts.join(SEPARATOR)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::EventRow;
-use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
+use crate::dialect::table::{Dialect, FallbackPolicy, ValueAlias};
 use crate::event::{EventType, Field};
 
 /// An operator's changes to a built-in dialect.
@@ -12,11 +12,11 @@ pub struct DialectOverrides {
     pub name: String,
     /// the dialect to extend
     pub base: &'static Dialect,
-    /// event types in the base dialect, with new names
+    /// event types of the base dialect and their new names
     pub events: Vec<(String, String)>,
-    /// AG-UI members, with new names
+    /// AG-UI members and their new names
     pub fields: Vec<(Field, String)>,
-    /// members, AG-UI values, and new values
+    /// members, their AG-UI values, and the new names of those values
     pub values: Vec<(Field, String, String)>,
     /// additional event members that must not leave the gateway
     pub strip: Vec<String>,
@@ -48,25 +48,16 @@ impl DialectOverrides {
         Box::leak(Box::new(Dialect {
             name: leak(name),
             rows: Vec::leak(rows),
-            fallback: base.fallback,
             // An event whose names differ cannot pass through unchanged.
             carry_location: if base.carry_location == CarryLocation::Native {
                 CarryLocation::Metadata
             } else {
                 base.carry_location
             },
-            message: MessageFormat { ..base.message },
-            input: base.input,
             field_aliases: Vec::leak(names),
             value_aliases: Vec::leak(words.chain(base.value_aliases.iter().copied()).collect()),
-            common_fields: base.common_fields,
             strip: Vec::leak(stripped),
-            has_event_line: base.has_event_line,
-            option_names: base.option_names,
-            adapter: base.adapter,
-            message_adapter: base.message_adapter,
-            signs: base.signs,
-            demo_agent: base.demo_agent,
+            ..*base
         }))
     }
 }

@@ -16,8 +16,8 @@ pub struct DetectionRule {
 }
 
 /// The detection rules of all dialects; the first match wins. AG-UI comes last, because other dialects include its
-/// events, and missing members come after present ones. Variants of AG-UI come after dialects with their own events,
-/// with later entries of [`ALL`] first.
+/// events, and rules about missing members come after those about present ones. Variants of AG-UI come after dialects
+/// with their own events, with later entries of [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();

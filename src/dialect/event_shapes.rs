@@ -5,17 +5,14 @@ use super::peer_version::PeerVersion;
 use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
 use std::borrow::Cow;
 
 /// Default message for errors without one.
 pub(crate) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 pub(crate) fn event_to_value(event: &Event<'_>) -> Json<'static> {
-    json::build_object(|object| {
-        object.string_member(json::TYPE, event.kind.wire());
-        event.members.iter().for_each(|member| object.copy_member(member, false));
-    })
+    json::to_event_object(event.kind.wire(), &event.members)
 }
 
 /// Restores the chunk from which the event was expanded.
@@ -27,7 +24,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the role to a start event, since the oldest peers know only one role. Later chunks use the first chunk's role.
+/// Adds the role to a start event, since the oldest peers accept only one role. Later chunks use the first chunk's role.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
     let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
@@ -53,9 +50,9 @@ pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
 pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
     if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
-        crate::event::set(&mut outgoing.members, MemberKey::Known(Field::MessageId), Json::string(""));
+        crate::event::set(&mut outgoing.members, MemberKey::Known(Field::MessageId), Json::EMPTY_STRING);
     } else if empty {
-        outgoing.canonical.push((MemberKey::Known(Field::MessageId), Json::string("")));
+        outgoing.canonical.push((MemberKey::Known(Field::MessageId), Json::EMPTY_STRING));
     }
 }
 
@@ -77,7 +74,7 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
 pub(crate) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
     for field in [Field::ThreadId, Field::RunId] {
         if parts.event.get(field).is_none() {
-            parts.event.set(field, Json::string(""));
+            parts.event.set(field, Json::EMPTY_STRING);
         }
     }
 }
@@ -94,7 +91,7 @@ pub(crate) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
         carry::add_note(&mut parts.extensions, EMPTY_ID_NOTE);
     }
     if unnamed || id_member.is_none() {
-        let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
+        let call = parts.event.get_or_empty(Field::ToolCallId);
         parts.event.set(Field::MessageId, tool_result_id(&call));
     }
 }
@@ -120,20 +117,15 @@ fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
     }
 }
 
-/// Derives a result's message id from its call's id.
 pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
     tool_call_id.with_suffix(":result")
 }
 
-/// Marks a start and its arguments as originally one event.
+/// Marks a start and its arguments that were originally one event.
 pub(crate) const ARGS_IN_START: &str = "$args";
 
 pub(crate) fn remove_start_note(outgoing: &mut OutgoingEvent<'_>) {
     carry::take(&mut outgoing.extensions, ARGS_IN_START);
-}
-
-pub(crate) fn call_id(event: &Event<'_>) -> Json<'static> {
-    event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
 /// Lists members that were null.
@@ -141,7 +133,6 @@ pub(crate) const NULLS_NOTE: &str = "$nulls";
 
 /// Returns true if this member is missing because it was null.
 pub(crate) fn was_null(own: &Members<'_>, field: Field) -> bool {
-    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS_NOTE)).map(|(_, note)| note);
-    let names = note.and_then(json::parse_elements).unwrap_or_default();
+    let names = find_member(own, NULLS_NOTE).and_then(json::parse_elements).unwrap_or_default();
     names.iter().any(|name| name.is_str(field.camel()))
 }

@@ -1,7 +1,8 @@
 //! A row of a dialect's table: one event mapped to the canonical vocabulary, and the closed set of shapes.
 
 use super::peer_version::PeerVersion;
-use crate::event::{EventType, Field};
+use crate::codec::json::ObjectWriter;
+use crate::event::{EventType, Field, MemberKey, Members};
 use std::ops::Range;
 
 /// One event of a dialect.
@@ -158,5 +159,15 @@ impl EventRow {
     pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
         let own = self.field_aliases.iter().find(|(own, _)| *own == field);
         own.map_or_else(|| field.wire_name(snake), |(_, name)| name)
+    }
+
+    /// Writes members under the names that they have in this event.
+    pub(crate) fn write_members(&self, object: &mut ObjectWriter<'_>, members: &Members<'_>, snake: bool) {
+        for member in members {
+            match &member.0 {
+                MemberKey::Known(field) => object.member(self.field_name(*field, snake), member.1.as_str()),
+                MemberKey::Other(_) => object.copy_member(member, snake),
+            }
+        }
     }
 }

@@ -12,6 +12,10 @@ impl DialectSign {
     pub(super) const fn new(pattern: EventPattern, description: &'static str) -> Self {
         DialectSign { pattern, description }
     }
+
+    pub(super) const fn has_member(wire: &'static str, member: &'static str, description: &'static str) -> Self {
+        DialectSign::new(EventPattern::HasMember(wire, member), description)
+    }
 }
 
 /// A condition on an event.

@@ -11,7 +11,7 @@ use super::text_format::TextFormat;
 use super::tool_name::ToolName;
 use crate::event::{Event, EventType, Field, MemberKey};
 
-/// One dialect, described against AG-UI 1.0.
+/// One dialect, described by its differences from AG-UI 1.0.
 #[derive(Debug)]
 pub struct Dialect {
     /// Name in the configuration and in metrics, and the key in `metadata`.
@@ -206,6 +206,11 @@ impl Dialect {
 
     pub(crate) fn is_canonical(&self) -> bool {
         self.carry_location == CarryLocation::Native
+    }
+
+    /// Returns true if a run may begin without its start event, which optional ids imply.
+    pub(crate) fn is_start_optional(&self) -> bool {
+        self.rows.iter().any(|row| row.kind == EventType::RunStarted && row.shape == EventShape::OptionalIds)
     }
 
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {

@@ -9,7 +9,7 @@ use super::table::{PeerDialect, ValueAlias};
 use crate::codec::json;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::{MemberType, TEXT_ROLES};
-use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, set};
+use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, get_owned, set};
 
 /// Lists names that differ from the dialect's usual name for a value.
 const ALIASES_NOTE: &str = "$words";
@@ -63,7 +63,7 @@ impl AliasLookup {
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut notes = Members::new();
         for field in fields {
-            let Some(original) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(original) = get_owned(members, field) else { continue };
             let Some(text) = original.text() else { continue };
             let value = self.canonical_value(field, &text);
             if self.alias_of(field, value).is_some_and(|word| word.wire != text) {
@@ -84,7 +84,7 @@ impl AliasLookup {
         let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
         let mut lost = Members::new();
         for field in self.aliased_fields(members) {
-            let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(value) = get_owned(members, field) else { continue };
             let Some(text) = value.text() else { continue };
             let means_it = |original: &&Json<'_>| {
                 original.text().is_some_and(|original| *self.canonical_value(field, &original) == *text)

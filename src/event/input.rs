@@ -16,10 +16,12 @@ pub(crate) struct RunAgentInput<'a> {
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
 /// The message roles (`specs/ag-ui-1.0.md` §2).
-pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "tool", ACTIVITY, REASONING];
+pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", TOOL, ACTIVITY, REASONING];
 
 /// The role of the agent's messages.
 pub const ASSISTANT: &str = "assistant";
+
+pub(crate) const TOOL: &str = "tool";
 
 pub(crate) const ACTIVITY: &str = "activity";
 

@@ -40,6 +40,14 @@ impl MemberKey<'_> {
             MemberKey::Other(name) => name,
         }
     }
+
+    #[must_use]
+    pub(crate) fn into_owned(self) -> MemberKey<'static> {
+        match self {
+            MemberKey::Known(field) => MemberKey::Known(field),
+            MemberKey::Other(name) => MemberKey::Other(Cow::Owned(name.into_owned())),
+        }
+    }
 }
 
 pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
@@ -74,6 +82,16 @@ impl<'a> Event<'a> {
     }
 
     #[must_use]
+    pub(crate) fn get_owned(&self, field: Field) -> Option<Json<'static>> {
+        get_owned(&self.members, field)
+    }
+
+    #[must_use]
+    pub(crate) fn get_or_empty(&self, field: Field) -> Json<'static> {
+        self.get_owned(field).unwrap_or(Json::EMPTY_STRING)
+    }
+
+    #[must_use]
     pub(crate) fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         self.get(field).and_then(Json::text)
     }
@@ -105,12 +123,17 @@ impl<'a> Event<'a> {
 /// Returns the message id, or an empty string.
 #[must_use]
 pub(crate) fn message_id(members: &[Member<'_>]) -> Json<'static> {
-    get(members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+    get_owned(members, Field::MessageId).unwrap_or(Json::EMPTY_STRING)
 }
 
 #[must_use]
 pub(crate) fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
+}
+
+#[must_use]
+pub(crate) fn get_owned(members: &[Member<'_>], field: Field) -> Option<Json<'static>> {
+    get(members, field).cloned().map(Json::into_owned)
 }
 
 #[must_use]
@@ -132,14 +155,5 @@ pub(crate) fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<
 
 #[must_use]
 pub(crate) fn into_owned_members(members: Members<'_>) -> Members<'static> {
-    members
-        .into_iter()
-        .map(|(key, value)| {
-            let key = match key {
-                MemberKey::Known(field) => MemberKey::Known(field),
-                MemberKey::Other(name) => MemberKey::Other(Cow::Owned(name.into_owned())),
-            };
-            (key, value.into_owned())
-        })
-        .collect()
+    members.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
 }

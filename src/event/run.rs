@@ -47,7 +47,7 @@ pub(crate) struct OpenItems {
     ended_subagents: HashSet<ItemKey>,
 }
 
-/// An item's key, with escapes in the id resolved. Steps also differ by owner.
+/// An item's key, with escapes in the id resolved. Steps are also distinguished by their owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
 fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {

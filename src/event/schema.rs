@@ -61,7 +61,7 @@ impl ValueSchema {
 /// [`SAFE_INTEGER`] as a double.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Returns true for an integer of at least `least`, including `1.0` and `1e3`, as in JavaScript.
+/// Returns true for an integer that is `least` or greater. As in JavaScript, `1.0` and `1e3` are integers.
 fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
     value.json_type() == JsonType::Number
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))

@@ -25,6 +25,8 @@ pub(crate) enum JsonType {
 impl<'a> Json<'a> {
     pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
+    pub(crate) const EMPTY_STRING: Json<'static> = Json(Cow::Borrowed("\"\""));
+
     /// Wraps text that a JSON parser has accepted.
     #[must_use]
     pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
@@ -35,6 +37,18 @@ impl<'a> Json<'a> {
     pub(crate) fn string(text: &str) -> Json<'static> {
         // Writing a string into memory cannot fail.
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
+    }
+
+    /// Returns the value's JSON text as a string; strings stay unchanged.
+    #[must_use]
+    pub(crate) fn to_string_value(&self) -> Json<'static> {
+        if self.json_type() == JsonType::String { self.clone().into_owned() } else { Json::string(&self.0) }
+    }
+
+    /// Returns a string without its quotes, and any other value unchanged.
+    #[must_use]
+    pub(crate) fn unquoted(&self) -> &str {
+        if self.json_type() == JsonType::String { &self.0[1..self.0.len() - 1] } else { &self.0 }
     }
 
     /// Appends to a string, keeping its escapes. Other values are converted to text first.
@@ -96,7 +110,7 @@ impl<'a> Json<'a> {
         if self.json_type() != JsonType::String {
             return None;
         }
-        let inner = &self.0[1..self.0.len() - 1];
+        let inner = self.unquoted();
         if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             return Some(Cow::Borrowed(inner));
         }

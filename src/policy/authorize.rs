@@ -7,7 +7,7 @@ use super::route_match::RouteMatch;
 use crate::config::access::RequireConfig;
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{AuthMethod, AuthReason};
-use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
@@ -32,8 +32,12 @@ impl Gate for AuthorizationGate {
                 route.metrics.inc_auth(method, AuthReason::Accepted);
                 Ok(())
             }
-            Some((reason, rejection)) => {
+            Some((reason, mut rejection)) => {
                 route.metrics.inc_auth(method, reason);
+                // RFC 6750, section 3, defines the challenge for bearer tokens; other callers sent a field of API keys.
+                if reason == AuthReason::Scope && head.headers.contains_key(AUTHORIZATION) {
+                    rejection = rejection.with_header(WWW_AUTHENTICATE, scope_challenge(&route.access.require.scopes));
+                }
                 Err(rejection)
             }
         }
@@ -73,8 +77,7 @@ fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(Auth
     let scopes = require.scopes.join(" ");
     let rejection = Rejection::from(RejectionKind::InsufficientScope)
         .with_detail(format!("The route requires all of these scopes: `{scopes}`."))
-        .with_policy(&"require.scopes".into())
-        .with_header(WWW_AUTHENTICATE, scope_challenge(&scopes));
+        .with_policy(&"require.scopes".into());
     Some((AuthReason::Scope, rejection))
 }
 
@@ -90,11 +93,12 @@ fn has_value(claim: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Names the missing scopes, as in RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges
+/// Names the required scopes, as in RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges
 /// than provided by the access token. The resource server SHOULD respond with the HTTP 403 (Forbidden) status code and
 /// MAY include the "scope" attribute with the scope necessary to access the protected resource."
-fn scope_challenge(scopes: &str) -> HeaderValue {
+fn scope_challenge(scopes: &[String]) -> HeaderValue {
     const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
+    let scopes = scopes.join(" ");
     // Section 3: OAuth scopes contain no quotation marks or backslashes.
     if scopes.contains(['"', '\\']) {
         return PLAIN;
@@ -186,14 +190,10 @@ mod tests {
         let (_, rejection) =
             unmet_requirement(&require, &caller(None, &["read", "planted"], json!({}))).expect("refused");
         assert_eq!((rejection.kind, rejection.status()), (RejectionKind::InsufficientScope, 403));
-        let [(name, value)] = &rejection.headers[..] else { panic!("one field") };
-        assert_eq!(
-            (name.as_str(), value.as_bytes()),
-            ("www-authenticate", br#"Bearer error="insufficient_scope", scope="run read""#.as_slice())
-        );
+        assert_eq!(scope_challenge(&require.scopes), r#"Bearer error="insufficient_scope", scope="run read""#);
         assert_eq!(rejection.message(), "The route requires all of these scopes: `run read`.");
         for odd in ["a\"b", "a\\b", "a\nb"] {
-            assert_eq!(scope_challenge(odd), r#"Bearer error="insufficient_scope""#, "{odd:?}");
+            assert_eq!(scope_challenge(&texts(&[odd])), r#"Bearer error="insufficient_scope""#, "{odd:?}");
         }
     }
 }

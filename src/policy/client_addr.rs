@@ -141,7 +141,7 @@ impl Gate for ClientAddrGate {
                 trusted.join(", ")
             ),
         };
-        GateReport::passes("address", vec![wants])
+        GateReport::from_result("address", vec![wants], &Ok(()))
     }
 }
 

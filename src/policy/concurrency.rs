@@ -13,7 +13,7 @@ use crate::telemetry::metric::LimitMetrics;
 use http::request::Parts;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::hash::RandomState;
+use std::hash::{Hash, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,18 +59,22 @@ struct StreamCap {
     open_runs: Arc<OpenRunCounts>,
 }
 
-/// Open runs per caller; the key `None` counts the runs of all callers.
-#[derive(Default)]
-struct OpenRunCounts(Mutex<HashMap<Option<QuotaKey>, usize>>);
+/// Counts concurrent uses per key.
+#[derive(Debug)]
+pub(crate) struct UsageCounts<K>(Mutex<HashMap<K, usize>>);
 
-struct CountedRun {
-    open_runs: Arc<OpenRunCounts>,
-    key: Option<QuotaKey>,
+/// One use, counted until this is dropped.
+pub(crate) struct CountedUse<K: Eq + Hash> {
+    counts: Arc<UsageCounts<K>>,
+    key: K,
 }
+
+/// Open runs per caller; the key `None` counts the runs of all callers.
+type OpenRunCounts = UsageCounts<Option<QuotaKey>>;
 
 /// Holds a run's slot until dropped. [`StreamGate`] adds this extension.
 #[derive(Clone, Default)]
-pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedRun]>);
+pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Arc<[CountedUse<Option<QuotaKey>>]>);
 
 impl ConcurrencyLimiter {
     /// Keeps the open-run counts from `before`, even if limits changed.
@@ -136,14 +140,10 @@ impl StreamCap {
             remaining: Some(0),
             reset: RETRY_AFTER,
         });
-        let kind = match self.scope {
-            StreamScope::Caller => RejectionKind::TooManyStreams,
-            StreamScope::Route | StreamScope::All => RejectionKind::Overloaded,
-        };
-        let scope = match self.scope {
-            StreamScope::Caller => "The caller",
-            StreamScope::Route => "The route",
-            StreamScope::All => "The gateway",
+        let (kind, scope) = match self.scope {
+            StreamScope::Caller => (RejectionKind::TooManyStreams, "The caller"),
+            StreamScope::Route => (RejectionKind::Overloaded, "The route"),
+            StreamScope::All => (RejectionKind::Overloaded, "The gateway"),
         };
         let detail =
             format!("{scope} has reached the limit {} (at most {} at a time).", self.descriptor.name, self.max);
@@ -151,25 +151,37 @@ impl StreamCap {
     }
 }
 
-impl OpenRunCounts {
-    fn count(self: &Arc<Self>, key: Option<QuotaKey>, max: NonZeroUsize) -> Option<CountedRun> {
-        let mut open = self.0.lock();
-        let count = open.entry(key).or_default();
+impl<K> Default for UsageCounts<K> {
+    fn default() -> Self {
+        UsageCounts(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash + Copy> UsageCounts<K> {
+    /// Counts another use. Returns `None` if `key` already has `max`.
+    pub(crate) fn count(self: &Arc<Self>, key: K, max: NonZeroUsize) -> Option<CountedUse<K>> {
+        let mut counts = self.0.lock();
+        let count = counts.entry(key).or_default();
         if *count >= max.get() {
             return None;
         }
         *count += 1;
-        Some(CountedRun { open_runs: Arc::clone(self), key })
+        Some(CountedUse { counts: Arc::clone(self), key })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 }
 
-impl Drop for CountedRun {
+impl<K: Eq + Hash> Drop for CountedUse<K> {
     fn drop(&mut self) {
-        let mut open = self.open_runs.0.lock();
-        if let Some(count) = open.get_mut(&self.key) {
+        let mut counts = self.counts.0.lock();
+        if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.key);
+                counts.remove(&self.key);
             }
         }
     }

@@ -9,12 +9,12 @@
 //! origins that are not allowed are refused: without a `Content-Type` they need no preflight, so the agent would run
 //! before the browser checks the response.
 
+use super::auth::Authenticator;
 use super::client_addr::ClientAddrResolver;
 use super::dry_run::GateReport;
 use super::gate::Gate;
 use super::host::HeadRules;
 use super::route_match::RouteMatch;
-use super::upstream_fields::UpstreamFields;
 use crate::config::access::CorsConfig;
 use crate::config::header_names;
 use crate::error::{Rejection, RejectionKind};
@@ -160,7 +160,7 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
 pub(crate) struct CorsPolicy {
     pub(super) addresses: Arc<ClientAddrResolver>,
     pub(super) host: Arc<HeadRules>,
-    pub(super) upstream: Arc<UpstreamFields>,
+    pub(super) auth: Arc<Authenticator>,
 }
 
 impl CorsPolicy {
@@ -231,10 +231,11 @@ impl CorsPolicy {
     fn allowed_request_fields(&self, head: &Parts, matched: &RouteMatch) -> Option<HeaderValue> {
         let lines = head.headers.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let wanted = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
+        let key_fields = self.auth.key_fields(matched);
         let may = |field: &HeaderName| {
             REQUEST_FIELDS.contains(field)
                 || matched.access.forward_headers.contains(field)
-                || self.upstream.credential_fields(&matched.access).any(|own| own == field)
+                || key_fields.contains(&field)
         };
         let fields: Vec<_> = wanted.filter_map(|name| name.trim().parse().ok()).filter(may).collect();
         if fields.is_empty() { None } else { join_names(&fields) }

@@ -47,10 +47,6 @@ impl From<&Rejection> for ReportedRejection {
 }
 
 impl GateReport {
-    pub(super) fn passes(gate: &'static str, wants: Vec<String>) -> GateReport {
-        GateReport { gate, wants, verdict: GateVerdict::Passes }
-    }
-
     pub(super) fn from_result(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> GateReport {
         let refuses = |rejection: &Rejection| GateVerdict::Refuses(rejection.into());
         GateReport { gate, wants, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }

@@ -27,7 +27,7 @@ pub(crate) mod thread_owner;
 pub(crate) mod upstream_fields;
 pub(crate) mod cors;
 
-pub(crate) use concurrency::StreamPermit;
+pub(crate) use concurrency::{CountedUse, StreamPermit, UsageCounts};
 pub use identity::{CallerContext, Identity};
 pub(crate) use limit::RateLimitHeaders;
 pub use policy_error::PolicyError;
@@ -61,7 +61,7 @@ pub struct RequestPolicy {
     pub(crate) auth: Arc<Authenticator>,
     host: Arc<HeadRules>,
     addresses: Arc<ClientAddrResolver>,
-    pub(crate) upstream: Arc<UpstreamFields>,
+    upstream: Arc<UpstreamFields>,
     pub(crate) limits: Arc<RequestLimiter>,
     pub(crate) streams: Arc<ConcurrencyLimiter>,
     pub(crate) threads: ThreadOwnership,
@@ -125,14 +125,14 @@ impl RequestPolicy {
     }
 
     pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
-        self.upstream.for_request(head, matched, &self.addresses)
+        self.upstream.for_request(head, matched, &self.addresses, &self.auth)
     }
 
     pub(crate) fn cors(&self) -> CorsPolicy {
         CorsPolicy {
             addresses: Arc::clone(&self.addresses),
             host: Arc::clone(&self.host),
-            upstream: Arc::clone(&self.upstream),
+            auth: Arc::clone(&self.auth),
         }
     }
 

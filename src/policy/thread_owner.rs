@@ -86,7 +86,7 @@ impl ThreadOwnership {
         let remembered = owners.owner(&thread).unwrap_or(owner);
         let mine = match self.claim_shared(&thread, &owner, &remembered).await? {
             ClaimAnswer::Owned => {
-                owners.set_owner(thread, owner);
+                insert_claim(&mut owners.0.lock(), thread, owner);
                 true
             }
             ClaimAnswer::OwnedByOther => false,
@@ -198,10 +198,6 @@ impl ThreadOwners {
             insert_claim(&mut claims, thread, owner);
         }
         mine
-    }
-
-    fn set_owner(&self, thread: Sha256Digest, owner: Sha256Digest) {
-        insert_claim(&mut self.0.lock(), thread, owner);
     }
 }
 

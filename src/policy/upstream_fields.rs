@@ -3,11 +3,12 @@
 //! A request to an agent starts without fields, so a client's cookies, credentials or forged `x-diglot-*` fields never
 //! reach it unless they are added here.
 
+use super::auth::Authenticator;
 use super::client_addr::ClientAddrResolver;
 use super::identity::{CallerContext, Identity};
 use super::route_match::RouteMatch;
 use crate::config::Config;
-use crate::config::access::{AccessConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::access::{UpstreamHeaderConfig, UpstreamHeaderValue};
 use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
@@ -20,8 +21,6 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 pub(crate) struct UpstreamFields {
-    /// each API key list's name and header field
-    api_key_fields: Vec<(String, HeaderName)>,
     secret_files: Vec<SecretFile>,
 }
 
@@ -34,7 +33,6 @@ struct SecretFile {
 
 impl UpstreamFields {
     pub(crate) fn new(config: &Config) -> Result<Self, WatchError> {
-        let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
         let mut files: Vec<SecretFile> = Vec::new();
         for UpstreamHeaderConfig { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers)
         {
@@ -45,18 +43,13 @@ impl UpstreamFields {
                 files.push(SecretFile { path: path.clone(), prefix: prefix.clone(), value });
             }
         }
-        Ok(UpstreamFields { api_key_fields: keys.collect(), secret_files: files })
+        Ok(UpstreamFields { secret_files: files })
     }
 
     /// Watches the files; returns only if there are none.
     pub(crate) async fn watch_files(&self) {
         futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch(report_watched_files)))
             .await;
-    }
-
-    /// Returns the header fields in which the route's callers send API keys.
-    pub(super) fn credential_fields<'f>(&'f self, access: &'f AccessConfig) -> impl Iterator<Item = &'f HeaderName> {
-        self.api_key_fields.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
     }
 
     fn configured_value(&self, value: &UpstreamHeaderValue) -> Option<HeaderValue> {
@@ -82,7 +75,13 @@ fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, ContentErro
 }
 
 impl UpstreamFields {
-    pub(super) fn for_request(&self, head: &Parts, matched: &RouteMatch, addresses: &ClientAddrResolver) -> HeaderMap {
+    pub(super) fn for_request(
+        &self,
+        head: &Parts,
+        matched: &RouteMatch,
+        addresses: &ClientAddrResolver,
+        auth: &Authenticator,
+    ) -> HeaderMap {
         let access = &matched.access;
         let mut fields = HeaderMap::new();
         for name in &access.forward_headers {
@@ -90,7 +89,7 @@ impl UpstreamFields {
         }
         if access.forward_credentials {
             copy_field(&header::AUTHORIZATION, head, &mut fields);
-            for name in self.credential_fields(access).filter(|name| **name != header::AUTHORIZATION) {
+            for name in auth.key_fields(matched).into_iter().filter(|name| **name != header::AUTHORIZATION) {
                 copy_field(name, head, &mut fields);
             }
         }
@@ -105,11 +104,6 @@ impl UpstreamFields {
             }
         }
         fields
-    }
-
-    /// Returns whether callers of the route may send a credential in this field.
-    pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
-        *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::upstream::Session;
 use crate::codec::{Framing, json};
 use crate::error::{Rejection, RejectionKind};
-use crate::event::{Field, Json, JsonType, get};
+use crate::event::{Field, Json, JsonType, MemberKey, get};
 use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,12 +22,10 @@ pub(super) async fn check_stream_response(session: &mut Session, framings: &[Fra
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
-    let rejection = Rejection::from(RejectionKind::UpstreamContentType)
+    let mut rejection = Rejection::from(RejectionKind::UpstreamContentType)
         .with_cause(format!("content type {kind:?}, status {status}"));
-    Err(match read_error_message(session, &kind).await {
-        Some(message) => rejection.with_detail(message),
-        None => rejection,
-    })
+    rejection.detail = read_error_message(session, &kind).await.map(Into::into);
+    Err(rejection)
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -90,10 +88,9 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
             Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
         rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after.map(Into::into);
-        return Err(match read_error_message(session, &kind).await {
-            Some(message) => rejection.with_detail(message),
-            None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),
-        });
+        let message = read_error_message(session, &kind).await;
+        let message = message.unwrap_or_else(|| format!("The agent answered with status {}.", status.as_u16()));
+        return Err(rejection.with_detail(message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
@@ -139,13 +136,11 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
 fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {
-        let (_, value) =
-            members.iter().find(|(key, _)| matches!(key, crate::event::MemberKey::Other(own) if own == name))?;
-        value.text().map(|text| text.into_owned())
+        let (_, value) = members.iter().find(|(key, _)| matches!(key, MemberKey::Other(own) if own == name))?;
+        value.text().map(Cow::into_owned)
     };
     let error = get(&members, Field::Error);
-    let inside =
-        error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| find_error_message(error)));
-    let own = get(&members, Field::Message).and_then(Json::text).map(|text| text.into_owned());
+    let inside = error.and_then(|error| error.text().map(Cow::into_owned).or_else(|| find_error_message(error)));
+    let own = get(&members, Field::Message).and_then(Json::text).map(Cow::into_owned);
     inside.or(own).or_else(|| named("detail"))
 }

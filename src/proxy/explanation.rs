@@ -264,11 +264,12 @@ impl Gateway {
     /// Returns a header field and its source. Values that the gateway does not set are masked.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
+        let is_credential = *name == header::AUTHORIZATION || self.policy.auth.key_fields(matched).contains(&name);
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
             (MASK, "the configuration")
         } else if access.forward_headers.contains(name) {
             (MASK, "the client")
-        } else if access.forward_credentials && self.policy.upstream.carries_credentials(name, access) {
+        } else if access.forward_credentials && is_credential {
             (MASK, "the client's credential")
         } else if *name == TRACESTATE {
             (value, "the client")
@@ -339,7 +340,7 @@ fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     open
 }
 
-/// Returns whether `path` is below `other`.
+/// Returns whether `path` begins with the segments of `other` and has more.
 fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }

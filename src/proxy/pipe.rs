@@ -70,16 +70,16 @@ enum PipeEnd {
     Closed,
 }
 
-/// The layer that detects a client that stops reading.
+/// The state of the reader, which determines the layer that detects a client that stops reading.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
     /// no client has attached yet
     Pending,
     /// no client attached in time
     Abandoned,
-    /// the connection
+    /// attached; the connection detects it
     Http1,
-    /// the pipe
+    /// attached; the pipe detects it
     Http2,
 }
 

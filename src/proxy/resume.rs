@@ -142,7 +142,7 @@ impl Gateway {
         }
         let reader = kept.log.join(from, version == Version::HTTP_2, permit)?;
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
-        let token = kept.log.token();
+        let token = kept.log.token;
         let run = RunInfo { route: &route.name, request_id: responses::request_id(headers), ids: &kept.ids };
         internal_event::ReaderJoined { run, token: token.as_str(), after_number }.emit();
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
@@ -166,7 +166,7 @@ impl Gateway {
         if log.is_open() {
             let run =
                 RunInfo { route: &route.name, request_id: responses::request_id(request.headers()), ids: &kept.ids };
-            internal_event::RunStopRequested { run, token: log.token().as_str() }.emit();
+            internal_event::RunStopRequested { run, token: log.token.as_str() }.emit();
             log.stop();
         }
         Ok(responses::run_stopped())

@@ -7,7 +7,7 @@ use crate::config::{self, Config, PathTemplate};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::policy::{RequestKind, RouteMatch};
 use crate::telemetry::{Metrics, RouteMetrics};
-use crate::translate::{AllowedTools, GuardMode};
+use crate::translate::AllowedTools;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -56,7 +56,6 @@ pub(super) struct RouteEntry {
     pub(crate) agent: PeerDialect,
     /// on `auto` routes, the detected dialect, used for later requests
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
-    pub(crate) guard: GuardMode,
     pub(crate) tools: Option<Arc<AllowedTools>>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) metrics: Arc<RouteMetrics>,
@@ -81,36 +80,26 @@ impl RouteEntry {
                 request_kind,
             })
         };
+        let (start_kind, resumable) = match route.on_disconnect {
+            OnDisconnect::Abort => (RequestKind::Start, None),
+            OnDisconnect::Continue(abandon_after) => {
+                let [events, stop] = PathTemplate::for_runs(&route.path);
+                let join_match = route_match(RequestKind::Join);
+                let stop_match = route_match(RequestKind::Stop);
+                let resumable = ResumeRoutes { events, stop, abandon_after, join_match, stop_match };
+                (RequestKind::StartOrJoin, Some(resumable))
+            }
+        };
+        let allowed = route.access.tools.as_ref();
         Ok(RouteEntry {
-            start_match: route_match(match route.on_disconnect {
-                OnDisconnect::Abort => RequestKind::Start,
-                OnDisconnect::Continue(_) => RequestKind::StartOrJoin,
-            }),
+            start_match: route_match(start_kind),
             read_match: route_match(RequestKind::Read),
-            resumable: match route.on_disconnect {
-                OnDisconnect::Abort => None,
-                OnDisconnect::Continue(abandon_after) => {
-                    let [events, stop] = PathTemplate::for_runs(&route.path);
-                    let join_match = route_match(RequestKind::Join);
-                    Some(ResumeRoutes {
-                        events,
-                        stop,
-                        abandon_after,
-                        join_match,
-                        stop_match: route_match(RequestKind::Stop),
-                    })
-                }
-            },
+            resumable,
             two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
             agent: route.agent,
             detected_dialect: agent.map(|before| Arc::clone(&before.detected_dialect)).unwrap_or_default(),
-            guard: route.guard,
-            tools: route
-                .access
-                .tools
-                .as_ref()
-                .map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str)))),
+            tools: allowed.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str)))),
             cluster: match before.filter(|before| before.cluster.is_reusable_for(route)) {
                 Some(before) => Arc::clone(&before.cluster),
                 None => Arc::new(Cluster::new(route, connector, registry)?),

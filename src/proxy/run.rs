@@ -200,13 +200,15 @@ impl RunTask {
             Err(reason) => reason,
         };
         // The agent causes no other kind of end; for the others, the span records that the gateway stopped reading.
-        if matches!(reason, RunEndReason::AgentEnded(_) | RunEndReason::Failed(_)) {
-            session.finish(reason.failure());
-        }
-        if matches!(reason, RunEndReason::AgentEnded(_)) {
-            let cluster = Arc::clone(&self.context.cluster);
-            let connector = Arc::clone(&self.context.connector);
-            tokio::spawn(async move { release_session(session, &cluster, &connector).await });
+        match &reason {
+            RunEndReason::AgentEnded(_) => {
+                session.finish(None);
+                let cluster = Arc::clone(&self.context.cluster);
+                let connector = Arc::clone(&self.context.connector);
+                tokio::spawn(async move { release_session(session, &cluster, &connector).await });
+            }
+            RunEndReason::Failed(rejection) => session.finish(Some(rejection)),
+            _ => {}
         }
         RunState::Ended { reason: Box::new(reason), start_tx: None }
     }

@@ -70,13 +70,6 @@ impl RunEndReason {
         }
     }
 
-    pub(super) fn failure(&self) -> Option<&Rejection> {
-        match self {
-            RunEndReason::Failed(rejection) => Some(rejection),
-            _ => None,
-        }
-    }
-
     /// Converts an error in the agent's stream to a reason.
     pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {

@@ -33,7 +33,7 @@ impl RunOutput {
     pub(super) fn reader_count(&self) -> Option<u64> {
         match self {
             RunOutput::Direct(..) => None,
-            RunOutput::Logged(output) => Some(output.writer.log().readers_total()),
+            RunOutput::Logged(output) => Some(output.writer.log.readers_total()),
         }
     }
 
@@ -71,7 +71,7 @@ impl RunOutput {
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.drop_stalled()?,
-            RunOutput::Logged(output) => output.writer.log().remove_stalled(),
+            RunOutput::Logged(output) => output.writer.log.remove_stalled(),
         }
         Ok(())
     }

@@ -202,7 +202,7 @@ impl Gateway {
         });
         if let InsertOutcome::New(writer) = inserted {
             if let Some(replication) = &self.replication {
-                replication.replicate(descriptor, writer.log(), claim, self.lifecycle.enter());
+                replication.replicate(descriptor, &writer.log, claim, self.lifecycle.enter());
             }
             return self.run_logged(route, head, rewritten, LoggedOutput { writer, permits }, location).await;
         }
@@ -234,14 +234,14 @@ impl Gateway {
         location: Option<String>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
-        let log = Arc::clone(output.writer.log());
+        let log = Arc::clone(&output.writer.log);
         // Before the run writes anything, so that nothing is missed and an early disconnect is noticed.
         let is_h2 = head.parts.version == Version::HTTP_2;
         let reader = match location {
             Some(_) => None,
             None => Some(log.join(ReadFrom::Start(now_millis()), is_h2, self.lifecycle.enter())?),
         };
-        let run = self.spawn_run(route, head, rewritten, Some(log.token()), RunOutput::Logged(Box::new(output)));
+        let run = self.spawn_run(route, head, rewritten, Some(log.token), RunOutput::Logged(Box::new(output)));
         let limit = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
         self.await_start(route, run.start_rx, limit).await?;
         Ok(match reader {
@@ -293,7 +293,7 @@ impl Gateway {
         let access = &route.start_match.access;
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let mut stream = Stream::new(agent, client, Some(request.ids.clone()), limits)
-            .with_guard_mode(route.guard)
+            .with_guard_mode(route.config.guard)
             .with_conversation(request.conversation)
             .with_allowed_tools(route.tools.clone())
             .with_budget(access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
@@ -401,8 +401,7 @@ impl RunRequestHead {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
         let agent = route.current_agent();
-        let translate = if is_kept { request::translate_with_messages } else { request::translate_with_tools };
-        let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
+        let request = request::translate_input(&body, client, agent, &fresh, route.tools.as_deref(), is_kept)
             .map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
             let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };

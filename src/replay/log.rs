@@ -30,7 +30,6 @@ pub(crate) use mirror::{LogMirror, MirrorEvent, MirrorSummary};
 #[cfg(test)]
 pub(super) use reader::ReaderCutOff;
 pub(crate) use reader::{JoinError, LogReader, ReadFrom};
-pub(crate) use reader_slot::ReaderResource;
 pub(super) use writer::LogRetention;
 pub(crate) use writer::{LogStopReason, LogWriter};
 
@@ -67,7 +66,7 @@ pub(crate) struct LogLimits {
 
 #[derive(Debug)]
 pub(crate) struct RunLog {
-    token: RunToken,
+    pub(crate) token: RunToken,
     limits: LogLimits,
     /// locked before `state`, and while frames are folded, so that a joining reader misses nothing
     base: Mutex<LogBase>,
@@ -134,10 +133,6 @@ impl RunLog {
         RunLog { token, limits, base, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    pub(crate) fn token(&self) -> RunToken {
-        self.token
-    }
-
     /// Returns whether the run is still in progress.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.lock().phase, LogPhase::Open | LogPhase::Stopping)
@@ -167,20 +162,25 @@ impl RunLog {
     }
 
     pub(crate) async fn wait_for_event(&self, number: u64) {
+        self.wait_until(|| {
+            let state = self.state.lock();
+            let reached = state.last_number >= number || matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
+            reached.then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until `find` returns a value, calling it after each change. Cancel safe.
+    async fn wait_until<T>(&self, mut find: impl FnMut() -> Option<T>) -> T {
         loop {
             // Registered before the check, so that no change in between is missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if self.has_event(number) {
-                return;
+            if let Some(found) = find() {
+                return found;
             }
             changed.await;
         }
-    }
-
-    fn has_event(&self, number: u64) -> bool {
-        let state = self.state.lock();
-        state.last_number >= number || matches!(state.phase, LogPhase::Finished | LogPhase::Cut)
     }
 
     pub(crate) fn stop(&self) {

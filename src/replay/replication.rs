@@ -161,7 +161,7 @@ impl ReplicatedRuns {
                 None => return Ok(None),
             },
         };
-        if let Some(cursor) = wanted.cursor.filter(|cursor| stored.is_remote && cursor.token == stored.log.token()) {
+        if let Some(cursor) = wanted.cursor.filter(|cursor| stored.is_remote && cursor.token == stored.log.token) {
             // A client may reconnect to this replica before the events that it has received are copied.
             let _ = timeout(CATCH_UP_TIMEOUT, stored.log.wait_for_event(cursor.number)).await;
         }

@@ -11,7 +11,7 @@ use super::report::TranslationReport;
 use crate::codec::json;
 use crate::dialect::{Dialect, EventRow, PeerDialect, TimestampUnit};
 use crate::event::kind::MemberType;
-use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Member, MemberKey, Members, get, get_owned, remove, set};
 use std::borrow::Cow;
 
 const TIMESTAMP_NOTE: &str = "$timestamp";
@@ -46,7 +46,7 @@ pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &
     event.set(Field::Messages, json::to_array(&list));
 }
 
-/// Strips members from an object without parsing it.
+/// Strips members from an object given as JSON text.
 pub(super) fn strip_object<'a>(dialect: &Dialect, data: &'a str, report: &mut TranslationReport) -> Cow<'a, str> {
     let Some(mut members) = json::parse_members(&Json::from_trusted(data))
         .filter(|_| !dialect.strip.is_empty())
@@ -160,7 +160,7 @@ fn to_milliseconds(seconds: &Json<'_>) -> Option<i64> {
 
 pub(super) fn write_time(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) {
     let note = carry::take(&mut outgoing.extensions, TIMESTAMP_NOTE);
-    let Some(now) = get(&outgoing.members, Field::Timestamp).cloned().map(Json::into_owned) else {
+    let Some(now) = get_owned(&outgoing.members, Field::Timestamp) else {
         return;
     };
     let written = match (note, now.as_i64()) {
@@ -186,7 +186,7 @@ pub(super) fn timestamp_in_unit(side: PeerDialect, milliseconds: i64) -> Json<'s
 }
 
 /// Members that a dialect repeats on every event of a run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
 impl RunStamps {
@@ -198,6 +198,16 @@ impl RunStamps {
             _ => None,
         };
         RunStamps(dialect.common_fields.iter().filter_map(stamp).collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Field, Json<'static>)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn observe_start(&mut self, start: &Event<'_>) {
+        for (field, value) in &mut self.0 {
+            *value = start.get_owned(*field).unwrap_or_else(|| value.clone());
+        }
     }
 
     /// Removes the repeated members from an event if their values match the run's.

@@ -62,9 +62,8 @@ impl AllowedTools {
 /// either.
 fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     let members = json::parse_members(tool)?;
-    let inner = find_member(&members, FUNCTION).and_then(json::parse_members);
+    let inner = find_member(&members, FUNCTION).and_then(|function| json::parse_member(function, NAME));
     let outer = find_member(&members, NAME).map(|name| ("/name", name.text().map(String::from)));
-    let inner = inner.as_ref().and_then(|inner| find_member(inner, NAME));
     let inner = inner.map(|name| ("/function/name", name.text().map(String::from)));
     let names: Vec<_> = outer.into_iter().chain(inner).collect();
     // Ignores a name that is not a string.
@@ -85,11 +84,9 @@ pub(super) fn collect_calls(messages: &[MessageMembers<'_>]) -> PriorCalls {
 }
 
 fn call_id_and_tool(call: &Json<'_>) -> (Option<String>, Option<String>) {
-    let Some(members) = json::parse_members(call) else { return (None, None) };
-    let text = |value: &Json<'_>| value.text().map(String::from);
-    let function = find_member(&members, FUNCTION).and_then(json::parse_members);
-    let name = function.as_ref().and_then(|function| find_member(function, NAME)).and_then(text);
-    (get(&members, Field::Id).and_then(text), name)
+    let text = |value: Json<'_>| value.text().map(String::from);
+    let name = json::parse_member(call, FUNCTION).and_then(|function| json::parse_member(&function, NAME));
+    (json::parse_member(call, Field::Id.camel()).and_then(text), name.and_then(text))
 }
 
 #[derive(Debug, Default)]

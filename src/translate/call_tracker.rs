@@ -6,7 +6,7 @@ use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
-use crate::event::input::MessageMembers;
+use crate::event::input::{MessageMembers, TOOL};
 use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -62,14 +62,14 @@ impl CallTracker {
     }
 
     pub(crate) fn observe_message(&mut self, message: &MessageMembers<'_>) {
-        if get(message, Field::Role).is_some_and(|role| role.is_str("tool")) {
+        if get(message, Field::Role).is_some_and(|role| role.is_str(TOOL)) {
             if let Some(id) = get(message, Field::ToolCallId).and_then(Json::text) {
                 self.insert(&id, true);
             }
             return;
         }
         for call in get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
-            self.record_call(json::parse_members(&call).as_ref().and_then(|call| get(call, Field::Id)));
+            self.record_call(json::parse_member(&call, Field::Id.camel()).as_ref());
         }
     }
 
@@ -115,7 +115,7 @@ impl CallTracker {
 fn split_repeated(interrupts: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
     let mut seen = HashSet::new();
     partition_list(interrupts, |one| {
-        let id = json::parse_members(one).and_then(|one| get(&one, Field::Id)?.text().map(Cow::into_owned));
+        let id = json::parse_member(one, Field::Id.camel()).and_then(|id| id.text().map(Cow::into_owned));
         id.is_none_or(|id| seen.insert(id))
     })
 }

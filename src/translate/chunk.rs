@@ -59,7 +59,7 @@ impl ChunkUnfolder {
         self.open = Some((kind, id.as_str().into()));
         let chunk = event.kind.wire();
         let mut absent = Vec::new();
-        for (missing, filler) in [(field, Json::string(&id)), (Field::Delta, Json::string(""))] {
+        for (missing, filler) in [(field, Json::string(&id)), (Field::Delta, Json::EMPTY_STRING)] {
             if event.get(missing).is_none() {
                 absent.push(Json::string(missing.camel()));
                 event.set(missing, filler);

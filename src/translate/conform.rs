@@ -4,15 +4,15 @@
 //! obvious reading is converted, any other optional one is carried under `metadata.diglot`, and an irreparable event is
 //! sent as RAW: no data is lost and the run continues.
 
-use super::event_shapes::DEFAULT_ERROR_MESSAGE;
+use super::event_shapes::{DEFAULT_ERROR_MESSAGE, event_to_value};
 use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
-use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
-/// `source` of the RAW event that wraps an irreparable event.
+/// The `source` of RAW events that wrap an irreparable event.
 const INVALID_SOURCE: &str = "diglot.invalid";
 
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
@@ -181,7 +181,7 @@ fn is_usage(value: &Json<'_>) -> bool {
 /// Returns `None` if the real client rejects the outcome; the inner value is `Some` if a null had to be removed.
 fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::parse_members(value)?;
-    let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+    let member = |name: &str| find_member(&members, name);
     let are_ids = |value: &Json<'_>| json::parse_elements(value).is_some_and(|ids| ids.iter().all(is_text));
     if !all_named_pass(&members, &OUTCOME_IDS, are_ids) {
         return None;
@@ -198,7 +198,7 @@ fn repair_outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
         all.retain(|(_, value)| !value.is_null());
         changed |= all.len() != before;
         let is_object = |value: &Json<'_>| value.json_type() == JsonType::Object;
-        let sound = INTERRUPT_REQUIRED.iter().all(|name| all.iter().any(|(key, _)| carry::is_named(key, name)))
+        let sound = INTERRUPT_REQUIRED.iter().all(|name| find_member(&all, name).is_some())
             && all_named_pass(&all, &INTERRUPT_TEXTS, is_text)
             && all_named_pass(&all, &INTERRUPT_OBJECTS, is_object);
         if !sound {
@@ -229,8 +229,8 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
         (EventType::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
         (EventType::RunError, Field::Message) => Json::string(DEFAULT_ERROR_MESSAGE),
         // The guard sets the ids on run boundaries.
-        (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
-        (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),
+        (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::EMPTY_STRING,
+        (_, Field::Delta) if slot.member_type == MemberType::Str => Json::EMPTY_STRING,
         // Old encoders omit a required member that is null.
         _ if slot.member_type == MemberType::Any => Json::NULL,
         _ => return None,
@@ -239,9 +239,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
 
 fn wrap_as_raw(event: &Event<'_>, report: &mut TranslationReport) -> Event<'static> {
     report.count_repair(EventRepair::MalformedFrame);
-    let whole = json::build_object(|object| {
-        object.string_member(json::TYPE, event.kind.wire());
-        event.members.iter().for_each(|member| object.copy_member(member, false));
-    });
-    Event::new(EventType::Raw).with(Field::Event, whole).with(Field::Source, Json::string(INVALID_SOURCE))
+    Event::new(EventType::Raw)
+        .with(Field::Event, event_to_value(event))
+        .with(Field::Source, Json::string(INVALID_SOURCE))
 }

@@ -3,13 +3,12 @@
 //! A stream counts as AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to
 //! wait.
 
-use super::carry;
 use crate::codec::json;
 use crate::dialect::{
     AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, HAI, MemberCase,
     PeerDialect, PeerVersion, TextFormat,
 };
-use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectedDialect {
@@ -63,14 +62,8 @@ impl DialectDetector {
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
-    let names: Vec<String> = members
-        .into_iter()
-        .flat_map(|object| object.members)
-        .map(|(key, _)| match key {
-            MemberKey::Known(field) => field.camel().to_owned(),
-            MemberKey::Other(name) => name.into_owned(),
-        })
-        .collect();
+    let names: Vec<String> =
+        members.into_iter().flat_map(|object| object.members).map(|(key, _)| key.name().to_owned()).collect();
     DETECTION_RULES.iter().filter(move |sign| {
         let has = |name: &str| names.iter().any(|own| own == name);
         wire.as_ref().is_some_and(|wire| sign.pattern.matches(wire, &has, first))
@@ -155,14 +148,9 @@ fn is_snake_case(data: &str) -> bool {
 /// members, and the HAI document's request lacks `state` (§3.3.1).
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
-    let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));
-    let messages = members.iter().find(|(key, _)| carry::is_named(key, Field::Messages.camel()));
-    let messages: Vec<Members<'static>> = messages
-        .and_then(|(_, list)| json::parse_elements(list))
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|message| json::parse_members(message).map(crate::event::into_owned_members))
-        .collect();
+    let has = |name: &str| find_member(&members, name).is_some();
+    let messages = get(&members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+    let messages: Vec<_> = messages.iter().filter_map(json::parse_members).collect();
     let found =
         |dialect: &'static Dialect, because| DetectedDialect { peer: PeerDialect::new(dialect), evidence: because };
     if has(Field::ProtocolVersion.camel()) {
@@ -173,7 +161,7 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
         let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };
         return DetectedDialect { peer: side, evidence: "a message is stored as output blocks (HAI §4.1)" };
     }
-    if messages.iter().any(|message| message.iter().any(|(key, _)| carry::is_named(key, "extra"))) {
+    if messages.iter().any(|message| find_member(message, "extra").is_some()) {
         return found(&HAI, "a message has extra (HAI §3.2.2)");
     }
     for dialect in ALL {

@@ -2,12 +2,11 @@
 //!
 //! The trace is recorded between the stages, by inspecting the events, so that no stage depends on it.
 
-use super::carry;
 use super::carry::GATEWAY_KEY;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, get};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, find_member, get};
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
@@ -76,18 +75,7 @@ fn carried_names(members: &Members<'_>, field: Field, key: &str) -> Vec<String> 
 }
 
 fn nested_names(members: &Members<'_>, outer: &str, inner: &str) -> Vec<String> {
-    let find = |members: &Members<'_>, name: &str| {
-        let found =
-            members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value.clone().into_owned());
-        found.filter(|value| value.json_type() == JsonType::Object)
-    };
-    let Some(held) = find(members, outer) else { return Vec::new() };
-    let Some(held) = json::parse_members(&held).and_then(|held| find(&held, inner)) else { return Vec::new() };
-    let all = json::parse_members(&held).unwrap_or_default();
-    all.iter()
-        .map(|(key, _)| match key {
-            MemberKey::Known(field) => field.camel().to_owned(),
-            MemberKey::Other(name) => name.to_string(),
-        })
-        .collect()
+    let held = find_member(members, outer).and_then(|held| json::parse_member(held, inner));
+    let all = held.as_ref().and_then(json::parse_members).unwrap_or_default();
+    all.iter().map(|(key, _)| key.name().to_owned()).collect()
 }

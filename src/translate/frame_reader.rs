@@ -57,7 +57,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes bytes and passes each frame to `each`. Fails if a limit is exceeded or `each` fails.
+    /// Decodes bytes and passes each frame to `on_frame`. Fails if a limit is exceeded or `on_frame` fails.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],

@@ -6,7 +6,7 @@ use super::report::TranslationReport;
 use super::{aliases, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
 use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         return;
     };
     let form = &dialect.message;
-    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
+    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL));
     let mut canonical = Members::new();
     let mut own = Members::new();
     let mut unwrapped = carry::CarriedMembers::default();
@@ -134,15 +134,13 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     append_carried(after.as_ref(), out);
 }
 
-const TOOL_ROLE: &str = "tool";
-
 fn is_structured(content: &Json<'_>) -> bool {
     matches!(content.json_type(), JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool)
 }
 
 fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>>) {
     for element in list.and_then(json::parse_elements).unwrap_or_default() {
-        out.extend(json::parse_members(&element).map(crate::event::into_owned_members));
+        out.extend(json::parse_owned_members(&element));
     }
 }
 
@@ -214,26 +212,19 @@ pub(super) fn write<'a>(
         adapter.remove_repeated(&mut messages, dialect.name);
     }
     for message in messages {
-        let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
-        if !accepts_role(side, &role) {
-            drop(role);
-            if carries.try_carry() {
-                waiting.push(json::to_object(&message));
-            }
-            continue;
+        if accepts_role(side, &get(&message, Field::Role).and_then(Json::text).unwrap_or_default()) {
+            let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
+            out.push(write_message(message, side, preceding, carries));
+        } else if carries.try_carry() {
+            waiting.push(json::to_object(&message));
         }
-        drop(role);
-        let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
-        out.push(write_message(message, side, preceding, carries));
     }
     if !waiting.is_empty() {
         let list = json::to_array(&waiting);
         match out.last_mut() {
             Some(last) => add_carried_member(last, dialect.carry_location, FOLLOWING, list),
             // Without an adjacent message, the dialect gets them unconverted rather than not at all.
-            None => out.extend(
-                waiting.iter().filter_map(|one| json::parse_members(one).map(crate::event::into_owned_members)),
-            ),
+            None => waiting.iter().for_each(|one| out.extend(json::parse_owned_members(one))),
         }
     }
     out
@@ -254,7 +245,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     let mut written = Members::new();
     let mut own = Members::new();
     let mut canonical = Members::new();
-    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL_ROLE));
+    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL));
     for (key, value) in message {
         match &key {
             MemberKey::Known(Field::Metadata) => {
@@ -412,15 +403,15 @@ fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut
     }
     // Only assistant messages may lack content; parts are for users and tools.
     match get(message, Field::Content).map(Json::json_type) {
-        None if role != "assistant" && role != ACTIVITY => supplied.push((Field::Content, Json::string(""))),
+        None if role != ASSISTANT && role != ACTIVITY => supplied.push((Field::Content, Json::EMPTY_STRING)),
         Some(JsonType::Number | JsonType::Bool) => {
             let text = get(message, Field::Content).map(|content| Json::string(content.as_str()));
             supplied.extend(text.map(|text| (Field::Content, text)));
         }
         _ => {}
     }
-    if role == "tool" && get(message, Field::ToolCallId).is_none() {
-        supplied.push((Field::ToolCallId, Json::string("")));
+    if role == TOOL && get(message, Field::ToolCallId).is_none() {
+        supplied.push((Field::ToolCallId, Json::EMPTY_STRING));
     }
     supplied.extend(get(message, Field::ToolCalls).and_then(repair_calls).map(|calls| (Field::ToolCalls, calls)));
     supplied.extend(get(message, Field::Content).and_then(strip_nulls).map(|parts| (Field::Content, parts)));
@@ -457,7 +448,7 @@ fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
         .map(|call| {
             let mut members = json::parse_members(call)?;
             let (_, function) = members.iter_mut().find(|(key, _)| carry::is_named(key, "function"))?;
-            let mut inner = json::parse_members(function).map(crate::event::into_owned_members)?;
+            let mut inner = json::parse_owned_members(function)?;
             for (_, value) in inner
                 .iter_mut()
                 .filter(|(key, value)| carry::is_named(key, "arguments") && value.json_type() != JsonType::String)

@@ -10,11 +10,11 @@ use super::message::to_array;
 use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::event::input::{ACTIVITY, MessageMembers, REASONING, TOOL};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashMap;
 
-/// Maximum number of tracked ids, against malicious agents; further ids pass unchanged.
+/// Maximum number of tracked ids, which bounds memory against a malicious agent; further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
 
 /// The kinds of messages that share one list in the client.
@@ -33,7 +33,7 @@ impl MessageKind {
             MessageKind::Text => "text",
             MessageKind::Reasoning => REASONING,
             MessageKind::Activity => ACTIVITY,
-            MessageKind::ToolResult => "tool",
+            MessageKind::ToolResult => TOOL,
         }
     }
 
@@ -41,7 +41,7 @@ impl MessageKind {
         match role {
             REASONING => MessageKind::Reasoning,
             ACTIVITY => MessageKind::Activity,
-            "tool" => MessageKind::ToolResult,
+            TOOL => MessageKind::ToolResult,
             _ => MessageKind::Text,
         }
     }
@@ -163,7 +163,7 @@ impl MessageIdMap {
         }
     }
 
-    /// Renames the message of content without a start, for which the guard adds one.
+    /// Renames the message of a content event whose missing start the guard adds.
     pub(crate) fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some((sort, false)) = MessageKind::from_event_type(event.kind)
             && let Some(id) = event.get(Field::MessageId)
@@ -269,7 +269,7 @@ fn message_kind(message: &Members<'_>) -> MessageKind {
 /// Sets a new id and notes the original on every event of the message, because the client replaces `metadata.diglot`
 /// with each event.
 fn rename_member(event: &mut Event<'_>, field: Field, name: Json<'static>, report: &mut TranslationReport) {
-    let Some(own) = event.get(field).cloned().map(Json::into_owned) else { return };
+    let Some(own) = event.get_owned(field) else { return };
     event.set(field, name);
     let key = if field == Field::MessageId { Field::Id } else { field };
     carry::pack(event, GATEWAY_KEY, vec![(MemberKey::Known(key), own)]);
@@ -288,9 +288,7 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     if !metadata.as_str().contains(GATEWAY_KEY) {
         return None;
     }
-    let all = json::parse_members(metadata)?;
-    let (_, ours) = all.iter().find(|(key, _)| carry::is_named(key, GATEWAY_KEY))?;
-    get(&json::parse_members(ours)?, field).cloned().map(Json::into_owned)
+    json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
 /// Returns true if `name` is `own` followed by one or more suffixes of the kind.
@@ -307,7 +305,7 @@ fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
 fn without_id_note(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     let mut all = json::parse_members(metadata)?;
     if let Some(at) = all.iter().position(|(key, _)| carry::is_named(key, GATEWAY_KEY)) {
-        let mut ours = json::parse_members(&all[at].1).map(crate::event::into_owned_members).unwrap_or_default();
+        let mut ours = json::parse_owned_members(&all[at].1).unwrap_or_default();
         remove(&mut ours, field);
         match ours.is_empty() {
             true => drop(all.remove(at)),

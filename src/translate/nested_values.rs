@@ -1,7 +1,7 @@
 //! Repairs values nested in an event's members, by the tables of [`schema`](crate::event::schema).
 //!
 //! The real client rejects the whole run for one wrong value at any depth of a message, part or call
-//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips what it does not know (class 2). Here a value with one obvious
+//! (`specs/ag-ui-1.0.md` §3.1, class 3), and strips unknown members (class 2). Here a value with one obvious
 //! meaning is converted, a missing required one becomes empty, and the rest is carried under `metadata.diglot` of the
 //! nearest object that has metadata.
 
@@ -130,7 +130,7 @@ fn repair_value(
             Some(Json::string(value.as_str()))
         }
         (ValueSchema::Object(record), JsonType::Object) => {
-            let mut members = json::parse_members(value).map(crate::event::into_owned_members)?;
+            let mut members = json::parse_owned_members(value)?;
             repair_members(&mut members, record, carried, report);
             Some(json::to_object(&members))
         }
@@ -170,13 +170,9 @@ pub(super) fn repair_parts(
 }
 
 fn to_text_part(element: &Json<'_>) -> Json<'static> {
-    let text = match element.json_type() {
-        JsonType::String => element.clone().into_owned(),
-        _ => Json::string(element.as_str()),
-    };
     json::build_object(|object| {
         object.string_member(json::TYPE, "text");
-        object.member("text", text.as_str());
+        object.member("text", element.to_string_value().as_str());
     })
 }
 
@@ -260,7 +256,7 @@ fn repair_member(
 
 fn empty_value(shape: ValueSchema) -> Option<Json<'static>> {
     Some(match shape {
-        ValueSchema::Str | ValueSchema::TextOrList(_) => Json::string(""),
+        ValueSchema::Str | ValueSchema::TextOrList(_) => Json::EMPTY_STRING,
         ValueSchema::StringEnum([word]) => Json::string(word),
         ValueSchema::OpenObject => Json::from_trusted("{}"),
         ValueSchema::List(_) => Json::from_trusted("[]"),

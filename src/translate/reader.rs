@@ -16,7 +16,7 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Member
 /// End marker sent by some producers. It is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
 
-/// `source` of the RAW event that wraps a malformed frame.
+/// The `source` of RAW events that wrap a malformed frame.
 const MALFORMED_SOURCE: &str = "diglot.malformed";
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl EventReader {
         before.iter().for_each(|data| self.read_frame(data, &mut discarded));
     }
 
-    /// Returns the size in bytes of state kept for calls without a result.
+    /// Returns how many bytes of state are kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
@@ -122,11 +122,10 @@ impl EventReader {
             return;
         }
         let begins_run = matches!(first, Some(EventType::RunStarted | EventType::RunError));
-        let start = self.dialect.row_for_wire(EventType::RunStarted.wire());
-        if !begins_run && start.is_some_and(|(_, row)| row.shape == EventShape::OptionalIds) {
+        if !begins_run && self.dialect.is_start_optional() {
             sink.report().count_allowed_repair(EventRepair::RunStartedSupplied);
-            let start = Event::new(EventType::RunStarted).with(Field::ThreadId, Json::string(""));
-            sink.emit(start.with(Field::RunId, Json::string("")));
+            let start = Event::new(EventType::RunStarted).with(Field::ThreadId, Json::EMPTY_STRING);
+            sink.emit(start.with(Field::RunId, Json::EMPTY_STRING));
         }
     }
 
@@ -205,7 +204,7 @@ impl EventReader {
         }
     }
 
-    /// Splits members into those of the row, others of the dialect, and canonical ones carried for AG-UI.
+    /// Splits members into the row's, the dialect's others, and canonical ones that the event carries.
     fn split_members<'a>(
         &mut self,
         row: &'static EventRow,

@@ -10,7 +10,7 @@ use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInp
 use crate::event::input::MessageMembers;
 use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set};
 
-/// `description` of the context entry made from plain text.
+/// The `description` of a context entry that is made from plain text.
 const CONTEXT_DESCRIPTION: &str = "context";
 
 pub(crate) const MESSAGES_LIMIT: usize = 10_000;
@@ -57,24 +57,15 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// Translates a request and keeps [`TranslatedRequest::messages`], so that a client may resume the run.
-pub(crate) fn translate_with_messages(
+/// Translates a request. `keeps_messages` is true if a client may resume the run, which needs
+/// [`TranslatedRequest::messages`].
+pub(crate) fn translate_input(
     body: &[u8],
     client: PeerDialect,
     agent: PeerDialect,
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
-) -> Result<TranslatedRequest, RequestRefusal> {
-    translate_input(body, client, agent, fresh, tools, true)
-}
-
-fn translate_input(
-    body: &[u8],
-    client: PeerDialect,
-    agent: PeerDialect,
-    fresh: &RunIds,
-    tools: Option<&AllowedTools>,
-    keep: bool,
+    keeps_messages: bool,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.
@@ -85,7 +76,7 @@ fn translate_input(
         }
         known.prior_calls = allowed_tools::collect_calls(&input.messages);
     }
-    let messages = keep.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
+    let messages = keeps_messages.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode_input(input, agent);
@@ -211,7 +202,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
     Ok(())
 }
 
-/// Gives a tool message without an id the one that its result has in the stream (seed 003, 用户确认).
+/// Gives a tool message without an id the id that its result has in the stream (seed 003, 用户确认).
 fn supply_result_id(message: &mut Members<'_>) {
     if get(message, Field::Id).is_none()
         && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
@@ -244,7 +235,7 @@ fn context_from_text(context: &Json<'_>) -> Json<'static> {
 fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'static>], location: CarryLocation) {
     let place = location.carry_member().map_or("", |(member, _)| member);
     let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, message::INPUT_MEMBER)) {
-        Some(input) => json::parse_members(&input).map(crate::event::into_owned_members),
+        Some(input) => json::parse_owned_members(&input),
         None => carry::take(members, place).map(|held| {
             let found = carry::unwrap_canonical(&held, location);
             members.extend(found.rest.map(|own| (carry::extension_key(place), own)));
@@ -307,7 +298,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), carries.lost_count())
 }
 
-/// Carries the remaining members on the last message, or on a request without messages.
+/// Carries the remaining members on the last message, or on the request itself if it has no messages.
 fn carry_input<'a>(
     location: CarryLocation,
     members: &Members<'_>,

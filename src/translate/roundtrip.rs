@@ -12,19 +12,19 @@ use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members};
+use crate::event::{EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
 /// Maximum number of events skipped to find a match.
 const LOOKAHEAD: usize = 256;
 
 const DIFFERENCES_LIMIT: usize = 1_000;
 
-/// Returns true if only the dialect needs the event, so that reading it back yields none.
+/// Returns true for an event that only the dialect needs: reading it back yields no event.
 fn is_placeholder(location: CarryLocation, event: &str) -> bool {
     let Some((place, _)) = location.carry_member() else { return false };
     let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
-    let held = members.iter().find(|(key, _)| carry::is_named(key, place));
-    held.is_some_and(|(_, held)| carry::unwrap_canonical(held, location).canonical_type.as_deref() == Some(""))
+    let held = find_member(&members, place);
+    held.is_some_and(|held| carry::unwrap_canonical(held, location).canonical_type.as_deref() == Some(""))
 }
 
 /// Translates a stream into another dialect and back.

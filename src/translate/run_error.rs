@@ -7,7 +7,7 @@ use super::event_parts::OutgoingEvent;
 use super::event_shapes::stringify_value;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
-use crate::event::{EventType, Field, Json, JsonType, MemberKey, get};
+use crate::event::{EventType, Field, Json, JsonType, MemberKey, find_member, get};
 
 /// Note that contains the CUSTOM event from which the error was read.
 pub(super) const CUSTOM_NOTE: &str = "$custom";
@@ -41,7 +41,7 @@ fn read_message(parts: &mut IncomingEvent<'_>) {
 /// Reads a CUSTOM event that the route configures as a run error.
 pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
-    let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
+    let name = event.remove(Field::Name).unwrap_or(Json::EMPTY_STRING);
     let value = event.remove(Field::Value).unwrap_or(Json::NULL);
     own.push((
         carry::extension_key(CUSTOM_NOTE),
@@ -51,15 +51,14 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
         ]),
     ));
     event.kind = EventType::RunError;
-    event.set(Field::Message, if value.json_type() == JsonType::String { value } else { Json::string(value.as_str()) });
+    event.set(Field::Message, value.to_string_value());
     event.set(Field::Code, name);
     IncomingEvent { event, extensions: own, restored_fields: restored }
 }
 
 /// Restores an error's CUSTOM event for a peer that treats it as an error. Other peers would miss the end of the run.
 pub(super) fn restore_custom(side: PeerDialect, outgoing: &mut OutgoingEvent<'_>) -> bool {
-    let custom =
-        outgoing.extensions.iter().find(|(key, _)| carry::is_named(key, CUSTOM_NOTE)).map(|(_, custom)| custom);
+    let custom = find_member(&outgoing.extensions, CUSTOM_NOTE);
     let Some(members) = custom.and_then(json::parse_message).map(crate::event::into_owned_members) else {
         return false;
     };

@@ -14,22 +14,26 @@ use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::{CarryLocation, Dialect, EventShape};
+use crate::dialect::{CarryLocation, Dialect};
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get};
 
-/// Default ids for offline translation if neither the request nor the agent has any.
+/// Default ids for offline translation if neither the request nor the agent provides any.
 const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
 const UNKNOWN_TOOL: &str = "unknown";
 
-/// `outcome` of a run stopped on purpose (specs §1.2).
+/// The `outcome` of a run that was stopped on purpose (specs §1.2).
 const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
 const MAX_TYPE_NAME_LEN: usize = 64;
+
+pub(super) trait EventConsumer: FnMut(Event<'_>, &mut TranslationReport) {}
+
+impl<F: FnMut(Event<'_>, &mut TranslationReport)> EventConsumer for F {}
 
 /// The response to an agent that breaks a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +104,6 @@ pub(super) struct RunGuard {
 
 impl RunGuard {
     pub(crate) fn new(ids: Option<RunIds>, agent: &Dialect, client: &Dialect) -> Self {
-        let start = agent.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
         RunGuard {
             mode: GuardMode::default(),
             run: RunStateMachine::default(),
@@ -110,7 +113,7 @@ impl RunGuard {
             ids,
             started_ids: [None, None],
             // HAI already separates kinds, so renamed messages get their ids back.
-            start_optional: start == Some(EventShape::OptionalIds),
+            start_optional: agent.is_start_optional(),
             single_message_list: client.carry_location != CarryLocation::Extra,
             ending: None,
             violation: None,
@@ -139,12 +142,7 @@ impl RunGuard {
     }
 
     /// Passes on `event` after any events that must precede it.
-    pub(crate) fn process(
-        &mut self,
-        event: Event<'_>,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    pub(crate) fn process(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         if self.ending.is_some() {
             return report.count_loss(EventLoss::AfterTerminal);
         }
@@ -178,11 +176,7 @@ impl RunGuard {
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
     /// nothing if rule-breaking events were sent, because the client's state would differ.
-    pub(crate) fn cancel(
-        &mut self,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    pub(crate) fn cancel(&mut self, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         if self.ending.is_some() || (self.mode != GuardMode::Repair && report.broken_rule.is_some()) {
             return;
         }
@@ -202,12 +196,7 @@ impl RunGuard {
         self.ending = Some(RunEnding::Failed);
     }
 
-    fn repair_event(
-        &mut self,
-        event: Event<'_>,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    fn repair_event(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         let mut event = conform::conform(event, report);
         if memory_limits::introduces_ids(event.kind) {
             self.retained_bytes += memory_limits::retained_ids_cost(&event);
@@ -228,12 +217,7 @@ impl RunGuard {
         self.enforce_order(event, report, next);
     }
 
-    fn enforce_order(
-        &mut self,
-        event: Event<'_>,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    fn enforce_order(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         // The owner determines the lane, and the lane determines the event sent.
         let event = self.resolve_owners(event, report);
         let event = self.assign_lane(event, report);
@@ -265,8 +249,8 @@ impl RunGuard {
             let owner = get(&message, Field::SubagentRunId);
             self.owners.seed_owner(Field::MessageId, get(&message, Field::Id), owner);
             for call in get(&message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
-                let call = json::parse_members(&call);
-                self.owners.seed_owner(Field::ToolCallId, call.as_ref().and_then(|call| get(call, Field::Id)), owner);
+                let id = json::parse_member(&call, Field::Id.camel());
+                self.owners.seed_owner(Field::ToolCallId, id.as_ref(), owner);
             }
         }
     }
@@ -312,7 +296,6 @@ impl RunGuard {
         carry::pack(event, GATEWAY_KEY, carried);
     }
 
-    /// Fills in ids that the agent's dialect lacks.
     fn fill_empty_ids(&self, event: &mut Event<'_>) {
         let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
@@ -327,7 +310,7 @@ impl RunGuard {
         violation: RunViolation,
         event: Event<'_>,
         report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+        next: &mut impl EventConsumer,
     ) {
         match violation {
             RunViolation::NotStarted => {
@@ -372,11 +355,7 @@ impl RunGuard {
         }
     }
 
-    fn close_open_items(
-        &mut self,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    fn close_open_items(&mut self, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         for OpenItem { item, id, owner } in self.run.open_items() {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
@@ -395,19 +374,13 @@ impl RunGuard {
         field: Field,
         mut event: Event<'_>,
         report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+        next: &mut impl EventConsumer,
     ) {
         carry_member(&mut event, field, report);
         self.enforce_order(event, report, next);
     }
 
-    /// Admits an event that the guard created or repaired.
-    fn admit_supplied(
-        &mut self,
-        event: Event<'_>,
-        report: &mut TranslationReport,
-        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
-    ) {
+    fn admit_supplied(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         let verdict = self.run.admit(&event);
         debug_assert_eq!(verdict, Ok(()), "a mended event is admitted");
         if verdict.is_ok() {

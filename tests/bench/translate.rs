@@ -99,6 +99,8 @@ fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f6
 }
 
 fn main() {
+    let has_sample = |dialect: &&dialect::Dialect| SAMPLES.iter().any(|(name, ..)| *name == dialect.name);
+    assert!(dialect::ALL.iter().all(has_sample), "a dialect has no sample");
     let (_, _, _, event) = SAMPLES[2];
     let bytes = wire(event);
     let mut frames = SseDecoder::default();

@@ -13,14 +13,16 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// Starts a gateway whose route requires an API key, with further keys of the route and of the top level.
+/// Starts a gateway whose route requires an API key, of two lists in the same field, with further keys of the route and
+/// of the top level.
 async fn start_guarded_gateway(agent: &Agent, top: &str, more: &str) -> Gateway {
     let digest = sha256(KEY);
     let top = format!(
-        "{top}\nauth:\n  api_keys:\n    - name: keys\n      keys:\n        - {{id: one, sha256: {digest}, subject: \"Zoë Q\", tenant: acme, tier: gold, scopes: [read, \"write:all\"]}}"
+        "{top}\nauth:\n  api_keys:\n    - name: keys\n      keys:\n        - {{id: one, sha256: {digest}, subject: \"Zoë Q\", tenant: acme, tier: gold, scopes: [read, \"write:all\"]}}\n    - name: others\n      keys: [{{id: two, sha256: {}}}]",
+        sha256("other")
     );
     let routes = format!(
-        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", auth: [keys], {more}}}\n",
+        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", auth: [keys, others], {more}}}\n",
         agent.url()
     );
     Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await

@@ -53,13 +53,7 @@ pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessag
 
 fn is_readable_message(bytes: &[u8]) -> bool {
     let mut fields = FieldReader::new(bytes);
-    loop {
-        match fields.next() {
-            Ok(Some(_)) => {}
-            Ok(None) => return true,
-            Err(_) => return false,
-        }
-    }
+    std::iter::from_fn(|| fields.next().transpose()).all(|field| field.is_ok())
 }
 
 fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedMessage, MessageError> {

@@ -6,7 +6,6 @@ use super::{CARRY_KEY, EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, all
 use crate::codec::json;
 use crate::event::schema::SAFE_INTEGER;
 use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
-use std::fmt;
 
 /// `type` of a content part retired in AG-UI 1.0.
 const BINARY_PART: &str = "binary";
@@ -25,14 +24,6 @@ pub(crate) enum WireFidelity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
-impl fmt::Display for EventTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an event is larger than {FRAME_LIMIT} bytes")
-    }
-}
-
-impl std::error::Error for EventTooLarge {}
-
 /// Appends one frame, or nothing if it exceeds [`FRAME_LIMIT`].
 pub(crate) fn encode_frame(
     out: &mut Vec<u8>,
@@ -44,10 +35,7 @@ pub(crate) fn encode_frame(
         return finish_frame(out, start).map(|()| WireFidelity::Exact);
     }
     out.truncate(start);
-    let text = json::build_object(|object| {
-        object.string_member(json::TYPE, kind.wire());
-        members.iter().for_each(|member| object.copy_member(member, false));
-    });
+    let text = json::to_event_object(kind.wire(), members);
     let metadata = find_member(members, Field::Metadata.camel());
     write_event(out, kind, members, Some(&embed_exact_text(metadata, &text)));
     if finish_frame(out, start).is_ok() {
@@ -74,8 +62,7 @@ fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
 fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
     let text = Json::string(text.as_str());
     let others = |value: Option<&Json<'_>>, name: &str| {
-        let members = value.and_then(json::parse_members).unwrap_or_default();
-        let mut all = crate::event::into_owned_members(members);
+        let mut all = value.and_then(json::parse_owned_members).unwrap_or_default();
         let at = all.iter().position(|(key, _)| key.name() == name);
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
@@ -100,9 +87,7 @@ fn has_exact_text(metadata: &Json<'_>) -> bool {
 }
 
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
-    let members = json::parse_members(metadata)?;
-    let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;
-    find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
+    json::parse_member(&json::parse_member(metadata, CARRY_KEY)?, EXACT_TEXT_KEY)
 }
 
 /// Appends a frame, filling in its length at the end. `metadata` replaces the event's own. Returns `true` if decoding

@@ -214,10 +214,7 @@ fn replace_lone_surrogates(string: &str) -> String {
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let unit = |text: &str| {
-            let digits = text.strip_prefix("\\u")?.get(..4)?;
-            u16::from_str_radix(digits, 16).ok()
-        };
+        let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
         let length = match unit(rest) {
             Some(0xD800..=0xDBFF)
                 if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) =>

@@ -3,7 +3,6 @@
 //! The output decodes to exactly one frame: a line end in data begins another `data` line, and one in an id or event
 //! name is rejected. All line ends written are LF.
 
-use std::fmt;
 use std::io::Write as _;
 
 /// An id or event name that contains LF, CR or NUL.
@@ -12,17 +11,6 @@ pub(crate) enum InvalidSseField {
     Id,
     Event,
 }
-
-impl fmt::Display for InvalidSseField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Id => "the event id holds a line end or NUL",
-            Self::Event => "the event name holds a line end or NUL",
-        })
-    }
-}
-
-impl std::error::Error for InvalidSseField {}
 
 /// Writes one frame. LF, CR and CRLF in `data` each begin another `data` line.
 pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {

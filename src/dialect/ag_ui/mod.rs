@@ -44,10 +44,7 @@ pub static AG_UI: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(
-        EventPattern::HasMember("RUN_STARTED", "protocolVersion"),
-        "RUN_STARTED has a protocolVersion (AG-UI 1.0)",
-    ),
+    DialectSign::has_member("RUN_STARTED", "protocolVersion", "RUN_STARTED has a protocolVersion (AG-UI 1.0)"),
     DialectSign::new(EventPattern::TypePrefix("SUBAGENT_"), "SUBAGENT_* exists since AG-UI 0.0.59"),
     DialectSign::new(EventPattern::TypePrefix("REASONING_"), "REASONING_* exists since AG-UI 0.0.45"),
 ];

@@ -4,12 +4,11 @@
 //! accepts while a message is open, so an invisible delta never closes one.
 
 use crate::codec::json;
-use crate::dialect::carry::{self, CANONICAL_PREFIX};
+use crate::dialect::carry::CANONICAL_PREFIX;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventShape, OwnShape};
-use crate::event::{Event, EventType, Field, MemberKey, get, remove};
-use std::borrow::Cow;
+use crate::event::{Event, EventType, Field, Json, MemberKey, find_member, get, remove};
 
 pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
 
@@ -48,7 +47,7 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
         return;
     };
     let members = json::parse_members(outcome).unwrap_or_default();
-    let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
+    let kind = find_member(&members, json::TYPE).and_then(Json::text);
     let taken = match kind.as_deref() {
         Some("interrupt") => members.len() == 2,
         Some("success") => members.len() == 1,
@@ -61,11 +60,8 @@ pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
 
 /// Keeps only the subagent outcomes of 0.0.59; newer ones are fatal to that version (measured).
 pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
-    let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
-    let kind = outcome.and_then(|mut outcome| {
-        carry::take(&mut outcome, json::TYPE).and_then(|kind| kind.text().map(Cow::into_owned))
-    });
-    if !matches!(kind.as_deref(), Some("success" | "suspended")) {
+    let kind = get(&outgoing.members, Field::Outcome).and_then(|outcome| json::parse_member(outcome, json::TYPE));
+    if !kind.is_some_and(|kind| kind.is_str("success") || kind.is_str("suspended")) {
         carry_outcome(outgoing);
     }
 }

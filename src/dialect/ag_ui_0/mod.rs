@@ -20,7 +20,7 @@ use crate::dialect::carry::CarryLocation;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
-use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::table::{ContentParts, DemoAgent, Dialect, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
 
@@ -46,10 +46,13 @@ const fn unsupported(kind: EventType, until: PeerVersion) -> EventRow {
     row(kind.wire(), kind, EventShape::Unsupported, &[], Some(until))
 }
 
+const fn thinking(wire: &'static str, kind: EventType, without: &'static [Field]) -> EventRow {
+    row(wire, kind, EventShape::Own(&THINKING_WITHOUT_IDS), without, Some(PeerVersion::V0_0_45))
+}
+
 pub(crate) static AG_UI_0: Dialect = Dialect {
     name: "ag-ui-0",
     rows: ROWS,
-    fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
     // 消息类型; later roles and members are read from any peer and written to peers whose version has them.
     message: MessageFormat {
@@ -77,16 +80,11 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
-    field_aliases: &[],
-    value_aliases: &[],
-    common_fields: &[],
-    strip: &[],
-    has_event_line: false,
     option_names: &["pin"],
     adapter: Some(AgUi0Adapter::boxed),
-    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),
+    ..AG_UI
 };
 
 static SIGNS: &[DialectSign] =
@@ -112,41 +110,11 @@ static ROWS: &[EventRow] = &[
     row("RAW", EventType::Raw, EventShape::Own(&EMPTY_PIECE), &[], None),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[], None),
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[], None),
-    row(
-        "THINKING_START",
-        EventType::ReasoningStart,
-        EventShape::Own(&THINKING_WITHOUT_IDS),
-        &[Field::MessageId],
-        Some(PeerVersion::V0_0_45),
-    ),
-    row(
-        "THINKING_TEXT_MESSAGE_START",
-        EventType::ReasoningMessageStart,
-        EventShape::Own(&THINKING_WITHOUT_IDS),
-        &[Field::MessageId, Field::Role],
-        Some(PeerVersion::V0_0_45),
-    ),
-    row(
-        "THINKING_TEXT_MESSAGE_CONTENT",
-        EventType::ReasoningMessageContent,
-        EventShape::Own(&THINKING_WITHOUT_IDS),
-        &[Field::MessageId],
-        Some(PeerVersion::V0_0_45),
-    ),
-    row(
-        "THINKING_TEXT_MESSAGE_END",
-        EventType::ReasoningMessageEnd,
-        EventShape::Own(&THINKING_WITHOUT_IDS),
-        &[Field::MessageId],
-        Some(PeerVersion::V0_0_45),
-    ),
-    row(
-        "THINKING_END",
-        EventType::ReasoningEnd,
-        EventShape::Own(&THINKING_WITHOUT_IDS),
-        &[Field::MessageId],
-        Some(PeerVersion::V0_0_45),
-    ),
+    thinking("THINKING_START", EventType::ReasoningStart, &[Field::MessageId]),
+    thinking("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, &[Field::MessageId, Field::Role]),
+    thinking("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, &[Field::MessageId]),
+    thinking("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, &[Field::MessageId]),
+    thinking("THINKING_END", EventType::ReasoningEnd, &[Field::MessageId]),
     row(
         "REASONING_MESSAGE_CHUNK",
         EventType::ReasoningMessageChunk,

@@ -71,7 +71,7 @@ impl EventSequencer {
     }
 
     fn push_message<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
-        let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let id = event.get_or_empty(Field::MessageId);
         if event.kind == EventType::TextMessageStart {
             self.pause_message(out);
             self.open_message = Some(SequencedMessage { id, start: make_start(&event), start_count: 1 });
@@ -114,7 +114,7 @@ impl EventSequencer {
     }
 
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
-        let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let id = event.get_or_empty(Field::ToolCallId);
         let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
         // The pending events of another call arrived first.
         let others =
@@ -182,7 +182,6 @@ impl SequencedMessage {
     }
 }
 
-/// Creates a start event that can be sent again.
 fn make_start(event: &Event<'_>) -> Event<'static> {
     let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {

@@ -1,12 +1,11 @@
 //! Spans of thinking for peers of AG-UI before 1.0.
 
-use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::NAMELESS_NOTE;
 use crate::dialect::row::{EventRow, EventShape, OwnShape};
 use crate::dialect::table::PeerDialect;
-use crate::event::{Event, EventType, Field, Json, Members, message_id};
+use crate::event::{Event, EventType, Field, Json, message_id};
 
 pub(super) static THINKING_WITHOUT_IDS: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
@@ -82,12 +81,5 @@ impl SpanWrapper {
 }
 
 fn is_nameless(event: &Event<'_>, side: PeerDialect) -> bool {
-    event.get(Field::Metadata).is_some_and(|metadata| {
-        let own = json::parse_members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
-        own.as_ref().and_then(json::parse_members).is_some_and(|own| has_nameless_note(&own))
-    })
-}
-
-fn has_nameless_note(own: &Members<'_>) -> bool {
-    own.iter().any(|(key, _)| carry::is_named(key, NAMELESS_NOTE))
+    carry::carried_member(event, side.dialect.name, NAMELESS_NOTE).is_some()
 }

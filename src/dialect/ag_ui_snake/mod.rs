@@ -12,8 +12,8 @@ use adapter::AgUiSnakeAdapter;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, EventPattern};
-use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
+use crate::dialect::sign::DialectSign;
+use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
@@ -34,32 +34,24 @@ const fn role(canonical: &'static str, word: &'static str) -> ValueAlias {
 pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
-    fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // The seed prints no messages: using AG-UI's is a guess.
-    message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
     field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     value_aliases: &[role("assistant", "助手"), role("user", "用户"), role("system", "系统"), role("tool", "工具")],
-    common_fields: &[],
-    strip: &[],
-    has_event_line: false,
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
-    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
+    // The seed prints no messages: using AG-UI's is a guess.
+    ..AG_UI
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
-    DialectSign::new(EventPattern::HasMember("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
-    DialectSign::new(EventPattern::HasMember("TOOL_CALL_RESULT", "message_id"), "TOOL_CALL_RESULT has a message_id"),
-    DialectSign::new(
-        EventPattern::HasMember("THINKING_TEXT_MESSAGE_START", "messageId"),
-        "THINKING_TEXT_MESSAGE_START has a messageId",
-    ),
+    DialectSign::has_member("RUN_STARTED", "thread_id", "RUN_STARTED has a thread_id"),
+    DialectSign::has_member("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
+    DialectSign::has_member("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
+    DialectSign::has_member("THINKING_TEXT_MESSAGE_START", "messageId", "THINKING_TEXT_MESSAGE_START has a messageId"),
 ];
 
 static SPANLESS_THINKING: OwnShape =

@@ -12,7 +12,7 @@ use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
-use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
+use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
@@ -26,12 +26,8 @@ const fn code(canonical: &'static str, word: &'static str) -> ValueAlias {
 pub(crate) static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
-    fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
-    message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
-    field_aliases: &[],
     // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
     // are unchanged, since the list has only common codes. A refusal before the stream belongs to HTTP, not to the
     // dialect: its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and
@@ -51,25 +47,16 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),
     ],
-    common_fields: &[],
-    strip: &[],
-    has_event_line: false,
-    option_names: &[],
     adapter: Some(CloudbaseAdapter::boxed),
-    message_adapter: None,
     signs: SIGNS,
     demo_agent: DemoAgent::new("a CloudBase agent", include_str!("demo_agent.txt")),
+    // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
+    ..AG_UI
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(
-        EventPattern::HasMember("RUN_ERROR", "error"),
-        "RUN_ERROR has a nested error (cloudbase, 错误事件)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("TOOL_CALL_START", "args"),
-        "TOOL_CALL_START has args (cloudbase, 用户输入)",
-    ),
+    DialectSign::has_member("RUN_ERROR", "error", "RUN_ERROR has a nested error (cloudbase, 错误事件)"),
+    DialectSign::has_member("TOOL_CALL_START", "args", "TOOL_CALL_START has args (cloudbase, 用户输入)"),
     DialectSign::new(EventPattern::LacksMember("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
     DialectSign::new(
         EventPattern::LacksMember("RUN_FINISHED", "threadId"),

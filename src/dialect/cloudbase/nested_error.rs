@@ -5,7 +5,9 @@ use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{DEFAULT_ERROR_MESSAGE, stringify_value, write_as_json};
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::dialect::{carry, value_aliases};
-use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey, Members, get, into_owned_members, remove};
+use crate::event::{
+    EventType, Field, Json, JsonType, Member, MemberKey, Members, get, get_owned, into_owned_members, remove,
+};
 
 /// Lists members that were not nested.
 const FLAT_NOTE: &str = "$flat";
@@ -17,7 +19,7 @@ const NESTED_FIELDS: [Field; 2] = [Field::Code, Field::Message];
 pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Dialect) {
     let is_flat = |field: &Field| parts.event.get(*field).is_some() && !parts.restored_fields.contains(field);
     let mut flat: Vec<Field> = NESTED_FIELDS.into_iter().filter(is_flat).collect();
-    let error = get(&parts.extensions, Field::Error).cloned().map(Json::into_owned);
+    let error = get_owned(&parts.extensions, Field::Error);
     match error.as_ref().map(|error| (error.json_type(), json::parse_members(error))) {
         Some((_, Some(inner))) => {
             let inner = into_owned_members(inner);
@@ -37,7 +39,7 @@ pub(super) fn read_nested(parts: &mut IncomingEvent<'_>, dialect: &'static Diale
     stringify_value(parts, Field::Code);
 }
 
-/// Extracts the message and code. Members that cannot be converted, or that also exist outside `error`, stay in it.
+/// Leaves members in `error` that cannot be converted, or that also exist outside it.
 fn take_nested(parts: &mut IncomingEvent<'_>, mut inner: Members<'static>, flat: &[Field]) {
     let empty = inner.is_empty();
     for field in NESTED_FIELDS.into_iter().filter(|field| !flat.contains(field)) {

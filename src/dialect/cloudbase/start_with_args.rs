@@ -6,7 +6,7 @@ use crate::codec::json;
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{ARGS_IN_START, call_id, remove_start_note};
+use crate::dialect::event_shapes::{ARGS_IN_START, remove_start_note};
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
@@ -57,7 +57,7 @@ impl DialectAdapter for CloudbaseAdapter {
             return Ok(());
         };
         carry::add_note(&mut own, ARGS_IN_START);
-        let call = call_id(&event);
+        let call = event.get_or_empty(Field::ToolCallId);
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
@@ -90,7 +90,7 @@ impl DialectAdapter for CloudbaseAdapter {
             self.hold_or_pass(event, canonical_type).into_iter().for_each(|later| released.push(later));
             return released;
         }
-        let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
+        let text = event.remove(Field::Delta).unwrap_or(Json::EMPTY_STRING);
         let metadata = event.remove(Field::Metadata);
         let mut own = metadata.map(|all| carry::unpack(all, dialect, |_| true).0).unwrap_or_default();
         let value = carry::take_json_note(&mut own, Field::Delta)
@@ -109,10 +109,5 @@ impl DialectAdapter for CloudbaseAdapter {
 }
 
 fn has_start_note(event: &Event<'_>, dialect: &str) -> bool {
-    let Some(metadata) = event.get(Field::Metadata).and_then(json::parse_members) else {
-        return false;
-    };
-    let own =
-        metadata.iter().find(|(key, _)| carry::is_named(key, dialect)).and_then(|(_, own)| json::parse_members(own));
-    own.is_some_and(|own| own.iter().any(|(key, _)| carry::is_named(key, ARGS_IN_START)))
+    carry::carried_member(event, dialect, ARGS_IN_START).is_some()
 }

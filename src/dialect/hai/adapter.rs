@@ -114,7 +114,7 @@ impl HaiAdapter {
         let id = message_id(&event.members);
         let kind = event.kind;
         if kind == EventType::ReasoningStart {
-            let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
+            let metadata = event.get_owned(Field::Metadata);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
             let Some(start) = own.and_then(|mut own| self.block_writer.adopt_native(&id, &mut own)) else {
                 return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
@@ -138,10 +138,9 @@ impl HaiAdapter {
         }
     }
 
-    /// Writes reasoning in its original message.
     fn write_native_thinking<'a>(&mut self, message: Json<'static>, event: Event<'a>) -> Option<ReleasedEvents<'a>> {
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
-        let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
+        let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or(Json::EMPTY_STRING);
         set(&mut outgoing.members, MemberKey::Known(Field::MessageId), message);
         let delta = self.block_writer.build_thinking(&text, &mut outgoing.extensions);
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), delta);
@@ -166,7 +165,7 @@ impl HaiAdapter {
             return Some(ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing }));
         }
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, Some(canonical_type))?;
-        let text = remove(&mut outgoing.members, Field::Delta).unwrap_or_else(|| Json::string(""));
+        let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
         let delta = self.block_writer.build_thinking(&text, &mut data);
         outgoing.members.push((MemberKey::Known(Field::Delta), delta));
         let mut released = self.write_content(row, outgoing);
@@ -278,7 +277,7 @@ impl DialectAdapter for HaiAdapter {
             EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
                 let id = message_id(&event.members);
                 let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, id);
-                ReleasedEvents::pass(empty.with(Field::Delta, Json::string("")), Some(""))
+                ReleasedEvents::pass(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""))
                     .with_event(event, canonical_type)
             }
             EventType::RunFinished => self.write_finish(event, canonical_type),

@@ -66,10 +66,8 @@ impl BlockCounts {
         own: &Members<'_>,
         dialect: &str,
     ) -> BlockActivity {
-        let inner = |text: &Json<'_>| text.as_str()[1..text.as_str().len() - 1].to_owned();
         let name = match block_id(own) {
-            Some(id) if id.json_type() == JsonType::String => inner(id),
-            Some(id) => id.as_str().to_owned(),
+            Some(id) => id.unquoted().to_owned(),
             None => (self.0.get(&id_text(message)).copied().unwrap_or_default() + 1).to_string(),
         };
         let plain = match &one.members[..] {
@@ -78,7 +76,7 @@ impl BlockCounts {
         };
         BlockActivity {
             id: message.with_suffix(&format!(":block:{name}")),
-            activity_type: Json::from_trusted(format!("\"{}.{}\"", dialect, inner(&one.kind))),
+            activity_type: Json::from_trusted(format!("\"{}.{}\"", dialect, one.kind.unquoted())),
             content: plain.map_or_else(|| json::to_object(&one.members), |data| data.clone().into_owned()),
             is_whole_block: plain.is_none(),
         }

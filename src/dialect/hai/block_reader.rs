@@ -58,7 +58,7 @@ impl BlockReader {
         if self.position(&id).is_some() {
             return sink.count_loss(EventLoss::StrayBoundary);
         }
-        let role = event.get(Field::Role).cloned().map(Json::into_owned);
+        let role = event.get_owned(Field::Role);
         self.open_message(id, role, event.into_owned());
     }
 
@@ -124,7 +124,7 @@ impl BlockReader {
                     own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
                 }
                 carry_delta(&mut own, rest, output);
-                event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
+                event.set(Field::Delta, text.unwrap_or(Json::EMPTY_STRING));
                 carry::pack(&mut event, dialect, own);
                 sink.emit(event);
             }
@@ -137,7 +137,7 @@ impl BlockReader {
             }
             DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
                 self.open_messages[at].send_start(sink);
-                let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
+                let message = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
                 let block = OutputBlock { kind, members: output, delta_members: rest };
                 let activity = self.blocks.read(message, block, &mut own, dialect);
                 sink.emit(activity.into_event(event, own, dialect));
@@ -170,7 +170,7 @@ impl BlockReader {
         }
     }
 
-    /// Sends all deferred starts except that of the message `but`.
+    /// Sends all deferred starts, except the one of the message `but`.
     pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
@@ -206,7 +206,7 @@ impl OpenMessage {
         sink: &mut dyn CanonicalSink,
     ) {
         let mut data = json::parse_members(data).unwrap_or_default();
-        let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
+        let text = carry::take(&mut data, block::CONTENT).unwrap_or(Json::EMPTY_STRING);
         let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
         carry_members(&mut own, &THINKING_MEMBERS, &data, DATA);
         let id = match &self.span_id {
@@ -228,7 +228,7 @@ impl OpenMessage {
         let id = self.id.with_suffix(&format!(":reasoning:{}", self.span_count));
         let mut span = Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone());
         let mut own: Members<'_> = vec![(MemberKey::Known(Field::MessageId), self.id.clone())];
-        let mut happened = event.get(Field::Timestamp).cloned().map(Json::into_owned);
+        let mut happened = event.get_owned(Field::Timestamp);
         self.start = match std::mem::replace(&mut self.start, StartState::Sent) {
             StartState::Deferred(start) => {
                 own.push((carry::extension_key(START), json::to_object(&start.members)));

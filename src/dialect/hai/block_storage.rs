@@ -12,7 +12,7 @@ use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
 use std::borrow::Cow;
 
 /// Stores content in its original form.
@@ -44,10 +44,10 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
     };
     set(canonical, MemberKey::Known(Field::Content), text);
     // Content that was not a string must also be restored.
-    if !plain || own.iter().any(|(key, _)| carry::is_named(key, carry::AS_JSON_NOTE)) {
+    if !plain || find_member(own, carry::AS_JSON_NOTE).is_some() {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
-    let id = get(canonical, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+    let id = get_owned(canonical, Field::Id).unwrap_or(Json::EMPTY_STRING);
     let mut spans = 0;
     let mut blocks = BlockCounts::default();
     for (one, behind) in around {
@@ -85,7 +85,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
 /// Removes reasoning and activities that an unchanged message already contains as blocks.
 pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
-    let intact: Vec<_> = intact.filter_map(|message| get(message, Field::Id).cloned().map(Json::into_owned)).collect();
+    let intact: Vec<_> = intact.filter_map(|message| get_owned(message, Field::Id)).collect();
     if intact.is_empty() {
         return;
     }
@@ -104,9 +104,7 @@ fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'st
 }
 
 fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Members<'static>> {
-    let metadata = json::parse_members(get(message, Field::Metadata)?).map(crate::event::into_owned_members)?;
-    let (_, own) = metadata.into_iter().find(|(key, _)| carry::is_named(key, dialect))?;
-    json::parse_members(&own).map(crate::event::into_owned_members)
+    json::parse_owned_members(&json::parse_member(get(message, Field::Metadata)?, dialect)?)
 }
 
 /// Restores the stored form; `own` holds the carried members.
@@ -157,7 +155,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
             && let Some(piece) = take_string(&mut output, block::CONTENT)
         {
             stored.is_plain &= rest.is_empty() && output.is_empty();
-            text.push_str(&piece.as_str()[1..piece.as_str().len() - 1]);
+            text.push_str(piece.unquoted());
             (has_text, thinks) = (true, false);
         } else if kind.is_str(block::THINKING)
             && let Some(data) = carry::take(&mut output, block::DATA)
@@ -167,7 +165,7 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
             stored.is_plain = false;
             match stored.non_text.last_mut().filter(|_| thinks) {
                 Some((NonTextBlock::Thinking(all), _)) => {
-                    *all = all.with_suffix(&piece.as_str()[1..piece.as_str().len() - 1]);
+                    *all = all.with_suffix(piece.unquoted());
                 }
                 _ => stored.non_text.push((NonTextBlock::Thinking(piece), has_text)),
             }

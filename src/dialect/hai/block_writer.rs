@@ -9,7 +9,9 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
+use crate::event::{
+    Event, EventType, Field, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
@@ -28,10 +30,9 @@ impl BlockWriter {
         self.open_messages.iter().any(|(id, _)| id.is_same(message))
     }
 
-    /// Records a new message's role.
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
-        let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
+        let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
             self.open_messages.push((id, role));
@@ -48,7 +49,7 @@ impl BlockWriter {
         if (content == TextFormat::String || string) && !blocks {
             return;
         }
-        let text = remove(&mut parts.members, Field::Delta).unwrap_or_else(|| Json::string(""));
+        let text = remove(&mut parts.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
         let rest = carry::take(&mut parts.extensions, OUTPUT).map(Json::into_owned);
         let output = json::build_object(|object| {
             object.string_member(json::TYPE, block::TEXT);
@@ -106,7 +107,6 @@ impl BlockWriter {
         }))
     }
 
-    /// Returns the message that originally contained the reasoning.
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
@@ -181,12 +181,12 @@ impl BlockWriter {
             Some(_) => json::parse_members(content)?,
             None => vec![(carry::extension_key(block::DATA), content.as_borrowed())],
         };
-        if output.iter().any(|(key, _)| carry::is_named(key, json::TYPE)) {
+        if find_member(&output, json::TYPE).is_some() {
             return None;
         }
         let one = OutputBlock { kind, members: output, delta_members: Members::new() };
         let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
-        let note = collaboration::carried_member(event, dialect, WHOLE_BLOCK);
+        let note = carry::carried_member(event, dialect, WHOLE_BLOCK);
         if event.get(Field::MessageId) != Some(&activity.id)
             || *content != activity.content
             || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
@@ -212,12 +212,11 @@ impl BlockWriter {
         dialect: &str,
     ) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
         let id = message_id(&event.members);
-        let value = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let named = value(Field::ActivityType);
+        let named = event.get_or_empty(Field::ActivityType);
         let kind = block_type(&named, dialect).filter(is_activity_block).unwrap_or_else(|| named.clone());
         let output = json::build_object(|object| {
             object.member(json::TYPE, kind.as_str());
-            object.member(block::DATA, value(Field::Content).as_str());
+            object.member(block::DATA, event.get_or_empty(Field::Content).as_str());
         });
         let delta = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
         let open = self.open_messages.last().map(|(message, _)| message.clone());

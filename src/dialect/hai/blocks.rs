@@ -5,7 +5,7 @@
 use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::event::{Json, JsonType, Member, MemberKey, Members};
+use crate::event::{Json, JsonType, Member, MemberKey, Members, find_member};
 use std::ops::Range;
 
 /// Stores, on a reasoning span, the start of the message that follows.
@@ -41,22 +41,21 @@ pub(super) fn block_text<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
         DeltaContent::Plain => None,
         DeltaContent::Block { kind, mut output, .. } if kind.is_str(block::THINKING) => {
             let data = carry::take(&mut output, block::DATA)?;
-            json::parse_members(&data).and_then(|mut data| carry::take(&mut data, block::CONTENT)).map(Json::into_owned)
+            json::parse_member(&data, block::CONTENT)
         }
         DeltaContent::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
     }
 }
 
 pub(super) fn has_text_member(members: &[Member<'_>], name: &str) -> bool {
-    members.iter().any(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)
+    find_member(members, name).is_some_and(|value| value.json_type() == JsonType::String)
 }
 
 pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
-    let (_, data) = output.iter().find(|(key, _)| carry::is_named(key, block::DATA))?;
-    has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
+    json::parse_member(find_member(output, block::DATA)?, block::CONTENT)?.text().map(drop)
 }
 
-/// Carries the delta's other members: `layout` by name if it is the only one, otherwise all in a note.
+/// Carries the delta's other members. A `layout` without others keeps its name; otherwise one note stores them all.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
@@ -64,8 +63,8 @@ pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Memb
     }
 }
 
-/// Carries `members` by name if all of them are in `names` and none are in the event. Otherwise carries them under
-/// `note`, to keep them apart.
+/// Carries `members` under their own names if `names` lists all of them and the event has none of them. Otherwise
+/// stores them in one note, to keep them apart from the event's.
 pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
     let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());
@@ -99,16 +98,16 @@ pub(super) fn copy_members(object: &mut json::ObjectWriter<'_>, rest: Option<&Js
 
 /// Finds the text inside a text block.
 pub(super) fn find_text(delta: &str) -> Option<Range<usize>> {
-    let output = find_member(delta, block::OUTPUT)?;
-    let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
-    let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
+    let output = slice_member(delta, block::OUTPUT)?;
+    let is_text = slice_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
+    let content = slice_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
     // The content is a slice of `delta`.
     let start = content.as_ptr() as usize - delta.as_ptr() as usize;
     Some(start + 1..start + content.len() - 1)
 }
 
 /// Returns a member as a slice of the JSON text.
-fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
+fn slice_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     let members = json::members_with_type(json::parse_open_object(object).ok()?);
-    members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())
+    find_member(&members, name).and_then(Json::source)
 }

@@ -5,8 +5,9 @@
 //! content {delta: {task}}   ⇄ delta    add /tasks/- task            one without a start: a snapshot that has the task alone
 //! end                       ⇄ delta    replace /status "done"       one without a start travels whole
 //! ```
-//! `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can predict how an event reads
-//! back. If the result would differ, the event is written with the canonical event in a note.
+//! `M` is the message id; `n` counts per run and `M`. Reading and writing keep the same counts, so that writing can
+//! predict how an event reads back. If the result would differ, the event is written with the canonical event in a
+//! note.
 
 use super::members::collaboration as words;
 use super::own_shapes::{COLLABORATION_CONTENT, COLLABORATION_END, COLLABORATION_START};
@@ -124,10 +125,6 @@ impl CollaborationState {
         }
     }
 
-    /// Reads one of the three events.
-    ///
-    /// # Errors
-    ///
     /// Fails if the event does not have the expected form.
     pub(crate) fn read(
         &mut self,
@@ -193,14 +190,14 @@ impl CollaborationState {
             }
             None => {
                 let message = message_id_of(&event);
-                let of = |mut members: Members<'static>| {
+                let with_message = |mut members: Members<'static>| {
                     members.push((MemberKey::Known(Field::MessageId), message.clone()));
                     members
                 };
-                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), of(first)))];
+                let mut all = vec![(step, placeholder::write_placeholder(event, Members::new(), with_message(first)))];
                 all.extend(
                     form.into_remaining_events()
-                        .map(|(step, members)| (step, placeholder::write_display_only(Members::new(), of(members)))),
+                        .map(|(step, members)| (step, placeholder::write_display_only(with_message(members)))),
                 );
                 Ok(all)
             }
@@ -238,7 +235,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns all events except the first, since a snapshot may need three.
+    /// Returns all events except the first, since a snapshot may need three events.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
@@ -313,12 +310,6 @@ pub(super) fn split_activity<'a>(event: &Event<'a>, dialect: &str, excluded: &[&
     outgoing
 }
 
-pub(super) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
-    let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
-    let own = carry::take(&mut metadata, dialect)?;
-    carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
-}
-
 fn message_id_of(event: &Event<'_>) -> Json<'static> {
     let id = crate::event::message_id(&event.members);
     let text = id.text().unwrap_or_default();
@@ -383,7 +374,7 @@ fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
         return;
     };
     for (_, delta) in task.iter_mut() {
-        let mut members = json::parse_members(delta).map(crate::event::into_owned_members).unwrap_or_default();
+        let mut members = json::parse_owned_members(delta).unwrap_or_default();
         members.extend(crate::event::into_owned_members(rest.clone()));
         *delta = json::to_object(&members);
     }

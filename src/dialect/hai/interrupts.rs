@@ -5,13 +5,12 @@
 //! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
 //! ```
 //! No state is needed, because the answer has the id of the call. An interrupt for one of the agent's own tool calls
-//! gets a separate call: the client could not know which interrupt an answer to the original call belongs to, and
-//! `resume` "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! gets a separate call: an answer to the original call would not show which interrupt it belongs to, and `resume`
+//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
 
 use crate::codec::json;
-use crate::dialect::carry;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove, set};
 
 /// The id prefix for calls that represent interrupts.
 const PREFIX: &str = "interrupt:";
@@ -31,18 +30,13 @@ const PAYLOAD: &str = "payload";
 const RESOLVED: &str = "resolved";
 const CANCELLED: &str = "cancelled";
 
-const TOOL: &str = "tool";
-
 /// Returns the start, arguments and end of a call for each interrupt.
 pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
-    let list = finish
-        .get(Field::Outcome)
-        .and_then(json::parse_members)
-        .and_then(|mut outcome| carry::take(&mut outcome, INTERRUPTS));
+    let list = finish.get(Field::Outcome).and_then(|outcome| json::parse_member(outcome, INTERRUPTS));
     let mut events = Vec::new();
     for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
         let Some(members) = json::parse_members(&interrupt) else { continue };
-        let find = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+        let find = |name: &str| find_member(&members, name);
         let Some(id) = find(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
         let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
         let arguments = json::build_object(|object| {
@@ -67,8 +61,7 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     if !entries.is_empty() {
         let before = remove(members, Field::Resume).map(Json::into_owned);
         let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
-        let known = all.iter().filter_map(|entry| carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID));
-        let known: Vec<_> = known.map(Json::into_owned).collect();
+        let known: Vec<_> = all.iter().filter_map(|entry| json::parse_member(entry, INTERRUPT_ID)).collect();
         all.extend(
             entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.is_same(id))).map(|(_, entry)| entry),
         );
@@ -135,8 +128,7 @@ fn interrupts_of_message(message: &MessageMembers<'_>) -> Vec<Json<'static>> {
 }
 
 fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
-    let mut members = json::parse_members(call)?;
-    interrupt_id(&carry::take(&mut members, ID)?)
+    interrupt_id(&json::parse_member(call, ID)?)
 }
 
 fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
@@ -149,7 +141,7 @@ fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     })
 }
 
-/// Removes calls for interrupts; returns true if there were any.
+/// Returns true if there were any.
 fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;

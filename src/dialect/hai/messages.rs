@@ -5,7 +5,6 @@ use super::blocks::{DeltaContent, block_text, parse_delta};
 use super::members::block;
 use super::{block_storage, interrupts};
 use crate::codec::json;
-use crate::dialect::carry;
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::MessageMembers;
@@ -62,7 +61,7 @@ impl MessageAdapter for HaiMessages {
 /// Returns true for a block and false for a string. Thinking blocks count only if the gateway made them.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
-    let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
+    let ours = find_member(members, "extra").is_some();
     match parse_delta(Some(delta)) {
         DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
         DeltaContent::Block { .. } => None,

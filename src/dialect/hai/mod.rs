@@ -22,6 +22,7 @@ mod messages;
 use adapter::HaiAdapter;
 use messages::HaiMessages;
 
+use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
 use crate::dialect::sign::{DialectSign, EventPattern};
@@ -55,11 +56,6 @@ pub static HAI: Dialect = Dialect {
     },
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.
     input: RunInputFormat::SevenMembers,
-    field_aliases: &[],
-    value_aliases: &[],
-    common_fields: &[],
-    strip: &[],
-    has_event_line: false,
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
@@ -69,6 +65,7 @@ pub static HAI: Dialect = Dialect {
         media_type: "text/event-stream; charset=utf-8",
         ..DemoAgent::new("a HAI agent", include_str!("demo_agent.txt"))
     },
+    ..AG_UI
 };
 
 static SIGNS: &[DialectSign] = &[
@@ -78,9 +75,9 @@ static SIGNS: &[DialectSign] = &[
         "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI",
     ),
     DialectSign::new(EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT exists only in HAI"),
-    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
-    DialectSign::new(EventPattern::HasMember("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
-    DialectSign::new(EventPattern::HasMember("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
+    DialectSign::has_member("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
+    DialectSign::has_member("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
+    DialectSign::has_member("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
 ];
 
 static ROWS: &[EventRow] = &[

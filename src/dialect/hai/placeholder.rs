@@ -60,6 +60,6 @@ pub(super) fn write_placeholder<'a>(
 }
 
 /// Returns an event that is only for display and is dropped when read back.
-pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
-    OutgoingEvent { members, extensions: display, canonical_type: Some(""), ..OutgoingEvent::default() }
+pub(super) fn write_display_only(display: Members<'static>) -> OutgoingEvent<'static> {
+    OutgoingEvent { extensions: display, canonical_type: Some(""), ..OutgoingEvent::default() }
 }

@@ -44,7 +44,7 @@ pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     for (note, name) in [(&from, json_patch::FROM_MEMBER), (&path, json_patch::PATH_MEMBER)] {
         for (at, old) in note.as_ref().and_then(json::parse_members).unwrap_or_default() {
             let Some(operation) = parse_index(&at).and_then(|at| operations.get_mut(at)) else { continue };
-            let Some(mut members) = json::parse_members(operation).map(crate::event::into_owned_members) else {
+            let Some(mut members) = json::parse_owned_members(operation) else {
                 continue;
             };
             if json_patch::replace_member(&mut members, name, old.clone().into_owned()).is_none() {

@@ -19,8 +19,7 @@ pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
 impl SubagentNames {
     /// Returns the events for a subagent; the first has the canonical event in a note.
     pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
-        let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let id = text(Field::SubagentRunId);
+        let id = event.get_or_empty(Field::SubagentRunId);
         let message = (MemberKey::Known(Field::MessageId), id.clone());
         if event.kind != EventType::SubagentStarted {
             return vec![(
@@ -28,7 +27,7 @@ impl SubagentNames {
                 placeholder::write_placeholder(event, Members::new(), vec![message]),
             )];
         }
-        let name = text(Field::Name);
+        let name = event.get_or_empty(Field::Name);
         let parent = event.get(Field::ParentSubagentRunId);
         let parent = parent.and_then(|parent| self.0.iter().find(|(own, _)| own.is_same(parent)));
         let from = parent.map_or_else(|| Json::string(ROOT_AGENT), |(_, name)| name.clone());
@@ -43,7 +42,7 @@ impl SubagentNames {
         let content = vec![message, (MemberKey::Known(Field::Delta), delta)];
         vec![
             (CollaborationStep::Start, placeholder::write_placeholder(event, Members::new(), start)),
-            (CollaborationStep::Content, placeholder::write_display_only(Members::new(), content)),
+            (CollaborationStep::Content, placeholder::write_display_only(content)),
         ]
     }
 }

@@ -4,9 +4,7 @@ use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{
-    call_id, flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json,
-};
+use crate::dialect::event_shapes::{flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json};
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field};
@@ -93,12 +91,12 @@ impl DialectAdapter for SocialAppAdapter {
         };
         match event.kind {
             EventType::ToolCallArgs => {
-                self.args_buffer.push(call_id(&event), restore_chunk(event, canonical_type));
+                self.args_buffer.push(event.get_or_empty(Field::ToolCallId), restore_chunk(event, canonical_type));
                 ReleasedEvents::default()
             }
             // A result may come before the end, but not before the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {
-                let args = self.args_buffer.finish(&call_id(&event));
+                let args = self.args_buffer.finish(&event.get_or_empty(Field::ToolCallId));
                 args.map_or_else(ReleasedEvents::default, |args| ReleasedEvents::pass(args, None))
                     .with_event(event, canonical_type)
             }

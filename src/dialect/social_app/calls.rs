@@ -5,7 +5,9 @@ use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, stringify_value, tool_result_id};
 use crate::dialect::{carry, memory_limits};
-use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
+use crate::event::{
+    Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, set,
+};
 use std::borrow::Cow;
 
 /// Stores the events merged into this one, and the members added to it.
@@ -66,7 +68,7 @@ impl OpenToolCalls {
     }
 
     fn register(&mut self, members: &Members<'_>, own: &Members<'_>) {
-        let member = |field| get(members, field).cloned().map(Json::into_owned);
+        let member = |field| get_owned(members, field);
         let id = member(Field::ToolCallId);
         self.remove(&id);
         let call = OpenToolCall {
@@ -83,10 +85,7 @@ impl OpenToolCalls {
 
     pub(crate) fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId);
-        let args = parts.event.get(Field::Delta).map(|args| match args.json_type() {
-            JsonType::String => args.clone().into_owned(),
-            _ => Json::string(args.as_str()),
-        });
+        let args = parts.event.get(Field::Delta).map(Json::to_string_value);
         self.set_args(id, args);
         if let Some(call) = self.find(id) {
             call.strip_repeats(&mut parts.extensions);
@@ -100,7 +99,7 @@ impl OpenToolCalls {
     }
 
     pub(crate) fn strip_result(&mut self, parts: &mut IncomingEvent<'_>) {
-        let id = parts.event.get(Field::ToolCallId).cloned().map(Json::into_owned);
+        let id = parts.event.get_owned(Field::ToolCallId);
         remove_fillers(parts, tool_call::FILLERS);
         let Some(call) = self.find(id.as_ref()) else {
             return;
@@ -146,7 +145,7 @@ impl OpenToolCalls {
 
     /// Repeats the call's members on its result, and adds members that a canonical result lacks.
     pub(crate) fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
-        let id = get(&outgoing.members, Field::ToolCallId).cloned().map(Json::into_owned);
+        let id = get_owned(&outgoing.members, Field::ToolCallId);
         if let Some(call) = self.find(id.as_ref()) {
             let derived = id.as_ref().map(tool_result_id);
             if let Some(message) = call.message_id.clone()

@@ -17,7 +17,9 @@ use crate::dialect::table::Dialect;
 use crate::dialect::{carry, memory_limits};
 use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
+use crate::event::{
+    Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove, set,
+};
 use std::collections::VecDeque;
 
 /// Stores the length of each piece of text, in bytes of JSON.
@@ -145,7 +147,7 @@ fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>>
     let Some(lengths) = lengths.and_then(json::parse_elements) else {
         return unsplit();
     };
-    let mut rest = &text.as_str()[1..text.as_str().len() - 1];
+    let mut rest = text.unquoted();
     let mut pieces = Vec::with_capacity(lengths.len());
     for length in &lengths {
         let piece = length.as_i64().and_then(|length| rest.split_at_checked(usize::try_from(length).ok()?));
@@ -217,7 +219,6 @@ impl MessageBuffer {
         self.buffered_bytes
     }
 
-    /// Finds the buffered message that an activity belongs to.
     fn owning_message(&self, event: &Event<'_>) -> Option<Json<'static>> {
         let id = message_id(&event.members);
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
@@ -246,7 +247,7 @@ impl BufferedMessage {
         let mut lengths = Vec::new();
         for event in &events {
             if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String) {
-                let inner = &delta.as_str()[1..delta.as_str().len() - 1];
+                let inner = delta.unquoted();
                 text.push_str(inner);
                 lengths.push(Json::integer(i64::try_from(inner.len()).unwrap_or_default()));
             }
@@ -316,8 +317,8 @@ pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
             }
             set(&mut outgoing.extensions, key, value);
         }
-        if !outgoing.extensions.iter().any(|(key, _)| carry::is_named(key, text_end::TEXT)) {
-            outgoing.extensions.push((carry::extension_key(text_end::TEXT), Json::string("")));
+        if find_member(&outgoing.extensions, text_end::TEXT).is_none() {
+            outgoing.extensions.push((carry::extension_key(text_end::TEXT), Json::EMPTY_STRING));
         }
         calls::add_fillers(outgoing, text_end::FILLERS);
     }

@@ -16,8 +16,8 @@ use adapter::SocialAppAdapter;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, EventPattern};
-use crate::dialect::table::{DemoAgent, Dialect, FallbackPolicy, RunInputFormat};
+use crate::dialect::sign::DialectSign;
+use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -34,60 +34,34 @@ const fn row(
 pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
-    fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Metadata,
-    // §3.5 names MESSAGES_SNAPSHOT without printing a message: using AG-UI's is a guess.
-    message: AG_UI.message,
     input: RunInputFormat::SevenMembers,
-    field_aliases: &[],
-    value_aliases: &[],
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
     strip: &["inputTokens", "outputTokens", "cost", "latencyMs", "model"],
     // §2: "event 与 JSON 内 type 一致"
     has_event_line: true,
-    option_names: &[],
     adapter: Some(SocialAppAdapter::boxed),
-    message_adapter: None,
     signs: SIGNS,
     // §2: an id in the format of Redis streams.
     demo_agent: DemoAgent {
         frame_head: "id: $now_ms-$count\nevent: $type\n",
         ..DemoAgent::new("an agent that sends its text in one event", include_str!("demo_agent.txt"))
     },
+    // §3.5 names MESSAGES_SNAPSHOT without printing a message: using AG-UI's is a guess.
+    ..AG_UI
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(
-        EventPattern::HasMember("TEXT_MESSAGE_END", "answer"),
-        "TEXT_MESSAGE_END has an answer (social-app §3.4)",
-    ),
-    DialectSign::new(EventPattern::HasMember("TOOL_CALL_ARGS", "args"), "TOOL_CALL_ARGS has args (social-app §3.3)"),
-    DialectSign::new(
-        EventPattern::HasMember("TOOL_CALL_RESULT", "tool_name"),
-        "TOOL_CALL_RESULT has a tool_name (social-app §3.3)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("STEP_STARTED", "threadId"),
-        "STEP_STARTED has a thread id (social-app §3.2)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("TOOL_CALL_START", "threadId"),
-        "TOOL_CALL_START has a thread id (social-app §3.3)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("STATE_SNAPSHOT", "threadId"),
-        "STATE_SNAPSHOT has a thread id (social-app §3.5)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("TEXT_MESSAGE_START", "threadId"),
-        "TEXT_MESSAGE_START has a thread id (social-app §4)",
-    ),
-    DialectSign::new(
-        EventPattern::HasMember("TEXT_MESSAGE_CONTENT", "threadId"),
-        "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)",
-    ),
+    DialectSign::has_member("TEXT_MESSAGE_END", "answer", "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
+    DialectSign::has_member("TOOL_CALL_ARGS", "args", "TOOL_CALL_ARGS has args (social-app §3.3)"),
+    DialectSign::has_member("TOOL_CALL_RESULT", "tool_name", "TOOL_CALL_RESULT has a tool_name (social-app §3.3)"),
+    DialectSign::has_member("STEP_STARTED", "threadId", "STEP_STARTED has a thread id (social-app §3.2)"),
+    DialectSign::has_member("TOOL_CALL_START", "threadId", "TOOL_CALL_START has a thread id (social-app §3.3)"),
+    DialectSign::has_member("STATE_SNAPSHOT", "threadId", "STATE_SNAPSHOT has a thread id (social-app §3.5)"),
+    DialectSign::has_member("TEXT_MESSAGE_START", "threadId", "TEXT_MESSAGE_START has a thread id (social-app §4)"),
+    DialectSign::has_member("TEXT_MESSAGE_CONTENT", "threadId", "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)"),
 ];
 
 static WHOLE_MESSAGE: OwnShape = OwnShape { is_whole_message: true, ..OwnShape::new("a whole message in its end") };

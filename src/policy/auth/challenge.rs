@@ -92,7 +92,7 @@ impl Authenticator {
     }
 
     /// Returns the header fields in which the route accepts API keys, without duplicates.
-    pub(super) fn key_fields(&self, matched: &RouteMatch) -> Vec<&HeaderName> {
+    pub(crate) fn key_fields(&self, matched: &RouteMatch) -> Vec<&HeaderName> {
         let mut fields: Vec<&HeaderName> = Vec::new();
         for field in matched.access.methods.iter().filter_map(|name| self.api_keys.header(name)) {
             if !fields.contains(&field) {

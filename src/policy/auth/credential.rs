@@ -14,17 +14,14 @@ pub(super) enum Credential<'r> {
 }
 
 impl<'r> Credential<'r> {
-    /// Returns the request's credential. `fields` lists the header fields that may contain API keys.
+    /// Returns the request's credential. `fields` lists the header fields that may contain API keys, each once.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let mut found = Credential::None;
         let mut seen = 0;
-        for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
-            // Two key lists may share a field.
-            if !fields[..index].contains(field) {
-                for value in head.headers.get_all(*field) {
-                    found = Credential::Key(field, value.as_bytes());
-                    seen += 1;
-                }
+        for field in fields.iter().filter(|field| ***field != header::AUTHORIZATION) {
+            for value in head.headers.get_all(*field) {
+                found = Credential::Key(field, value.as_bytes());
+                seen += 1;
             }
         }
         let mut authorization = head.headers.get_all(header::AUTHORIZATION).iter();
@@ -76,7 +73,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        match Credential::from_head(&head, &[&KEY, &header::AUTHORIZATION, &KEY, &OTHER]) {
+        match Credential::from_head(&head, &[&KEY, &header::AUTHORIZATION, &OTHER]) {
             Ok(Credential::None) => "none".to_owned(),
             Ok(Credential::Bearer(token)) => format!("bearer {}", String::from_utf8_lossy(token)),
             Ok(Credential::Key(field, key)) => format!("{field} {}", String::from_utf8_lossy(key)),

@@ -13,7 +13,7 @@ const LIMITS: HttpLimits =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentUrl {
     text: String,
-    is_loopback: bool,
+    pub(super) is_loopback: bool,
 }
 
 /// An error whose message completes a sentence that begins with the URL.
@@ -33,10 +33,6 @@ impl DocumentUrl {
             return Err(DocumentUrlError::NotHttps);
         }
         Ok(DocumentUrl { text: text.to_owned(), is_loopback })
-    }
-
-    pub(super) fn is_loopback(&self) -> bool {
-        self.is_loopback
     }
 }
 

@@ -54,7 +54,6 @@ enum IssuerKeySource {
 }
 
 struct RemoteJwks {
-    name: Arc<str>,
     settings: Settings,
     fetcher: DocumentFetcher,
     keys: ArcSwapOption<KeySet>,
@@ -112,7 +111,7 @@ fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
 
-/// Returns the delay after `failures` (at least one) consecutive failures.
+/// Returns the delay before the next attempt. `failures` counts consecutive failures and is not zero.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
@@ -143,7 +142,7 @@ impl TokenIssuer {
                 record_refresh(&metrics, Some(&keys));
                 IssuerKeySource::Fixed(Arc::new(keys))
             }
-            _ => IssuerKeySource::Remote(Box::new(RemoteJwks::new(&name, settings, fetcher.clone(), metrics)?)),
+            _ => IssuerKeySource::Remote(Box::new(RemoteJwks::new(settings, fetcher.clone(), metrics)?)),
         };
         Ok(TokenIssuer { name, settings: settings.clone(), source })
     }
@@ -279,22 +278,16 @@ fn record_refresh(metrics: &IssuerMetrics, keys: Option<&KeySet>) {
 }
 
 impl RemoteJwks {
-    fn new(
-        name: &Arc<str>,
-        settings: &Settings,
-        fetcher: DocumentFetcher,
-        metrics: IssuerMetrics,
-    ) -> Result<RemoteJwks, PolicyError> {
+    fn new(settings: &Settings, fetcher: DocumentFetcher, metrics: IssuerMetrics) -> Result<RemoteJwks, PolicyError> {
         let url = match &settings.keys {
             IssuerKeysConfig::Url(url) => url,
             _ => &settings.issuer,
         };
-        DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{name}` {why}"))?;
+        DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{}` {why}", settings.name))?;
         let now = Instant::now();
         // The first fetch counts as started, so that requests wait for it.
         let state = FetchState { fetching: true, completed: 0, refetch_after: now, next_fetch: now, failure: None };
         Ok(RemoteJwks {
-            name: Arc::clone(name),
             settings: settings.clone(),
             fetcher,
             keys: ArcSwapOption::empty(),
@@ -320,7 +313,8 @@ impl RemoteJwks {
                     record_refresh(&self.metrics, None);
                     let stale = self.keys.load().is_some();
                     if failures == 0 {
-                        internal_event::IssuerKeysFetchFailed { issuer: &self.name, cause: &cause, stale }.emit();
+                        internal_event::IssuerKeysFetchFailed { issuer: &self.settings.name, cause: &cause, stale }
+                            .emit();
                     }
                     failures += 1;
                     (retry_delay(failures), Some(cause))
@@ -346,11 +340,11 @@ impl RemoteJwks {
     /// Replaces all keys; tokens signed with a removed key are refused from now on.
     fn store_keys(&self, keys: KeySet, failures: u32, ignored: &mut Option<String>) {
         if failures > 0 || self.keys.load().is_none() {
-            internal_event::IssuerKeysFetched { issuer: &self.name, keys: keys.len() }.emit();
+            internal_event::IssuerKeysFetched { issuer: &self.settings.name, keys: keys.len() }.emit();
         }
         // Logged only once, not every five minutes.
         if let Some(now) = keys.ignored.as_deref().filter(|_| *ignored != keys.ignored) {
-            internal_event::IssuerKeysIgnored { issuer: &self.name, ignored: now }.emit();
+            internal_event::IssuerKeysIgnored { issuer: &self.settings.name, ignored: now }.emit();
         }
         ignored.clone_from(&keys.ignored);
         record_refresh(&self.metrics, Some(&keys));
@@ -381,7 +375,7 @@ impl RemoteJwks {
         let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or(JwksFetchError::NoJwksUri)?;
         let keys = DocumentUrl::parse(keys).map_err(JwksFetchError::JwksUri)?;
         // A remote issuer must not make the gateway send requests to services on this machine.
-        if keys.is_loopback() && !url.is_loopback() {
+        if keys.is_loopback && !url.is_loopback {
             return Err(JwksFetchError::LocalJwksUri);
         }
         Ok(keys)

@@ -57,9 +57,7 @@ pub(crate) struct RequestLimiter {
 struct LimitPolicy {
     settings: access::RateLimitPolicy,
     name: Arc<str>,
-    key: RateLimitKey,
     stage: LimitStage,
-    shared: bool,
     metrics: LimitMetrics,
     default_tier: PolicyTier,
     tiers: Vec<PolicyTier>,
@@ -157,7 +155,7 @@ impl RequestLimiter {
     }
 
     async fn check_quotas<'l>(&self, checks: Vec<QuotaCheck<'l>>) -> Vec<QuotaDecision<'l>> {
-        let (shared, local): (Vec<_>, Vec<_>) = checks.into_iter().partition(|check| check.policy.shared);
+        let (shared, local): (Vec<_>, Vec<_>) = checks.into_iter().partition(|check| check.policy.settings.shared);
         let mut decisions: Vec<_> =
             local.into_iter().map(|check| check.count_locally(LimitDecision::Allowed)).collect();
         let Some(remote) = self.remote.as_ref().filter(|_| !shared.is_empty()) else { return decisions };
@@ -193,9 +191,7 @@ impl LimitPolicy {
         let anonymous = matches!(policy.key, RateLimitKey::Address | RateLimitKey::Header(_) | RateLimitKey::Route);
         LimitPolicy {
             settings: policy.clone(),
-            key: policy.key.clone(),
             stage: if anonymous && policy.tiers.is_empty() { LimitStage::BeforeAuth } else { LimitStage::AfterAuth },
-            shared: policy.shared,
             metrics: metrics.limit(&policy.name),
             default_tier: tier("", policy.quota),
             tiers: policy.tiers.iter().map(|(name, quota)| tier(name, *quota)).collect(),
@@ -204,10 +200,10 @@ impl LimitPolicy {
     }
 
     fn check_for<'l>(&'l self, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaCheck<'l> {
-        let key = RequestQuotaKey::new(&self.key, head, route);
+        let key = RequestQuotaKey::new(&self.settings.key, head, route);
         let own = |caller: &Arc<Identity>| self.tiers.iter().find(|tier| Some(&tier.name) == caller.tier.as_ref());
         let tier = CallerContext::identity_from(head).and_then(own).unwrap_or(&self.default_tier);
-        let redis_name = if self.shared {
+        let redis_name = if self.settings.shared {
             format!("limit:{}:{}:{}", self.name, tier.name, key.to_redis_key())
         } else {
             String::new()
@@ -246,7 +242,7 @@ impl<'l> QuotaCheck<'l> {
 }
 
 impl QuotaDecision<'_> {
-    /// Returns the caller's state under the limit. `refunded` means that the local count was refunded.
+    /// Returns the remaining quota for the header fields; `refunded` if the request was given back to the local count.
     fn status(&self, refunded: bool) -> LimitStatus {
         let QuotaCheck { tier, .. } = &self.check;
         let (remaining, reset) = match self.verdict {
@@ -257,7 +253,7 @@ impl QuotaDecision<'_> {
             Ok(remaining) => {
                 let remaining = remaining + u32::from(refunded && self.local_count.is_some());
                 let gone = tier.quota.burst.get().saturating_sub(remaining);
-                // If none remain, the time until the next one; otherwise until the quota is full.
+                // With no request left, the time until the next one; otherwise the time until the quota is full.
                 let due = if remaining == 0 { 1 } else { gone };
                 (Some(remaining), local::interval(tier.quota).saturating_mul(due))
             }
@@ -288,11 +284,11 @@ impl QuotaDecision<'_> {
         let wait = ceil_seconds(wait).max(1);
         let rejection = if matches!(self.decision, LimitDecision::Unavailable) {
             Rejection::from(RejectionKind::RateLimitUnavailable)
-                .with_detail(format!("The rate limit {name} is counted in Redis, which does not answer now."))
+                .with_detail(format!("The rate limit {name} cannot be checked, because Redis is unavailable."))
         } else {
             Rejection::from(RejectionKind::RateLimited).with_detail(format!(
-                "The rate limit {name} is used up: {requests} requests in {per:?}, {burst} of them at once. \
-                 The next one passes in {wait} s."
+                "The rate limit {name} is exhausted: {requests} requests per {per:?}, with bursts of up to {burst}. \
+                 Retry in {wait} s."
             ))
         };
         let retry_after = Some(wait.to_string().into());

@@ -4,9 +4,8 @@ use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
 use crate::net::peer_addr::{PeerAddr, client_network};
+use crate::policy::{CountedUse, UsageCounts};
 use crate::telemetry::ListenerMetrics;
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ struct ConnectionLimitState {
     /// addresses exempt from the per-address limit
     exempt: TrustedProxies,
     per_address: Option<NonZeroUsize>,
-    addresses: Mutex<HashMap<IpAddr, usize>>,
+    addresses: Arc<UsageCounts<IpAddr>>,
 }
 
 impl ConnectionLimit {
@@ -39,7 +38,7 @@ impl ConnectionLimit {
 
     fn new(max: usize, per_address: Option<NonZeroUsize>, exempt: TrustedProxies) -> Self {
         let open = AtomicUsize::new(0);
-        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses: Mutex::default() }))
+        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses: Arc::default() }))
     }
 
     pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {
@@ -54,8 +53,8 @@ impl ConnectionLimit {
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,
-    /// the address for which the connection is counted
-    address: Option<IpAddr>,
+    /// present if the connection counts for its address
+    address: Option<CountedUse<IpAddr>>,
 }
 
 impl ConnectionPermit {
@@ -67,15 +66,8 @@ impl ConnectionPermit {
         if self.shared.exempt.contains(address.ip()) {
             return true;
         }
-        let address = client_network(address.ip());
-        let mut addresses = self.shared.addresses.lock();
-        let count = addresses.entry(address).or_insert(0);
-        let admitted = *count < limit.get();
-        if admitted {
-            *count += 1;
-            self.address = Some(address);
-        }
-        admitted
+        self.address = self.shared.addresses.count(client_network(address.ip()), limit);
+        self.address.is_some()
     }
 }
 
@@ -83,14 +75,6 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::AcqRel);
         self.metrics.connections.active.dec();
-        let Some(address) = self.address else { return };
-        let mut addresses = self.shared.addresses.lock();
-        if let Some(count) = addresses.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                addresses.remove(&address);
-            }
-        }
     }
 }
 
@@ -136,7 +120,7 @@ mod tests {
             .map(|address| count(address).expect(address))
             .into();
         drop(held);
-        assert!(connections.0.addresses.lock().is_empty());
+        assert!(connections.0.addresses.is_empty());
         assert!(count("192.0.2.1:4").is_some());
     }
 }

@@ -10,7 +10,7 @@
 //! need: without them an idle stream takes 11 KiB less (measured). So hyper reads the request and writes the head, and
 //! this module writes bodies of unknown length.
 
-use super::read_ahead::ReadAheadStream;
+use super::read_ahead::{ReadAheadStream, buffer_available};
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::{Buf, Bytes};
 use http::{Method, Request, Response};
@@ -34,8 +34,6 @@ mod tests;
 
 /// Maximum bytes of pipelined requests read during a stream. Beyond that, only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 64 << 10;
-
-const READ_SIZE: usize = 2 << 10;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -322,7 +320,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let RawChunkedWriter { io, body, framing, write_state, read_ahead } = &mut *self;
-        poll_read_ahead(io, read_ahead, cx)?;
+        buffer_available(io, read_ahead, READ_AHEAD_LIMIT, cx)?;
         loop {
             match write_state {
                 RawWriteState::Chunk(chunk) => {
@@ -353,22 +351,6 @@ where
             }
         }
     }
-}
-
-fn poll_read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
-    while ahead.len() < READ_AHEAD_LIMIT {
-        let mut bytes = [0; READ_SIZE];
-        let mut buf = ReadBuf::new(&mut bytes);
-        match Pin::new(&mut *io).poll_read(cx, &mut buf) {
-            Poll::Pending => return Ok(()),
-            Poll::Ready(read) => read?,
-        }
-        if buf.filled().is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        ahead.extend_from_slice(buf.filled());
-    }
-    Ok(())
 }
 
 /// One chunk [RFC 9112 §7.1], or only its data if the body ends with the connection.

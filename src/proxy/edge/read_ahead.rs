@@ -39,21 +39,24 @@ impl<S> ReadAheadStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
-    /// Buffers bytes until no more are ready; the next byte or the end of the stream then wakes the task.
-    fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.buffered.len() < READ_AHEAD_LIMIT {
-            let mut piece = [0; READ_SIZE];
-            let mut piece = ReadBuf::new(&mut piece);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut piece)? {
-                Poll::Pending => break,
-                // As in hyper, a client that closes before the response is assumed not to want it.
-                Poll::Ready(()) if piece.filled().is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Poll::Ready(()) => self.buffered.extend_from_slice(piece.filled()),
-            }
+/// Buffers up to `limit` bytes, as long as some are ready; the next byte or the end of the stream then wakes the task.
+pub(super) fn buffer_available<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffered: &mut Vec<u8>,
+    limit: usize,
+    cx: &mut Context<'_>,
+) -> io::Result<()> {
+    while buffered.len() < limit {
+        let mut piece = [0; READ_SIZE];
+        let mut piece = ReadBuf::new(&mut piece);
+        match Pin::new(&mut *stream).poll_read(cx, &mut piece)? {
+            Poll::Pending => break,
+            // As in hyper, a client that closes before the end of the response is assumed not to want it.
+            Poll::Ready(()) if piece.filled().is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Ready(()) => buffered.extend_from_slice(piece.filled()),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for ReadAheadStream<S> {
@@ -109,7 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
     /// Reads ahead here because hyper flushes after it has finished reading.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
-            self.read_ahead(cx)?;
+            let this = &mut *self;
+            buffer_available(&mut this.stream, &mut this.buffered, READ_AHEAD_LIMIT, cx)?;
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }

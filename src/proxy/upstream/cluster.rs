@@ -68,12 +68,6 @@ impl ClusterSettings {
     }
 }
 
-impl std::fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("upstreams", &self.settings.upstreams).finish_non_exhaustive()
-    }
-}
-
 impl Cluster {
     /// Creates the cluster without resolving it. Health checks use `connector`.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
@@ -235,7 +229,7 @@ impl Cluster {
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
         let Session { connection, in_flight, mut span } = *session;
         span.finish();
-        let target = in_flight.endpoint();
+        let target = &in_flight.endpoint;
         self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
     }
 

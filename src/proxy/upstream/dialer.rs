@@ -153,7 +153,7 @@ impl AgentDialer {
             UpstreamAddress::Host { host, .. } => host.as_str(),
             UpstreamAddress::Socket(_) => "localhost",
         };
-        let name = self.tls.as_ref().and_then(|tls| tls.server_name()).unwrap_or(host);
+        let name = self.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
         // The address is set below; this one is never resolved.
         let mut peer = HttpPeer::new((Ipv4Addr::LOCALHOST, 0), upstream.uses_tls(), name.to_owned());
         peer._address = SocketAddr::clone(&target.address);

@@ -60,11 +60,10 @@ impl UpstreamHealthCheck {
         }
         // Responses are read to the end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
-        while left > 0 {
-            match session.read_response_body().await? {
-                Some(piece) => left = left.saturating_sub(piece.len()),
-                None => break,
-            }
+        while left > 0
+            && let Some(piece) = session.read_response_body().await?
+        {
+            left = left.saturating_sub(piece.len());
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 pub(in crate::proxy) struct InFlightGuard {
     upstream_set: Arc<UpstreamSet>,
-    endpoint: Arc<UpstreamEndpoint>,
+    pub(super) endpoint: Arc<UpstreamEndpoint>,
     ejection: EjectionConfig,
     state: InFlightState,
 }
@@ -36,10 +36,6 @@ impl InFlightGuard {
         InFlightGuard { upstream_set: Arc::clone(upstream_set), endpoint: Arc::clone(target), ejection, state }
     }
 
-    pub(super) fn endpoint(&self) -> &Arc<UpstreamEndpoint> {
-        &self.endpoint
-    }
-
     pub(in crate::proxy) fn upstream_label(&self) -> Arc<str> {
         Arc::clone(&self.upstream_set.entry(&self.endpoint).label)
     }
@@ -54,7 +50,7 @@ impl InFlightGuard {
         }
     }
 
-    /// Reports a failure. `blameless` means that a pooled connection was stale, since healthy agents may close those.
+    /// Reports a failure. `blameless` means that a pooled connection was stale, which happens with healthy agents too.
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
         if blameless {

@@ -86,7 +86,7 @@ impl ExchangeError {
 
 impl Session {
     pub(in crate::proxy) fn endpoint(&self) -> EndpointRef {
-        EndpointRef(Arc::clone(self.in_flight.endpoint()))
+        EndpointRef(Arc::clone(&self.in_flight.endpoint))
     }
 
     pub(in crate::proxy) fn finish(&mut self, failure: Option<&Rejection>) {

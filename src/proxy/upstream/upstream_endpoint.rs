@@ -13,7 +13,6 @@
 use crate::config::EjectionConfig;
 use parking_lot::Mutex;
 use pingora_core::protocols::l4::socket::SocketAddr;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,6 +20,7 @@ use tokio::time::Instant;
 /// Maximum ejection time, unless the initial one is configured to be longer.
 const MAX_EJECTION: Duration = Duration::from_secs(300);
 
+#[derive(Debug)]
 pub(super) struct UpstreamEndpoint {
     /// index into the route's upstreams
     pub(crate) upstream_index: usize,
@@ -144,12 +144,6 @@ impl UpstreamEndpoint {
         if let OutlierState::Trial { times } = *state {
             *state = OutlierState::Ejected { until: now, times };
         }
-    }
-}
-
-impl fmt::Debug for UpstreamEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.address, f)
     }
 }
 

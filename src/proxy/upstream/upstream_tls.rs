@@ -19,7 +19,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// TLS material for a route's new connections.
 pub(super) struct ClusterTls {
     route: Arc<str>,
-    server_name: Option<String>,
+    /// the name that certificates must have instead of the host
+    pub(super) server_name: Option<String>,
     material: Watched<Arc<ClusterTlsMaterial>>,
 }
 
@@ -41,11 +42,6 @@ impl ClusterTls {
             server_name: files.server_name.clone(),
             material: material.map_err(|error| error.to_string())?,
         })
-    }
-
-    /// Returns the name that certificates must have instead of the host.
-    pub(super) fn server_name(&self) -> Option<&str> {
-        self.server_name.as_deref()
     }
 
     pub(super) fn material(&self) -> Arc<ClusterTlsMaterial> {

@@ -68,15 +68,8 @@ impl LogMirror {
 
     /// Waits for the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> MirrorEvent {
-        loop {
-            // Registered before the check, so that no change in between is missed.
-            let mut changed = std::pin::pin!(self.log.changed.notified());
-            changed.as_mut().enable();
-            if let Some(event) = next_event(&self.log, &mut self.offset) {
-                return event;
-            }
-            changed.await;
-        }
+        let LogMirror { log, offset } = self;
+        log.wait_until(|| next_event(log, offset)).await
     }
 }
 

@@ -1,11 +1,12 @@
 //! Readers of a log.
 
-use super::reader_slot::{ReaderResource, ReaderSlot, StallWatch};
+use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
 use crate::codec::sse;
 use crate::replay::{Cursor, RunToken};
 use crate::translate::recap::Recap;
 use bytes::Bytes;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -52,7 +53,7 @@ impl RunLog {
         self: &Arc<Self>,
         from: ReadFrom,
         watched: bool,
-        resource: impl ReaderResource + 'static,
+        resource: impl Debug + Send + 'static,
     ) -> Result<LogReader, JoinError> {
         let base = self.base.lock();
         let LogBase::Recap(recap) = &*base else { return Err(JoinError::Discarded) };
@@ -120,7 +121,7 @@ impl RecapSource {
 }
 
 impl LogState {
-    fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn ReaderResource>) -> u64 {
+    fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn Debug + Send>) -> u64 {
         self.readers_total += 1;
         // Most runs have one reader.
         self.readers.reserve_exact(1);
@@ -146,11 +147,8 @@ impl LogReader {
             return Poll::Ready(Some(Err(ReaderCutOff)));
         }
         if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
-            let write_waker = if state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog) {
-                state.write_waker.take()
-            } else {
-                None
-            };
+            let has_room = state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog);
+            let write_waker = state.write_waker.take_if(|_| has_room);
             drop(state);
             wake(write_waker);
             return Poll::Ready(Some(Ok(piece)));

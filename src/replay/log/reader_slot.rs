@@ -5,10 +5,6 @@ use std::fmt::Debug;
 use std::task::Waker;
 use tokio::time::Instant;
 
-pub(crate) trait ReaderResource: Debug + Send {}
-
-impl<T: Debug + Send> ReaderResource for T {}
-
 #[derive(Debug)]
 pub(super) struct ReaderSlot {
     pub(crate) number: u64,
@@ -21,7 +17,7 @@ pub(super) struct ReaderSlot {
     pub(crate) stall_watch: StallWatch,
     pub(crate) waker: Option<Waker>,
     #[expect(dead_code, reason = "held, never read")]
-    pub(crate) resource: Box<dyn ReaderResource>,
+    pub(crate) resource: Box<dyn Debug + Send>,
 }
 
 /// Detects a reader that has stopped reading.

@@ -67,18 +67,18 @@ async fn resumes_after_any_event_and_delivers_each_byte_once() {
         writer.push(&mut frames[batch.clone()].concat(), batch.end as u64);
     }
     for number in 0..=frames.len() {
-        let reader = writer.log().join(cursor_at(number as u64), false, ()).expect("kept");
+        let reader = writer.log.join(cursor_at(number as u64), false, ()).expect("kept");
         assert!(read_available(&reader) == frames[number..].concat(), "behind {number}");
     }
-    assert_eq!(writer.log().join(cursor_at(41), false, ()).expect_err("ahead"), JoinError::Cursor);
+    assert_eq!(writer.log.join(cursor_at(41), false, ()).expect_err("ahead"), JoinError::Cursor);
     let other = Cursor { token: RunToken::new(8), number: 1 };
-    assert_eq!(writer.log().join(ReadFrom::Cursor(other), false, ()).expect_err("another's"), JoinError::Cursor);
+    assert_eq!(writer.log.join(ReadFrom::Cursor(other), false, ()).expect_err("another's"), JoinError::Cursor);
 }
 
 #[tokio::test]
 async fn paces_the_run_by_the_fastest_reader() {
     let writer = new_log(PACE);
-    let (slow, fast) = (writer.log().join(cursor_at(0), false, ()), writer.log().join(cursor_at(0), false, ()));
+    let (slow, fast) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
     let (slow, fast) = (slow.expect("kept"), fast.expect("kept"));
     let mut number = 0;
     while try_write(&writer, number + 1, 512).is_some() {
@@ -99,13 +99,13 @@ async fn paces_the_run_by_the_fastest_reader() {
     for number in 5..100 {
         assert_eq!(try_write(&writer, number, 512), Some(Ok(())));
     }
-    assert!(writer.log().retained_bytes() <= PACE.max_bytes + CHUNK_SIZE, "{}", writer.log().retained_bytes());
+    assert!(writer.log.retained_bytes() <= PACE.max_bytes + CHUNK_SIZE, "{}", writer.log.retained_bytes());
 }
 
 #[tokio::test]
 async fn wakes_a_blocked_write_when_room_appears() {
     let writer = new_log(PACE);
-    let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
     try_write(&writer, 1, 2000);
     let mut more = frame(2, 100);
     let mut waits = std::pin::pin!(writer.write(&mut more, 2));
@@ -118,7 +118,7 @@ async fn wakes_a_blocked_write_when_room_appears() {
 async fn cuts_off_a_reader_that_falls_behind_the_kept_events() {
     let pace = LogLimits { max_bytes: 64 << 10, ..PACE };
     let writer = new_log(pace);
-    let (slow, fast) = (writer.log().join(cursor_at(0), false, ()), writer.log().join(cursor_at(0), false, ()));
+    let (slow, fast) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
     let (slow, fast) = (slow.expect("kept"), fast.expect("kept"));
     for number in 1..=66 {
         assert!(try_write(&writer, number, 1000).is_some(), "{number}");
@@ -126,32 +126,32 @@ async fn cuts_off_a_reader_that_falls_behind_the_kept_events() {
     }
     assert_eq!(next_chunk(&slow).await, Some(Err(ReaderCutOff)));
     // It may rejoin without a cursor.
-    assert_eq!(writer.log().join(cursor_at(1), false, ()).map(drop), Err(JoinError::Cursor));
+    assert_eq!(writer.log.join(cursor_at(1), false, ()).map(drop), Err(JoinError::Cursor));
 }
 
 #[tokio::test]
 async fn continues_an_oversized_run_but_refuses_joins() {
     let writer = new_log(PACE);
-    let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
     let mut received = 0;
     for number in 1..=60 {
         assert!(try_write(&writer, number, 1000).is_some(), "{number}");
         received += read_available(&reader).len();
     }
     assert_eq!(received, 60 * 1000);
-    assert_eq!(writer.log().join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Discarded));
-    assert_eq!(writer.log().join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
+    assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Discarded));
+    assert_eq!(writer.log.join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
     // Unreachable frames are not retained.
-    assert!(writer.log().retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log().retained_bytes());
+    assert!(writer.log.retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log.retained_bytes());
 }
 
 #[tokio::test]
 async fn limits_the_number_of_readers() {
     let writer = new_log(PACE);
-    let readers: Vec<_> = (0..MAX_READERS).map(|_| writer.log().join(cursor_at(0), false, ()).expect("room")).collect();
-    assert_eq!(writer.log().join(cursor_at(0), false, ()).map(drop), Err(JoinError::Full));
+    let readers: Vec<_> = (0..MAX_READERS).map(|_| writer.log.join(cursor_at(0), false, ()).expect("room")).collect();
+    assert_eq!(writer.log.join(cursor_at(0), false, ()).map(drop), Err(JoinError::Full));
     drop(readers);
-    assert!(writer.log().join(cursor_at(0), false, ()).is_ok());
+    assert!(writer.log.join(cursor_at(0), false, ()).is_ok());
 }
 
 #[tokio::test]
@@ -161,22 +161,22 @@ async fn limits_the_number_of_unread_preludes() {
     writer.push(&mut frame(2, 10_000), 2);
     let mut readers = Vec::new();
     let refused = loop {
-        match writer.log().join(ReadFrom::Recap(0), false, ()) {
+        match writer.log.join(ReadFrom::Recap(0), false, ()) {
             Ok(reader) => readers.push(reader),
             Err(why) => break why,
         }
     };
     assert_eq!((refused, readers.len()), (JoinError::Full, 4));
     read_available(&readers[0]);
-    assert!(writer.log().join(ReadFrom::Recap(0), false, ()).is_ok());
+    assert!(writer.log.join(ReadFrom::Recap(0), false, ()).is_ok());
     // A join with a cursor needs no prelude.
-    assert!(writer.log().join(cursor_at(2), false, ()).is_ok());
+    assert!(writer.log.join(cursor_at(2), false, ()).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn ends_a_run_that_has_no_reader_for_too_long() {
     let writer = new_log(PACE);
-    let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
     let gone = writer.wait_for_stop();
     let mut gone = std::pin::pin!(gone);
     advance(PACE.abandon_after * 2).await;
@@ -186,7 +186,7 @@ async fn ends_a_run_that_has_no_reader_for_too_long() {
     advance(PACE.abandon_after - Duration::from_secs(1)).await;
     assert!(futures_util::poll!(gone.as_mut()).is_pending());
     // A reader rejoins in time, and leaves again.
-    drop(writer.log().join(cursor_at(0), false, ()).expect("kept"));
+    drop(writer.log.join(cursor_at(0), false, ()).expect("kept"));
     advance(PACE.abandon_after - Duration::from_secs(1)).await;
     assert!(futures_util::poll!(gone.as_mut()).is_pending());
     advance(Duration::from_secs(2)).await;
@@ -197,16 +197,16 @@ async fn ends_a_run_that_has_no_reader_for_too_long() {
 #[tokio::test]
 async fn stops_a_waiting_run_and_delivers_its_last_event() {
     let writer = new_log(PACE);
-    let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
     {
         let mut gone = std::pin::pin!(writer.wait_for_stop());
         assert!(futures_util::poll!(gone.as_mut()).is_pending());
-        writer.log().stop();
+        writer.log.stop();
         assert_eq!(futures_util::poll!(gone.as_mut()), Poll::Ready(LogStopReason::Stopped));
     }
     assert_eq!(try_write(&writer, 1, 100), Some(Err(LogStopReason::Stopped)));
     writer.push(&mut frame(1, 100), 1);
-    let log = Arc::clone(writer.log());
+    let log = Arc::clone(&writer.log);
     writer.finish();
     assert_eq!(read_available(&reader), frame(1, 100));
     assert_eq!(next_chunk(&reader).await, None);
@@ -224,7 +224,7 @@ async fn cuts_off_the_readers_of_an_aborted_run() {
     // A dropped writer cuts the log too.
     for cut in cut {
         let writer = new_log(PACE);
-        let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
+        let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
         try_write(&writer, 1, 100);
         cut(writer);
         assert_eq!(next_chunk(&reader).await, Some(Err(ReaderCutOff)));
@@ -234,34 +234,34 @@ async fn cuts_off_the_readers_of_an_aborted_run() {
 #[tokio::test]
 async fn sends_comments_only_to_idle_readers_and_keeps_none() {
     let writer = new_log(PACE);
-    let (idle, busy) = (writer.log().join(cursor_at(0), false, ()), writer.log().join(cursor_at(0), false, ()));
+    let (idle, busy) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
     let (idle, busy) = (idle.expect("kept"), busy.expect("kept"));
     try_write(&writer, 1, 100);
     assert_eq!(read_available(&idle), frame(1, 100));
     writer.send_comment();
     assert_eq!(read_available(&idle), b": keep-alive\n\n");
     assert_eq!(read_available(&busy), frame(1, 100));
-    assert_eq!(read_available(&writer.log().join(cursor_at(0), false, ()).expect("kept")), frame(1, 100));
+    assert_eq!(read_available(&writer.log.join(cursor_at(0), false, ()).expect("kept")), frame(1, 100));
 }
 
 #[tokio::test(start_paused = true)]
 async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
     let writer = new_log(PACE);
     let (resource, others) = (Arc::new(()), Arc::new(()));
-    let stalled = writer.log().join(cursor_at(0), true, Arc::clone(&resource)).expect("kept");
-    let waits = writer.log().join(cursor_at(0), true, Arc::clone(&others)).expect("kept");
+    let stalled = writer.log.join(cursor_at(0), true, Arc::clone(&resource)).expect("kept");
+    let waits = writer.log.join(cursor_at(0), true, Arc::clone(&others)).expect("kept");
     // Time without data to read does not count.
-    writer.log().remove_stalled();
+    writer.log.remove_stalled();
     advance(PACE.stall_timeout * 2).await;
-    writer.log().remove_stalled();
+    writer.log.remove_stalled();
     try_write(&writer, 1, 100);
     read_available(&waits);
-    writer.log().remove_stalled();
+    writer.log.remove_stalled();
     advance(PACE.stall_timeout - Duration::from_secs(1)).await;
-    writer.log().remove_stalled();
+    writer.log.remove_stalled();
     assert_eq!(Arc::strong_count(&resource), 2);
     advance(Duration::from_secs(1)).await;
-    writer.log().remove_stalled();
+    writer.log.remove_stalled();
     assert_eq!((Arc::strong_count(&resource), Arc::strong_count(&others)), (1, 2));
     assert_eq!(next_chunk(&stalled).await, Some(Err(ReaderCutOff)));
     // The same after the end of the run, when only the log watches its readers.
@@ -275,7 +275,7 @@ async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
 #[tokio::test]
 async fn splits_a_large_event_for_a_watched_reader() {
     let writer = new_log(LogLimits { max_bytes: 1 << 20, ..PACE });
-    let reader = writer.log().join(cursor_at(0), true, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), true, ()).expect("kept");
     try_write(&writer, 1, 100_000);
     let mut all = Vec::new();
     while let Some(Some(Ok(piece))) = next_chunk(&reader).now_or_never() {
@@ -288,7 +288,7 @@ async fn splits_a_large_event_for_a_watched_reader() {
 #[tokio::test]
 async fn mirrors_every_frame_with_its_number_and_the_end() {
     let writer = new_log(PACE);
-    let mut mirror = LogMirror::new(writer.log());
+    let mut mirror = LogMirror::new(&writer.log);
     let mut received = Vec::new();
     let mut numbers = Vec::new();
     for number in 1..=30 {
@@ -321,7 +321,7 @@ async fn mirrors_every_frame_with_its_number_and_the_end() {
 #[tokio::test]
 async fn reports_to_a_slow_mirror_how_much_was_trimmed() {
     let writer = new_log(PACE);
-    let mut mirror = LogMirror::new(writer.log());
+    let mut mirror = LogMirror::new(&writer.log);
     for number in 1..=100 {
         writer.push(&mut frame(number, 1000), number);
     }
@@ -356,7 +356,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
     const EVENTS: u64 = 4000;
     let pace = LogLimits { max_bytes: 24 << 10, max_backlog: 1 << 20, ..PACE };
     let writer = new_log(pace);
-    let log = Arc::clone(writer.log());
+    let log = Arc::clone(&writer.log);
     let begins = [
         event_frame(1, r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#),
         event_frame(2, r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#),

@@ -31,17 +31,13 @@ pub(in crate::replay) trait LogRetention: Send + Sync {
 }
 
 pub(crate) struct LogWriter {
-    log: Arc<RunLog>,
+    pub(crate) log: Arc<RunLog>,
     slot: Option<Box<dyn LogRetention>>,
 }
 
 impl LogWriter {
     pub(in crate::replay) fn new(log: Arc<RunLog>, slot: Option<Box<dyn LogRetention>>) -> LogWriter {
         LogWriter { log, slot }
-    }
-
-    pub(crate) fn log(&self) -> &Arc<RunLog> {
-        &self.log
     }
 
     /// Appends `frames` up to number `last` and clears the buffer. Waits while every reader is far behind.
@@ -283,7 +279,5 @@ impl RunLog {
 
 /// Wakes removed readers and frees their resources.
 fn wake_removed(slots: Vec<ReaderSlot>) {
-    for mut slot in slots {
-        wake(slot.waker.take());
-    }
+    slots.into_iter().for_each(|slot| wake(slot.waker));
 }

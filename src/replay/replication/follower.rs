@@ -24,6 +24,7 @@ use crate::replay::{Cursor, StoredRun};
 use crate::telemetry::internal_event;
 use crate::translate::recap::Recap;
 use crate::translate::{RunIds, Stream};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -132,7 +133,6 @@ impl ReplicatedRuns {
             writer,
             last_read: found.through,
             pending: Vec::new(),
-            pending_last: found.through,
             stop: StopState::NotRequested,
             wake,
         };
@@ -160,10 +160,10 @@ struct RunFollower {
     descriptor: RunDescriptor,
     owner: String,
     writer: LogWriter,
+    /// number of the last frame in `pending` or the log
     last_read: u64,
     /// frames waiting for slow readers
     pending: Vec<u8>,
-    pending_last: u64,
     stop: StopState,
     wake: Arc<Notify>,
 }
@@ -257,7 +257,7 @@ impl RunFollower {
             if next_check <= Instant::now() {
                 next_check = Instant::now() + check_interval;
                 check_interval = HEARTBEAT_INTERVAL.min(2 * check_interval);
-                if self.stop != StopState::NotRequested && !self.writer.log().has_readers() {
+                if self.stop != StopState::NotRequested && !self.writer.log.has_readers() {
                     return FollowEnd::Cut;
                 }
                 match self.check_owner().await {
@@ -279,10 +279,8 @@ impl RunFollower {
                         next_check = Instant::now();
                     }
                 },
-                written = self.writer.write(&mut self.pending, self.pending_last), if has_pending && self.stop == StopState::NotRequested => {
-                    // `wait_for_stop` above handles an abandoned or stopped log.
-                    let _ = written;
-                }
+                // `wait_for_stop` above handles an abandoned or stopped log.
+                _ = self.writer.write(&mut self.pending, self.last_read), if has_pending && self.stop == StopState::NotRequested => {}
                 () = self.wake.notified() => {}
                 () = sleep_until(next_check) => {}
                 () = sleep_until(next_comment) => {
@@ -300,7 +298,7 @@ impl RunFollower {
                 if self.stop == StopState::NotRequested {
                     return Ok(ReadStatus::Full);
                 }
-                self.writer.push(&mut self.pending, self.pending_last);
+                self.writer.push(&mut self.pending, self.last_read);
             }
             let mut call = self.shared.prepare_run_call(&redis_protocol::READ, &self.descriptor);
             call.arg(self.last_read).arg(MAX_ENTRIES);
@@ -322,15 +320,9 @@ impl RunFollower {
                 }
                 self.pending.extend_from_slice(redis_protocol::frames_after(&frames, first, self.last_read));
                 self.last_read = last;
-                self.pending_last = last;
-                self.flush_pending();
+                let _ = self.writer.write(&mut self.pending, self.last_read).now_or_never();
             }
         }
-    }
-
-    fn flush_pending(&mut self) {
-        use futures_util::FutureExt;
-        let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
     }
 
     /// Notifies the owner of readers and of a stop request. Returns whether the owner has a lease.
@@ -339,7 +331,7 @@ impl RunFollower {
         if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {
             self.stop = StopState::Sent;
         }
-        let log = self.writer.log();
+        let log = &self.writer.log;
         // Before the first reader joins, the request that started following is about to join.
         if log.has_readers() || !log.had_readers() {
             shared

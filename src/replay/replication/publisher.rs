@@ -7,7 +7,7 @@
 //! ```
 //! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary.
 
-use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, ReaderResource, RunLog};
+use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
 use super::owned_run::OwnedRun;
 use super::redis_protocol::{self, ReplicaMessage};
 use super::{ClaimResult, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
@@ -25,7 +25,7 @@ impl ReplicatedRuns {
         descriptor: RunDescriptor,
         log: &Arc<RunLog>,
         claimed: ClaimResult,
-        resource: impl ReaderResource + 'static,
+        resource: impl Send + 'static,
     ) {
         let owned_run = Arc::new(OwnedRun::new(Arc::clone(log)));
         self.owned_runs.lock().insert(descriptor.keys.run, Arc::clone(&owned_run));

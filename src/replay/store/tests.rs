@@ -59,7 +59,7 @@ async fn admits_one_run_per_key_until_it_has_ended() {
     let (store, metrics) = store(10, 1 << 20, 1 << 16);
     let writer = enter(&store, 1);
     assert!(
-        matches!(store.insert(fresh_run(1, 0)), InsertOutcome::Existing(known) if Arc::ptr_eq(&known.log, writer.log()))
+        matches!(store.insert(fresh_run(1, 0)), InsertOutcome::Existing(known) if Arc::ptr_eq(&known.log, &writer.log))
     );
     assert!(matches!(store.insert(fresh_run(1, 1)), InsertOutcome::Conflict));
     assert!(store.last_of_thread(&[9; 32]).is_some());
@@ -67,7 +67,7 @@ async fn admits_one_run_per_key_until_it_has_ended() {
     assert!(matches!(store.insert(fresh_run(1, 0)), InsertOutcome::Existing(_)));
     let InsertOutcome::New(other) = store.insert(fresh_run(1, 1)) else { panic!("replaced") };
     assert!(was_evicted(&metrics, "replaced"));
-    assert!(store.find(&[1; 32]).is_some_and(|kept| Arc::ptr_eq(&kept.log, other.log())));
+    assert!(store.find(&[1; 32]).is_some_and(|kept| Arc::ptr_eq(&kept.log, &other.log)));
 }
 
 #[tokio::test]
@@ -121,9 +121,9 @@ async fn bounds_the_bytes_of_all_runs_together() {
     let other = enter(&store, 3);
     push_event(&other, 25_000);
     assert!(store.used.load(Ordering::Relaxed) <= 40_000);
-    assert!(other.log().join(ReadFrom::Recap(0), false, ()).is_err());
+    assert!(other.log.join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
-    assert!(live.log().join(ReadFrom::Cursor(cursor), false, ()).is_ok());
+    assert!(live.log.join(ReadFrom::Cursor(cursor), false, ()).is_ok());
     live.finish();
     other.finish();
     assert!(metrics.render().contains("diglot_replay_runs 2"));

@@ -3,19 +3,17 @@
 use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
 use super::recap_item::{RecapItem, item_id};
-use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata, to_json_string};
+use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata};
 use crate::codec::json;
-use crate::dialect::{CarryLocation, PeerDialect};
-use crate::event::input::{ACTIVITY, ASSISTANT, REASONING};
+use crate::dialect::{EventRow, EventShape, PeerDialect};
+use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
 use crate::event::{
     Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
-use crate::translate::{carry, message, tool_result_id, value_aliases};
+use crate::translate::{message, tool_result_id, value_aliases};
 
-const TOOL: &str = "tool";
-
-/// Makes the real client keep activities from earlier runs, which the gateway does not know ("activityHistory" of
+/// Makes the real client keep activities from earlier runs, which the gateway has not seen ("activityHistory" of
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
@@ -114,7 +112,7 @@ impl MessageList {
     /// reused."
     fn open_call(&mut self, event: &Event<'_>) {
         let id = item_id(RunItem::ToolCall, event);
-        let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let name = event.get_or_empty(Field::ToolCallName);
         if let Some((_, call)) = self.find_call(&id) {
             call.expand().name = name;
             return;
@@ -185,20 +183,19 @@ impl MessageList {
 
     /// Inserts a tool message: "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the
     /// call (after its other tool messages), else appended."
-    pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
-        let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        // As in the reader: if a dialect has no result messages, an empty id counts as absent.
-        let named = |id: &&Json<'_>| side.dialect.carry_location == CarryLocation::Native || !id.is_str("");
+    pub(crate) fn insert_result(&mut self, row: &EventRow, event: &Event<'_>, side: PeerDialect) {
+        let call = event.get_or_empty(Field::ToolCallId);
+        // A dialect without a row for results sends AG-UI's: always with an id, and with text or parts.
+        let is_plain = row.shape == EventShape::Plain;
+        let named = |id: &&Json<'_>| is_plain || !id.is_str("");
         let id =
             event.get(Field::MessageId).filter(named).cloned().map_or_else(|| tool_result_id(&call), Json::into_owned);
         let mut entry = RecapMessage::new(id, TOOL);
         entry.has_closed_content = true;
-        // A message contains text or parts, whatever the event contains.
-        let parts = side.dialect.carry_location == CarryLocation::Native;
         entry.content = match event.get(Field::Content) {
             None => MessageContent::None,
-            Some(content) if parts && content.json_type() == JsonType::Array => MessageContent::from_value(content),
-            Some(content) => MessageContent::from_value(&to_json_string(content)),
+            Some(content) if is_plain && content.json_type() == JsonType::Array => MessageContent::from_value(content),
+            Some(content) => MessageContent::from_value(&content.to_string_value()),
         };
         entry.metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
         entry.rest = pick_members(event, &[Field::SubagentRunId]);
@@ -217,7 +214,7 @@ impl MessageList {
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
-        let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
+        let metadata = event.get_owned(Field::Metadata);
         let mut entry = RecapMessage::new(id, ACTIVITY);
         entry.has_closed_content = true;
         entry.content = event
@@ -269,7 +266,6 @@ impl MessageList {
         }
     }
 
-    /// Returns the activity deltas that could not be applied.
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
@@ -356,18 +352,14 @@ enum ActivityOwnership {
 }
 
 fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
-    let find = |of: &Json<'_>, name: &str| -> Option<Json<'static>> {
-        let members = json::parse_members(of)?;
-        members.into_iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value.into_owned())
-    };
     let [outer, inner] = HISTORY_KEYS;
-    let Some(history) = event.get(Field::Metadata).and_then(|metadata| find(metadata, outer)) else {
+    let Some(history) = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, outer)) else {
         return ActivityOwnership::Unspecified;
     };
     if history.json_type() != JsonType::Object {
         return ActivityOwnership::Types(Vec::new());
     }
-    match find(&history, inner) {
+    match json::parse_member(&history, inner) {
         None => ActivityOwnership::Unspecified,
         Some(types) if types.is_null() => ActivityOwnership::All,
         Some(types) => {

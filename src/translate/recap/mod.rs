@@ -19,7 +19,7 @@
 //! even after its end: a client treats a call as pending once it received the start, and runs a tool when its call
 //! ends.
 //!
-//! A dialect with whole messages (`EventShape::EndWithMessage`) receives all of them again, because a message list
+//! A dialect with whole messages (`OwnShape::is_whole_message`) receives all of them again, because a message list
 //! cannot express everything in them.
 
 mod patched_json;
@@ -31,6 +31,7 @@ mod message_list;
 mod open_items;
 
 use super::RunIds;
+use super::aliases::RunStamps;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
 use crate::dialect::{EventRow, PeerDialect, PeerVersion};
@@ -57,8 +58,7 @@ use recap_state::RecapState;
 #[derive(Clone, Debug)]
 pub struct Recap {
     client: PeerDialect,
-    /// members repeated on every event of the dialect
-    common_members: Vec<(Field, Json<'static>)>,
+    run_stamps: RunStamps,
     /// whether the dialect sends whole messages, so that no snapshot is needed
     whole_messages: bool,
     start: Option<RecapFrame>,
@@ -74,14 +74,9 @@ impl Recap {
     /// Creates the recap of a run from its input's canonical `messages`, a JSON array.
     #[must_use]
     pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
-        let stamp = |field: &Field| match field {
-            Field::ThreadId => Some((*field, ids.thread_id.clone())),
-            Field::RunId => Some((*field, ids.run_id.clone())),
-            _ => None,
-        };
         Recap {
             client,
-            common_members: client.dialect.common_fields.iter().filter_map(stamp).collect(),
+            run_stamps: RunStamps::from_ids(client.dialect, Some(ids)),
             whole_messages: client.dialect.has_whole_messages(),
             start: None,
             messages: MessageList::from_input(client, messages),
@@ -112,7 +107,7 @@ impl Recap {
     }
 
     /// Writes the frames that a client needs before the run's next ones, at `now` ms since the epoch; nothing if the
-    /// run has not begun. Only the last frame has the `id`: a client disconnected before it requests everything again.
+    /// run has not begun. Only the last frame has the `id`, so a client that does not get it requests everything again.
     pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = RecapWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
@@ -147,7 +142,7 @@ impl Recap {
         let snapshot = self.messages.snapshot(self.client, |entry| self.open_items.has_chunks_of(entry));
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
-            self.common_members.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
+            self.run_stamps.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
             object.member(row.field_name(Field::Messages, snake), snapshot.messages.as_str());
             object.member(
                 row.field_name(Field::Timestamp, snake),
@@ -173,11 +168,7 @@ impl Recap {
         self.open_items.close_chunks(&self.lanes, &mut self.messages, self.client);
         match event.kind {
             EventType::RunStarted => {
-                for (field, value) in &mut self.common_members {
-                    if let Some(sent) = event.get(*field) {
-                        *value = sent.clone().into_owned();
-                    }
-                }
+                self.run_stamps.observe_start(&event);
                 self.messages.append_input(event.get(Field::Input), self.client);
                 self.start = Some(RecapFrame::verbatim(&wire, data));
             }
@@ -258,7 +249,7 @@ impl Recap {
                 }
             }
             EventType::ToolCallResult => {
-                list.insert_result(event, *side);
+                list.insert_result(row, event, *side);
                 opens.mark_answered(event.get(Field::ToolCallId), list, *side);
             }
             EventType::ActivitySnapshot => list.set_activity(event),
@@ -274,8 +265,8 @@ impl Recap {
 
 fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     let piece = ChunkStreamKind::from_event(event.kind)?;
-    let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-    let id = event.get(piece.id_field()).cloned().map(Json::into_owned);
+    let owner = event.get_owned(Field::SubagentRunId);
+    let id = event.get_owned(piece.id_field());
     let mut open = lanes.open_streams(piece).filter(|stream| match &id {
         Some(id) => stream.id.is_same(id),
         None => owner.is_none() || stream.owner == owner,
@@ -302,5 +293,26 @@ impl RecapWriter<'_> {
         {
             sse::write_frame(self.out, &data);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI_SNAKE, Dialect};
+
+    static WITHOUT_RESULT_ROW: Dialect = Dialect { rows: &[], ..AG_UI_SNAKE };
+
+    #[test]
+    fn keeps_the_parts_of_a_result_for_which_the_dialect_has_no_row() {
+        let mut recap = Recap::new(PeerDialect::new(&WITHOUT_RESULT_ROW), &RunIds::new("t", "r"), None);
+        recap.push(b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
+        let content = r#""content":[{"type":"text","text":"a"}]"#;
+        let result = format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c",{content}}}"#);
+        recap.push(format!("data: {result}\n\n").as_bytes());
+        let mut out = Vec::new();
+        recap.write(0, None, &mut out);
+        let written = String::from_utf8(out).expect("UTF-8");
+        assert!(written.contains(content), "{written}");
     }
 }

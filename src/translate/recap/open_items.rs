@@ -8,7 +8,7 @@ use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::lane::{ChunkLanes, ChunkStreamKind};
 use crate::event::run::RunItem;
-use crate::event::{Event, EventType, Field, Json, Members, get, remove};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
@@ -54,7 +54,7 @@ impl RecapItems {
         }
     }
 
-    /// Ends an item. If `waits`, an ended call is kept until its result arrives.
+    /// Ends an item. If `waits` is true, an ended call is kept until its result arrives.
     pub(crate) fn end_item(
         &mut self,
         event: &Event<'_>,
@@ -182,24 +182,19 @@ impl RecapItems {
 fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, RecapFrame, RecapFrame)> {
     let data = open.opener.data();
     let mut members = json::parse_object(&data).ok()?.members;
-    let delta = remove(&mut members, Field::Delta).unwrap_or_else(|| Json::string(""));
+    let delta = remove(&mut members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
     let frame = |kind: EventType, members: Members<'_>| {
         let (_, row) = side.dialect.row_for_kind(kind, side.peer_version)?;
         let event = Event { kind, members, source: None };
-        let data = json::build_object(|object| {
-            object.string_member(json::TYPE, row.wire);
-            event.members.iter().for_each(|member| object.copy_member(member, false));
-        });
+        let data = json::to_event_object(row.wire, &event.members);
         Some(RecapFrame::from_event(row, &event, data.as_str(), side))
     };
     let named = || -> Members<'_> {
-        [Field::ToolCallId, Field::SubagentRunId]
-            .into_iter()
-            .filter_map(|field| Some((crate::event::MemberKey::Known(field), get(&members, field)?.clone())))
-            .collect()
+        let fields = [Field::ToolCallId, Field::SubagentRunId].into_iter();
+        fields.filter_map(|field| Some((MemberKey::Known(field), get(&members, field)?.clone()))).collect()
     };
     let mut args = named();
-    args.push((crate::event::MemberKey::Known(Field::Delta), delta));
+    args.push((MemberKey::Known(Field::Delta), delta));
     let args = frame(EventType::ToolCallArgs, args)?;
     let end = frame(EventType::ToolCallEnd, named())?;
     Some((frame(EventType::ToolCallStart, members.clone())?, args, end))

@@ -3,7 +3,7 @@
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, MemberCase, PeerDialect};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, remove};
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
@@ -94,7 +94,7 @@ impl RecapFrame {
             RecapFrame::Text(text) => {
                 let added = match text.block_delta() {
                     None => Cow::Borrowed(text.text.as_str()),
-                    Some(block) => Cow::Owned(string_inner(&Json::string(&block)).to_owned()),
+                    Some(block) => Cow::Owned(Json::string(&block).unquoted().to_owned()),
                 };
                 (added, text.metadata.clone())
             }
@@ -110,7 +110,7 @@ impl RecapFrame {
                     _ => None,
                 };
                 let added = added.as_ref().map_or_else(String::new, to_string_inner);
-                (Cow::Owned(added), get(&members, Field::Metadata).cloned().map(Json::into_owned))
+                (Cow::Owned(added), get_owned(&members, Field::Metadata))
             }
         }
     }
@@ -120,7 +120,6 @@ const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
-/// Appends a frame, merging it into the last one where possible.
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
         Some(last) => last.try_merge(next),
@@ -129,18 +128,9 @@ pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     frames.extend(next);
 }
 
-pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
-    let text = string.as_str();
-    if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
-}
-
 /// Returns the content of a JSON string, or any other value as JSON text.
 pub(super) fn to_string_inner(value: &Json<'_>) -> String {
-    match value.json_type() {
-        JsonType::String => string_inner(value).to_owned(),
-        JsonType::Null => String::new(),
-        _ => string_inner(&Json::string(value.as_str())).to_owned(),
-    }
+    if value.is_null() { String::new() } else { value.to_string_value().unquoted().to_owned() }
 }
 
 /// Merges two metadata objects: "merges per key, last write wins, no recursion" (specs §3.4).
@@ -160,7 +150,7 @@ impl MergedText {
         let delta =
             event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_content(event.kind))?;
         let (block, text) = match delta.json_type() {
-            JsonType::String => (None, string_inner(delta)),
+            JsonType::String => (None, delta.unquoted()),
             _ => {
                 let whole = delta.as_str();
                 let text = row.shape.own_shape()?.find_text?(whole)?;
@@ -178,12 +168,7 @@ impl MergedText {
         let metadata = taken.next().flatten();
         let head = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
-            for (key, value) in &members {
-                match key {
-                    MemberKey::Known(field) => object.member(row.field_name(*field, snake), value.as_str()),
-                    MemberKey::Other(_) => object.copy_member(&(key.clone(), value.as_borrowed()), snake),
-                }
-            }
+            row.write_members(object, &members, snake);
             object.member(row.field_name(Field::Delta, snake), "");
         });
         let head = head.as_str().trim_end_matches('}').into();

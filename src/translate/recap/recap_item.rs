@@ -40,7 +40,7 @@ pub(super) fn item_of(kind: EventType) -> Option<RunItem> {
 
 pub(super) fn item_id(item: RunItem, event: &Event<'_>) -> Json<'static> {
     let (_, field) = item.closer();
-    event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+    event.get_or_empty(field)
 }
 
 impl RecapItem {

@@ -1,9 +1,9 @@
 //! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
-use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, string_inner, to_string_inner};
+use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, to_string_inner};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, get, into_owned_members, remove};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, remove};
 use crate::translate::{aliases, carry, value_aliases};
 
 #[derive(Clone, Debug)]
@@ -43,13 +43,6 @@ pub(super) struct RecapCall {
     pub(crate) names_message: bool,
 }
 
-pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
-    match value.json_type() {
-        JsonType::String => value.clone().into_owned(),
-        _ => Json::string(value.as_str()),
-    }
-}
-
 /// Selects the metadata that the message keeps. For a dialect without versions, carried members belong only to the
 /// event.
 pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
@@ -70,7 +63,7 @@ pub(super) fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Op
 impl MessageContent {
     pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
-            JsonType::String => MessageContent::Text(string_inner(value).to_owned()),
+            JsonType::String => MessageContent::Text(value.unquoted().to_owned()),
             _ => MessageContent::Value(value.clone().into_owned()),
         }
     }
@@ -94,7 +87,7 @@ impl RecapMessage {
         let mut members = into_owned_members(message);
         aliases::read_field_names(side.dialect.field_aliases, &mut members);
         let mut take = |field| remove(&mut members, field);
-        let id = take(Field::Id).unwrap_or_else(|| Json::string(""));
+        let id = take(Field::Id).unwrap_or(Json::EMPTY_STRING);
         let role = take(Field::Role);
         let role = role.as_ref().and_then(Json::text).unwrap_or_default();
         let mut entry = RecapMessage::new(id, value_aliases::canonical_role(side, &role));
@@ -165,7 +158,7 @@ const ARGUMENTS: &str = "arguments";
 impl RecapCall {
     pub(crate) fn from_message(call: &Json<'_>) -> Self {
         let members = json::parse_message(call).unwrap_or_default();
-        let id = get(&members, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        let id = get_owned(&members, Field::Id).unwrap_or(Json::EMPTY_STRING);
         let original = Some(call.clone().into_owned());
         RecapCall {
             id,
@@ -185,7 +178,7 @@ impl RecapCall {
             carry::take(&mut rest, json::TYPE);
             let function = carry::take(&mut rest, FUNCTION);
             let mut function = function.as_ref().and_then(json::parse_message).unwrap_or_default();
-            self.name = remove(&mut function, Field::Name).map_or_else(|| Json::string(""), Json::into_owned);
+            self.name = remove(&mut function, Field::Name).map_or(Json::EMPTY_STRING, Json::into_owned);
             self.args = carry::take(&mut function, ARGUMENTS).as_ref().map_or_else(String::new, to_string_inner);
             self.rest = rest;
         }

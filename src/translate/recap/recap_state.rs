@@ -7,7 +7,7 @@ use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
-use crate::event::{Event, Field, MemberKey, Members, into_owned_members, remove};
+use crate::event::{Event, Field, Members, into_owned_members, remove};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapState {
@@ -63,12 +63,7 @@ impl LastSnapshot {
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, self.row.wire);
             object.member(self.row.field_name(Field::Snapshot, snake), document.as_str());
-            for (key, value) in &self.rest {
-                match key {
-                    MemberKey::Known(field) => object.member(self.row.field_name(*field, snake), value.as_str()),
-                    MemberKey::Other(_) => object.copy_member(&(key.clone(), value.as_borrowed()), snake),
-                }
-            }
+            self.row.write_members(object, &self.rest, snake);
         });
         RecapFrame::verbatim(self.row.wire, data.as_str())
     }

@@ -14,7 +14,7 @@ impl RunGuard {
             return event;
         };
         if event.get(piece.id_field()).is_none() {
-            let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
+            let owner = event.get_owned(Field::SubagentRunId);
             let mut open = self.lanes.open_streams(piece).filter(|stream| owner.is_none() || stream.owner == owner);
             let latest = open.next_back().cloned();
             let is_one = open.next().is_none();
@@ -30,7 +30,7 @@ impl RunGuard {
             }
             event = self.resolve_owners(event, report);
         }
-        let Some(id) = event.get(piece.id_field()).cloned().map(Json::into_owned) else {
+        let Some(id) = event.get_owned(piece.id_field()) else {
             return event;
         };
         if self.run.is_open(piece.item(), &id) {
@@ -117,7 +117,7 @@ impl RunGuard {
         let value = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
         let settled = piece.fixed_fields().iter().filter_map(value).collect();
         self.retained_bytes += memory_limits::retained_ids_cost(&event);
-        let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
+        let owner = event.get_owned(Field::SubagentRunId);
         self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });
         event
     }
@@ -137,7 +137,7 @@ fn into_content_event<'a>(mut event: Event<'a>, piece: ChunkStreamKind, report: 
         carry_member(&mut event, field, report);
     }
     event.kind = piece.content_event();
-    let delta = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
+    let delta = event.remove(Field::Delta).unwrap_or(Json::EMPTY_STRING);
     event.set(Field::Delta, delta);
     report.count_repair(EventRepair::TypeConverted);
     event

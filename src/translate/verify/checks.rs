@@ -6,7 +6,7 @@ use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
 use super::{chunks, order, producer_checks};
 use crate::codec::json;
-use crate::dialect::{EventShape, PeerDialect};
+use crate::dialect::PeerDialect;
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
@@ -58,8 +58,6 @@ struct FindingLocation<'p> {
 impl EventChecks {
     pub(crate) fn new(side: PeerDialect) -> Self {
         let dialect = side.dialect;
-        // As in the run guard, a start with optional ids may be missing altogether.
-        let start = dialect.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
         let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
         EventChecks {
             reader: (!dialect.is_canonical()).then(|| EventReader::new(side)),
@@ -68,7 +66,7 @@ impl EventChecks {
                 report: TranslationReport { events_read: labels, ..TranslationReport::default() },
             },
             chunks: chunks::ChunkExpander::default(),
-            order: order::OrderCheck::new(start == Some(EventShape::OptionalIds)),
+            order: order::OrderCheck::new(dialect.is_start_optional()),
             producer: producer_checks::ProducerChecks::new(!dialect.is_canonical()),
             thinking: [None, None],
             minted_ids: 0,

@@ -94,7 +94,7 @@ impl ChunkExpander {
         let has = |field| event.get(field).is_some();
         let alone = parts.is_empty() && has(Field::Metadata);
         if has(Field::Delta) || has(Field::RawEvent) || alone {
-            let delta = event.get(Field::Delta).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+            let delta = event.get_or_empty(Field::Delta);
             let content =
                 Event::new(piece.content_event()).with(piece.id_field(), Json::string(&id)).with(Field::Delta, delta);
             parts.push(with_owner(content, tag.or(owner).as_deref()));

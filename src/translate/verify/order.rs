@@ -217,7 +217,6 @@ impl OrderCheck {
         }
     }
 
-    /// Checks an opening event and records the owner.
     fn check_open(&mut self, item: RunItem, id: &str, event: &Event<'_>) -> Result<(), (Rule, String)> {
         let tag = owner_tag(event);
         match item {

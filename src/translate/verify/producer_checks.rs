@@ -84,9 +84,8 @@ impl ProducerChecks {
     }
 
     fn check_start(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
-        let owned = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let thread = owned(Field::ThreadId);
-        let run = owned(Field::RunId);
+        let thread = event.get_or_empty(Field::ThreadId);
+        let run = event.get_or_empty(Field::RunId);
         let differs = |before: &Json<'_>| !before.is_same(&thread) && self.has_id(before) && self.has_id(&thread);
         if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| differs(before)) {
             let found = format!("{}, after a run of {}", sanitize(thread.as_str()), sanitize(before.as_str()));
@@ -112,8 +111,7 @@ impl ProducerChecks {
         let outcome = event.get(Field::Outcome).and_then(json::parse_members).unwrap_or_default();
         let mut seen = HashSet::new();
         for interrupt in list_member(&outcome, "interrupts") {
-            let id =
-                json::parse_members(&interrupt).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+            let id = json::parse_member(&interrupt, Field::Id.camel()).and_then(|id| id.text().map(String::from));
             if let Some(id) = id.filter(|id| !seen.insert(id.clone())) {
                 report(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" occurs twice", sanitize(&id)));
             }
@@ -158,8 +156,7 @@ impl ProducerChecks {
                 continue;
             }
             for call in get(&members, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
-                let id =
-                    json::parse_members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+                let id = json::parse_member(&call, Field::Id.camel()).and_then(|id| id.text().map(String::from));
                 if let Some(id) = id {
                     self.calls.entry(id).or_default();
                 }

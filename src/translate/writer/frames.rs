@@ -34,7 +34,8 @@ impl EventWriter {
         self.write_data(out, wire, &self.scratch);
     }
 
-    /// Writes one frame. If the dialect needs an event type but it contains a line break, only the data includes it.
+    /// Writes one frame. An event type that contains a line break is omitted from the `event:` line, and appears only
+    /// in the data.
     pub(super) fn write_data(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
         self.write_frame_id(out);
         if !self.peer.dialect.has_event_line || sse::write_frame_with(out, None, Some(wire), data).is_err() {

@@ -69,7 +69,7 @@ impl EventWriter {
         }
     }
 
-    /// Returns the size in bytes of pending events and of state kept for calls without a result.
+    /// Returns how many bytes are held in pending events and in state for calls without a result.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }

@@ -3,7 +3,7 @@
 use super::{EventWriter, OutputContext};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase};
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
+use crate::event::{Event, EventType, Field, Json, Members};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_empty_id, was_null, write_as_json,
@@ -15,8 +15,8 @@ use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids,
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
-/// Members that no version accepts, and which stay carried: an echoed input needs members that may be missing
-/// (measured), and content is a string.
+/// Members that stay carried because no version accepts them: an echoed input requires members that may be missing
+/// (measured), and content must be a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
 
 impl EventWriter {
@@ -124,12 +124,7 @@ impl EventWriter {
         let own = carry::take(&mut outgoing.extensions, place);
         let carried = carry::wrap_canonical(location, own.as_ref(), &outgoing.canonical, outgoing.canonical_type);
         self.write_frame(to.out, row.wire, |object| {
-            for (key, value) in &outgoing.members {
-                match key {
-                    MemberKey::Known(field) => object.member(row.field_name(*field, snake), value.as_str()),
-                    MemberKey::Other(_) => object.copy_member(&(key.clone(), value.as_borrowed()), snake),
-                }
-            }
+            row.write_members(object, &outgoing.members, snake);
             outgoing.extensions.iter().for_each(|member| object.copy_member(member, snake));
             if let Some(carried) = carried {
                 object.member(place, carried.as_str());

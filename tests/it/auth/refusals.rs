@@ -75,7 +75,10 @@ async fn challenges_callers_and_names_the_token_error() {
         &ask("/run", &format!("authorization: BEARER {}\r\n", signer.token_with_claims(&chat))).await,
         COMPLETE_RUN,
     );
-    assert_refused(&ask("/run", &bearer(&signer.token(ISSUER))).await, 403, "insufficient_scope");
+    let answer = ask("/run", &bearer(&signer.token(ISSUER))).await;
+    assert_refused(&answer, 403, "insufficient_scope");
+    let challenge = "Bearer error=\"insufficient_scope\", scope=\"chat\"";
+    assert_eq!(answer.header("www-authenticate"), Some(challenge));
 
     let answer = ask("/keys", "").await;
     let problem = assert_refused(&answer, 401, "authentication_required");

@@ -4,6 +4,7 @@ use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use crate::golden::side;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
 use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
+use diglot::event::EventType;
 use diglot::event::run::RunEnding;
 use diglot::translate::verify::Verifier;
 use diglot::translate::{RunIds, Stream};
@@ -43,6 +44,11 @@ fn outcome_of(client: PeerDialect, end: &Value) -> Value {
     }
 }
 
+/// Returns the type that an event has in the peer's dialect.
+fn wire_type(peer: PeerDialect, kind: EventType) -> &'static str {
+    peer.dialect.row_for_kind(kind, peer.peer_version).expect("every dialect ends runs").1.wire
+}
+
 /// Stops a run after each of the agent's events.
 fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events: &[String]) {
     // Every event but the terminal one.
@@ -72,7 +78,7 @@ fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events
 
         let end: Value =
             serde_json::from_str(&plain_heard.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
-        assert_eq!(end["type"], "RUN_FINISHED", "{}", show());
+        assert_eq!(end["type"], wire_type(client, EventType::RunFinished), "{}", show());
         assert_eq!(outcome_of(client, &end), json!({"type": "cancelled"}), "{}", show());
         if let Some(why) = client_rejection(client, &unnumbered) {
             panic!("cut {cut}: {why}\n{}", show());
@@ -94,7 +100,8 @@ fn cancels_a_run_cleanly_after_any_event() {
             let agent = side(name);
             let events =
                 hai::stream(seed, agent.text_format == TextFormat::Blocks, agent.member_case == MemberCase::Snake);
-            let lasts = |event: &&String| !event.contains("RUN_FINISHED") && !event.contains("RUN_ERROR");
+            let ends = [EventType::RunFinished, EventType::RunError].map(|kind| wire_type(agent, kind));
+            let lasts = |event: &&String| !ends.iter().any(|end| event.contains(end));
             let events: Vec<String> = events.iter().take_while(lasts).cloned().collect();
             assert_cancels_at_every_event(agent, side("ag-ui"), &events);
         }

@@ -6,7 +6,7 @@ use super::super::golden::{client_streams, side};
 use super::reducer::ReducerClient;
 use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use diglot::codec::sse::SseLimits;
-use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
+use diglot::dialect::{AG_UI, CarryLocation, DialectOverrides, MemberCase, PeerDialect, TextFormat};
 use diglot::translate::recap::Recap;
 use diglot::translate::verify::Verifier;
 use diglot::translate::{RunIds, Stream};
@@ -177,6 +177,22 @@ fn late_clients_catch_up_over_generated_streams() {
     let names = all_sides();
     let of = |seed, client| translate_frames(&ag_ui::stream(seed), side("ag-ui"), client);
     assert_no_failures(names.map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
+}
+
+/// Every event of a dialect that only extends AG-UI has a plain row.
+#[test]
+fn late_clients_catch_up_over_a_dialect_that_extends_ag_ui() {
+    let own = DialectOverrides {
+        name: "acme".to_owned(),
+        base: &AG_UI,
+        events: Vec::new(),
+        fields: Vec::new(),
+        values: Vec::new(),
+        strip: Vec::new(),
+    };
+    let of = |seed, client| translate_frames(&ag_ui::stream(seed), side("ag-ui"), client);
+    let client = PeerDialect::new(own.into_dialect());
+    assert_no_failures(vec![(client.dialect.name.to_owned(), failing_seeds(client, of))]);
 }
 
 #[test]

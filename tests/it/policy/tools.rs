@@ -79,17 +79,17 @@ const CALLS: &[(&str, &str)] = &[
 #[test]
 fn stops_the_run_before_a_forbidden_call_is_written() {
     for (agent, call) in CALLS {
-        for client in ["ag-ui", "ag-ui-0", "ag-ui-snake", "hai", "cloudbase", "social-app"] {
+        for client in dialect::ALL.iter().copied().map(PeerDialect::new) {
             for mode in [GuardMode::Repair, GuardMode::Report] {
                 let strange = call.replace("TOOL\"", "delete_all\"");
-                let (heard, fault, name) = run_stream(side(agent), side(client), mode, &[START, &strange, FINISH]);
-                let case = format!("{agent} to {client}, {mode:?}: {call}\n{heard}");
+                let (heard, fault, name) = run_stream(side(agent), client, mode, &[START, &strange, FINISH]);
+                let case = format!("{agent} to {}, {mode:?}: {call}\n{heard}", client.dialect.name);
                 assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{case}");
                 assert!(!heard.contains("delete_all") && !heard.contains("RUN_FINISHED"), "{case}");
                 assert_eq!(heard.matches("tool_not_allowed").count(), 1, "{case}");
 
                 let own = call.replace("TOOL\"", "search\"");
-                let (heard, fault, _) = run_stream(side(agent), side(client), mode, &[START, &own, FINISH]);
+                let (heard, fault, _) = run_stream(side(agent), client, mode, &[START, &own, FINISH]);
                 assert_eq!(fault, None, "{case}\n{heard}");
             }
         }
@@ -228,7 +228,7 @@ fn ignores_forbidden_calls_already_in_the_conversation() {
 #[test]
 fn ignores_tool_names_in_metadata() {
     let names = ["toolCallName", "tool_call_name", "toolcallname", "tool_name", "name"];
-    for client in ["ag-ui-0", "ag-ui-snake", "hai", "cloudbase", "social-app"] {
+    for client in dialect::ALL.iter().map(|dialect| dialect.name).filter(|name| *name != AG_UI.name) {
         let own: Vec<_> = names.iter().map(|name| format!(r#""{name}":"delete_all""#)).collect();
         let start = format!(
             r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"search","metadata":{{"{client}":{{{}}}}}"#,
