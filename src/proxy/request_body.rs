@@ -5,7 +5,7 @@ use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use http_body::Body;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -83,7 +83,11 @@ async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
     let mut interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
     let mut interval_bytes = 0;
     loop {
-        let next = tokio::time::timeout_at(interval_end, body.frame()).await;
+        match tokio::time::timeout_at(interval_end, body.frame()).await {
+            Ok(None) => return Ok(whole.into()),
+            Ok(Some(frame)) => interval_bytes += append(&mut whole, frame, limit, permit)?,
+            Err(_) => {}
+        }
         if interval_end <= Instant::now() {
             // Without this, a few clients that stall would hold the memory of all bodies for the whole `body_timeout`.
             if whole.len() > INITIAL_CAPACITY && interval_bytes < LEAST_BYTES {
@@ -93,27 +97,31 @@ async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
             interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
             interval_bytes = 0;
         }
-        let frame = match next {
-            Err(_) => continue,
-            Ok(None) => return Ok(whole.into()),
-            Ok(Some(frame)) => frame.map_err(|error| {
-                Rejection::from(RejectionKind::InvalidRequest)
-                    .with_detail("The request body broke off.")
-                    .with_cause(error)
-            })?,
-        };
-        let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
-            return Err(too_large(limit));
-        }
-        if whole.len() + data.len() > whole.capacity() {
-            let capacity = (whole.capacity() * 2).max(whole.len() + data.len()).min(limit);
-            permit.grow_to(capacity)?;
-            whole.reserve_exact(capacity - whole.len());
-        }
-        interval_bytes += data.len();
-        whole.extend_from_slice(&data);
     }
+}
+
+/// Appends a frame's data and returns its length.
+fn append<E: std::fmt::Display>(
+    whole: &mut Vec<u8>,
+    frame: Result<Frame<Bytes>, E>,
+    limit: usize,
+    permit: &mut BodyPermit,
+) -> Result<usize, Rejection> {
+    let frame = frame.map_err(|error| {
+        Rejection::from(RejectionKind::InvalidRequest).with_detail("The request body broke off.").with_cause(error)
+    })?;
+    let Ok(data) = frame.into_data() else { return Ok(0) };
+    let length = whole.len() + data.len();
+    if length > limit {
+        return Err(too_large(limit));
+    }
+    if length > whole.capacity() {
+        let capacity = (whole.capacity() * 2).max(length).min(limit);
+        permit.grow_to(capacity)?;
+        whole.reserve_exact(capacity - whole.len());
+    }
+    whole.extend_from_slice(&data);
+    Ok(data.len())
 }
 
 /// Reads the rest of a rejected body. Otherwise a client that is still sending would get a connection error instead of
@@ -138,7 +146,6 @@ mod tests {
     use crate::proxy::body_budget::{BodyBounds, BodyBudget};
     use crate::telemetry::Metrics;
     use futures_util::stream;
-    use http_body::Frame;
     use http_body_util::StreamBody;
     use std::sync::Arc;
 
