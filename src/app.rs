@@ -36,7 +36,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use upgrade::{LocalEndpoint, Predecessor};
 
-/// Plane names in metrics and logs.
 const DATA: &str = label::PlaneKind::Data.label();
 const STATUS: &str = label::PlaneKind::Status.label();
 
@@ -273,7 +272,7 @@ fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config:
 
 async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<PlaneDrainSignals>) {
     if let Err(error) = admin::serve(listener, router, &drain_signals.admin).await {
-        tracing::error!(%error, "the admin plane cannot be served");
+        internal_event::AdminPlaneFailed { error }.emit();
     }
 }
 

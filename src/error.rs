@@ -385,7 +385,7 @@ mod tests {
         for (dialect, alias) in codes {
             assert!(
                 RejectionKind::ALL.iter().any(|kind| kind.code() == alias.canonical),
-                "{dialect}: {} is no code",
+                "{dialect}: {} is not a code",
                 alias.canonical
             );
         }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// jemalloc's settings. Freed memory is returned at once, so that a burst of runs does not stay in memory. Large buffers
-/// begin at a page boundary: of an agent's 64 KiB buffer an idle stream touches only the beginning, which is then one page
-/// instead of two (measured: 0.9 KiB less for each).
+/// begin at a page boundary: an idle stream uses only the start of its 64 KiB read buffer, which then occupies one page
+/// instead of two (measured: 0.9 KiB less per stream).
 #[expect(unsafe_code, reason = "jemalloc reads its settings from a symbol of this name")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static ALLOCATOR_SETTINGS: &[u8; 56] = b"dirty_decay_ms:0,muzzy_decay_ms:0,cache_oblivious:false\0";

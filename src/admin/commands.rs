@@ -2,7 +2,7 @@
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Receives the result of a reload.
+/// Carries the result of a reload back to the requester.
 pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
 /// The changes, or all problems found.

@@ -44,7 +44,7 @@ const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 /// Maximum wait for issuer keys before a takeover.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for shutdown and drains. pingora exits when [`Drain::recv`] returns.
+/// Waits for the shutdown and drains the process. pingora exits when [`Drain::recv`] returns.
 pub(super) struct Drain {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
@@ -110,7 +110,7 @@ impl ShutdownSignalWatch for Drain {
                 self.wait_for_runs(cause, &mut signals).await;
                 self.cut_runs().await;
             }
-            Err(error) => tracing::error!(%error, "signals cannot be watched"),
+            Err(error) => internal_event::SignalsUnavailable { error }.emit(),
         }
         ShutdownSignal::FastShutdown
     }
@@ -129,16 +129,19 @@ impl Drain {
             let _ = timeout(KEYS_TIMEOUT, keys_loaded).await;
             let confirmed = tokio::task::spawn_blocking(|| predecessor.confirm_takeover()).await;
             let confirmed = confirmed.unwrap_or_else(|error| Err(error.to_string()));
-            internal_event::TakeoverCompleted { failure: confirmed.err() }.emit();
+            match confirmed {
+                Ok(()) => internal_event::TakeoverCompleted {}.emit(),
+                Err(failure) => internal_event::TakeoverUnconfirmed { failure }.emit(),
+            }
             self.socket_files.iter().for_each(|file| file.set_owned(true));
         }
         if let Some(local) = &self.local
             && let Err(error) = local.socket.publish()
         {
-            tracing::error!(%error, run_dir = %local.run_dir.display(), "the admin socket cannot be put in its place");
+            internal_event::AdminSocketUnpublished { error, run_dir: &local.run_dir }.emit();
         }
         // Last, because whatever reads this line may immediately send a signal, which starts the drain.
-        self.listening.iter().for_each(internal_event::ListenerStarted::emit);
+        self.listening.iter().cloned().for_each(internal_event::ListenerStarted::emit);
         ServiceState::Ready.notify();
     }
 

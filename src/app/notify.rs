@@ -1,5 +1,6 @@
 //! Notifies systemd: sends `NAME=value` lines to the socket in `NOTIFY_SOCKET`, if it is set (`sd_notify(3)`).
 
+use crate::telemetry::internal_event;
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,7 +24,7 @@ impl ServiceState {
         if let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())
             && let Err(error) = send(&socket, &self.to_string())
         {
-            tracing::warn!(%error, socket = %socket.display(), "the service manager cannot be notified");
+            internal_event::ServiceManagerUnreachable { error, socket: &socket }.emit();
         }
     }
 }

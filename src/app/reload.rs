@@ -38,7 +38,6 @@ const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Maximum time to resolve the names of new agents.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of digest bytes to display.
 const HASH_BYTES: usize = 6;
 
 #[derive(Debug)]
@@ -173,11 +172,9 @@ impl ConfigReloader {
             internal_event::ReloadUnsupported {}.emit();
             return Err("there is no file to read again".to_owned());
         };
-        let path = source.path.clone();
-        let bytes = match spawn_blocking(move || load::read_source(&path)).await.map_err(|error| error.to_string()) {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(problems)) => return self.reject(Err(()), problems.to_string()),
-            Err(error) => return self.reject(Err(()), error),
+        let bytes = match read_source(&source.path).await {
+            Ok(bytes) => bytes,
+            Err(problems) => return self.reject(Err(()), problems.to_string()),
         };
         let digest = digest::sha256(&bytes);
         if self.last_reload_ok && digest == source.digest {
@@ -264,10 +261,14 @@ impl ConfigReloader {
     }
 }
 
+async fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
+    let owned = path.to_owned();
+    let read = spawn_blocking(move || load::read_source(&owned)).await;
+    read.unwrap_or_else(|error| Err(ConfigProblem::for_path(path, error.to_string()).into()))
+}
+
 async fn read_digest(path: &Path) -> Result<Sha256Digest, ()> {
-    let path = path.to_owned();
-    let bytes = spawn_blocking(move || load::read_source(&path)).await.map_err(|_| ())?;
-    bytes.map(|bytes| digest::sha256(&bytes)).map_err(|_| ())
+    read_source(path).await.map(|bytes| digest::sha256(&bytes)).map_err(drop)
 }
 
 fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {

@@ -61,7 +61,7 @@ impl Predecessor {
 
 fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     let path = run_dir.join(UPGRADE_SOCKET);
-    let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
+    let name = path.to_str().ok_or("run_dir is not valid UTF-8")?.to_owned();
     // Left behind by a failed upgrade.
     let _ = fs::remove_file(&path);
     let receiver = std::thread::spawn(move || {
@@ -124,7 +124,7 @@ impl HandoverSockets {
 
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
         let path = run_dir.join(UPGRADE_SOCKET);
-        let name = path.to_str().ok_or("run_dir is no UTF-8")?;
+        let name = path.to_str().ok_or("run_dir is not valid UTF-8")?;
         let sockets = self.0.lock();
         if sockets.is_empty() {
             return Err("the process is ending and has no sockets any more".to_owned());

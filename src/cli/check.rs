@@ -1,14 +1,13 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, CliResult, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::net::read_file;
 use crate::policy::{self, RequestPolicy};
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
-use serde_json::json;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,70 +50,56 @@ enum CheckFormat {
     Github,
 }
 
-pub(super) fn run(arguments: &CheckArgs) -> CliExit {
+pub(super) fn run(arguments: &CheckArgs) -> CliResult {
     let mut all = Vec::new();
-    let mut errors = 0;
-    let mut warnings = 0;
     for file in &arguments.files {
         let (problems, config) = check_file(file);
-        let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-        let file_errors = count(ProblemSeverity::Error);
-        let file_warnings = count(ProblemSeverity::Warning);
         if arguments.format == CheckFormat::Text {
             problems.iter().all(print_line);
             if let Some(config) = config {
                 print_summary(&file.display().to_string(), &config);
             }
         }
-        if file_errors > 0 {
-            print_error(format_args!("{}: {file_errors} problem(s)", file.display()));
+        for (severity, noun) in [(ProblemSeverity::Error, "problem"), (ProblemSeverity::Warning, "warning")] {
+            let count = problems.iter().filter(|problem| problem.severity == severity).count();
+            if count > 0 {
+                print_error(format_args!("{}: {count} {noun}(s)", file.display()));
+            }
         }
-        if file_warnings > 0 {
-            print_error(format_args!("{}: {file_warnings} warning(s)", file.display()));
-        }
-        errors += file_errors;
-        warnings += file_warnings;
         all.extend(problems);
     }
     match arguments.format {
         CheckFormat::Text => {}
         CheckFormat::Json => {
-            print_line(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()));
+            // Serializing plain data cannot fail.
+            print_line(format_args!("{:#}", serde_json::to_value(&all).unwrap_or_default()));
         }
         CheckFormat::Github => {
             all.iter().map(github_annotation).all(print_line);
         }
     }
-    match (errors, warnings) {
-        (0, 0) => CliExit::Ok,
-        (0, _) if !arguments.strict => CliExit::Ok,
-        (0, _) => CliExit::Problems,
-        _ => CliExit::Config,
-    }
+    let has_errors = all.iter().any(|problem| problem.severity == ProblemSeverity::Error);
+    Ok(match (has_errors, all.is_empty()) {
+        (true, _) => CliExit::Config,
+        (false, false) if arguments.strict => CliExit::Problems,
+        (false, _) => CliExit::Ok,
+    })
 }
 
 /// Returns a file's problems, and the configuration if it is valid.
 fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
-    let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
+    let read = if file == Path::new("-") {
+        let read = read_file::read_limited(io::stdin().lock());
+        read.map_err(|error| ConfigProblem::for_path(file, error.to_string()).into())
+    } else {
+        load::read_source(file)
+    };
     match read.and_then(|bytes| load::load_bytes(file, &bytes, policy::auth::check_key_file)) {
         Ok(LoadedConfig { config, warnings, .. }) => match check_startable(&config) {
             Ok(()) => (warnings, Some(config)),
             Err(why) => (vec![ConfigProblem::for_path(file, why)], None),
         },
         Err(problems) => (problems.as_slice().to_vec(), None),
-    }
-}
-
-fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
-    let mut bytes = Vec::new();
-    // One byte over the limit is enough to detect oversized input.
-    let read = io::stdin().lock().take(read_file::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
-    match read {
-        Ok(length) if length > read_file::MAX_FILE_BYTES => {
-            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", read_file::MAX_FILE_BYTES)).into())
-        }
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(ConfigProblem::for_path(file, format!("cannot be read: {error}")).into()),
     }
 }
 
@@ -149,14 +134,6 @@ fn severity_name(severity: ProblemSeverity) -> &'static str {
         ProblemSeverity::Error => "error",
         ProblemSeverity::Warning => "warning",
     }
-}
-
-fn as_json(problem: &ConfigProblem) -> serde_json::Value {
-    let ConfigProblem { severity, file, line, column, path, message, hint, .. } = problem;
-    json!({
-        "file": file, "line": line, "column": column, "path": path, "severity": severity_name(*severity), "message": message,
-        "hint": hint,
-    })
 }
 
 /// Formats a workflow command, `::error file=…,line=…,col=…,title=…::…`, always one line.

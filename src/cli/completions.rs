@@ -1,6 +1,6 @@
 //! `diglot completions`: shell completion scripts.
 
-use super::output::{CliExit, print_line};
+use super::output::{CliResult, print_result};
 use clap_complete::{Shell, generate};
 
 const AFTER_HELP: &str = "\
@@ -18,10 +18,9 @@ pub(super) struct CompletionsArgs {
 }
 
 /// Prints the completion script for `command`, the binary's command line.
-pub(super) fn run(arguments: &CompletionsArgs, mut command: clap::Command) -> CliExit {
+pub(super) fn run(arguments: &CompletionsArgs, mut command: clap::Command) -> CliResult {
     // Into memory first, because the generator panics if stdout is closed.
     let mut script = Vec::new();
     generate(arguments.shell, &mut command, "diglot", &mut script);
-    print_line(String::from_utf8_lossy(&script).trim_end());
-    CliExit::Ok
+    print_result(String::from_utf8_lossy(&script).trim_end())
 }

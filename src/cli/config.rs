@@ -1,6 +1,6 @@
 //! `diglot config`: prints the effective configuration.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliResult, print_result};
 use crate::config::effective;
 use std::path::PathBuf;
 
@@ -33,19 +33,10 @@ enum ConfigFormat {
     Json,
 }
 
-pub(super) fn run(arguments: &ConfigArgs) -> CliExit {
+pub(super) fn run(arguments: &ConfigArgs) -> CliResult {
     let printed = match arguments.format {
         ConfigFormat::Yaml => effective::yaml_from_path(&arguments.file),
         ConfigFormat::Json => effective::json_from_path(&arguments.file),
     };
-    match printed {
-        Ok(text) => {
-            print_line(text.trim_end());
-            CliExit::Ok
-        }
-        Err(problems) => {
-            print_error(problems);
-            CliExit::Config
-        }
-    }
+    print_result(printed?.trim_end())
 }

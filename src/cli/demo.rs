@@ -1,7 +1,6 @@
 //! `diglot demo`: runs a gateway with built-in agents, and prints example requests.
 
-use super::output::{CliExit, print_error, print_line};
-use super::serve;
+use super::output::{CliExit, CliResult, print_line};
 use crate::app::{App, StartError, StartMode};
 use crate::config::load;
 use crate::demo;
@@ -78,19 +77,14 @@ fn demo_routes() -> Vec<DemoRoute> {
     .collect()
 }
 
-pub(super) fn run(arguments: &DemoArgs) -> CliExit {
+pub(super) fn run(arguments: &DemoArgs) -> CliResult {
     let _log = log::init();
     let routes = demo_routes();
-    match bind_demo(arguments, &routes) {
-        Ok(app) => {
-            print_routes(arguments, &routes, &app);
-            serve::serve(Ok(app))
-        }
-        Err(error) => {
-            print_error(describe_start_error(error.as_ref()));
-            CliExit::Unavailable
-        }
-    }
+    let app = bind_demo(arguments, &routes)
+        .map_err(|error| CliExit::Unavailable.failure(describe_start_error(error.as_ref())))?;
+    print_routes(arguments, &routes, &app);
+    app.serve()?;
+    Ok(CliExit::Ok)
 }
 
 fn bind_demo(arguments: &DemoArgs, routes: &[DemoRoute]) -> Result<App, Box<dyn std::error::Error>> {

@@ -2,11 +2,11 @@
 
 use super::input;
 use super::input_framing::ProtobufInput;
-use super::output::{CliExit, print_error, print_line};
-use super::recording_reader::{EventPosition, NO_EVENT, RecordingReader};
+use super::output::{CliExit, CliResult, print_line, print_result};
+use super::recording_reader::{NO_EVENT, read_recording};
+use crate::codec::json;
 use crate::dialect::{MemberCase, PeerDialect, TextFormat};
 use crate::translate::detect;
-use std::convert::Infallible;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -19,57 +19,48 @@ pub(super) struct DetectArgs {
     file: PathBuf,
 }
 
-pub(super) fn run(arguments: &DetectArgs) -> CliExit {
+pub(super) fn run(arguments: &DetectArgs) -> CliResult {
     let file = arguments.file.display();
     let bytes = match input::read_all(&arguments.file) {
         Ok(bytes) => bytes,
-        Err(failure) => return failure.report(&arguments.file, CliExit::Ok),
+        Err(failure) => return failure.into_result(&arguments.file, CliExit::Ok),
     };
     if arguments.request {
         let body = String::from_utf8_lossy(&bytes);
-        if crate::codec::json::parse_object(body.trim()).is_err() {
-            print_error(format_args!("{file}: the request must be a JSON object"));
-            return CliExit::Problems;
+        if json::parse_object(body.trim()).is_err() {
+            return Err(CliExit::Problems.failure(format_args!("{file}: the request must be a JSON object")));
         }
         let found = detect::detect_request(body.trim());
-        print_line(format_args!("{}: {}", side_name(found.peer), found.evidence));
-        return CliExit::Ok;
+        return print_result(format_args!("{}: {}", side_name(found.peer), found.evidence));
     }
     // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
     if bytes.first() == Some(&0) {
-        print_line("ag-ui: the frames are protobuf");
-        return CliExit::Ok;
+        return print_result("ag-ui: the frames are protobuf");
     }
     let events = read_events(&bytes);
     if events.is_empty() {
-        print_error(format_args!("{file}: {NO_EVENT}"));
-        return CliExit::Problems;
+        return Err(CliExit::Problems.failure(format_args!("{file}: {NO_EVENT}")));
     }
     let (found, signs) = detect::detect_stream(events.iter().map(String::as_str));
-    if !print_line(format_args!("{}: {}", side_name(found.peer), found.evidence)) {
-        return CliExit::Ok;
+    if print_line(format_args!("{}: {}", side_name(found.peer), found.evidence)) {
+        let mut signs = signs.into_iter();
+        signs.all(|(index, sign)| {
+            print_line(format_args!("  event {}: {}: {}", index + 1, sign.dialect.name, sign.description))
+        });
     }
-    for (index, sign) in signs {
-        if !print_line(format_args!("  event {}: {}: {}", index + 1, sign.dialect.name, sign.description)) {
-            return CliExit::Ok;
-        }
-    }
-    CliExit::Ok
+    Ok(CliExit::Ok)
 }
 
 /// Returns each event's data.
 fn read_events(bytes: &[u8]) -> Vec<String> {
-    let mut recording = RecordingReader::new(ProtobufInput::Never);
     let mut events = Vec::new();
-    let mut each = |_: EventPosition, data: &str| -> Result<(), Infallible> {
-        events.push(data.to_owned());
-        Ok(())
-    };
     // Nothing can be read after an oversized frame.
-    if recording.push(bytes, &mut each).is_ok() {
-        let _ = recording.finish(&mut each);
-    }
-    events.retain(|data| crate::codec::json::parse_object(data).is_ok_and(|object| object.kind.is_some()));
+    let _ = read_recording(bytes, ProtobufInput::Never, &mut |_, data| {
+        if json::parse_object(data).is_ok_and(|object| object.kind.is_some()) {
+            events.push(data.to_owned());
+        }
+        Ok(())
+    });
     events
 }
 

@@ -1,10 +1,9 @@
 //! `diglot drain`: shuts down the gateway on this machine, and can wait for its runs.
 
 use super::local_gateway::{self, RunDirArgs};
-use super::output::{CliExit, print_error, print_line};
-use crate::config;
+use super::output::{CliExit, CliResult, print_result};
+use crate::{admin, config};
 use std::io::ErrorKind;
-use std::path::Path;
 use std::time::Duration;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,39 +30,21 @@ pub(super) struct DrainArgs {
     timeout: Option<Duration>,
 }
 
-pub(super) fn run(arguments: &DrainArgs) -> CliExit {
-    match arguments.place.run_dir().and_then(|run_dir| drain(&run_dir, arguments)) {
-        Ok(message) => {
-            print_line(message);
-            CliExit::Ok
-        }
-        Err(exit) => exit,
-    }
-}
-
-fn drain(run_dir: &Path, arguments: &DrainArgs) -> Result<&'static str, CliExit> {
-    let failed = |error| match error {
-        Ok(error) => {
-            print_error(error);
-            CliExit::Unavailable
-        }
-        Err(exit) => exit,
-    };
-    let answer = local_gateway::call_gateway(run_dir, "POST", "/drain", Some(ANSWER_TIMEOUT)).map_err(failed)?;
+pub(super) fn run(arguments: &DrainArgs) -> CliResult {
+    let run_dir = arguments.place.run_dir()?;
+    let answer = local_gateway::send_command(&run_dir, "/drain", ANSWER_TIMEOUT)?;
     if answer.status != 202 {
-        print_error(answer.body.trim_end());
-        return Err(CliExit::Unavailable);
+        return Err(CliExit::Unavailable.failure(answer.body.trim_end()));
     }
     if !arguments.wait {
-        return Ok("draining");
+        return print_result("draining");
     }
-    match local_gateway::call_gateway(run_dir, "GET", "/drain/wait", arguments.timeout) {
-        Ok(_) => Ok("drained"),
-        Err(Ok(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            print_error("runs are still open; the gateway continues to drain");
-            Err(CliExit::Problems)
+    match admin::send_request(&run_dir, "GET", "/drain/wait", arguments.timeout) {
+        Ok(_) => print_result("drained"),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(CliExit::Problems.failure("runs are still open; the gateway continues to drain"))
         }
         // Without open runs, the gateway may exit before it answers.
-        Err(_) => Ok("drained, and exited"),
+        Err(_) => print_result("drained, and exited"),
     }
 }

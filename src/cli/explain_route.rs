@@ -1,7 +1,7 @@
 //! `diglot explain-route`: explains how the gateway would handle a request.
 
 use super::input;
-use super::output::{CliExit, ReportFormat, print_error, print_line};
+use super::output::{CliExit, CliResult, ReportFormat, print_line};
 use crate::config::load;
 use crate::policy::RequestPolicy;
 use crate::policy::dry_run::{GateReport, GateVerdict};
@@ -61,35 +61,22 @@ pub(super) struct ExplainRouteArgs {
     format: ReportFormat,
 }
 
-pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
-    let head = match request_head(arguments) {
-        Ok(head) => head,
-        Err(why) => {
-            print_error(why);
-            return CliExit::Usage;
-        }
-    };
+pub(super) fn run(arguments: &ExplainRouteArgs) -> CliResult {
+    let head = request_head(arguments).map_err(|why| CliExit::Usage.failure(why))?;
     let body = match &arguments.body {
         None => None,
         Some(file) => match input::read_all(file) {
             Ok(bytes) => Some(Bytes::from(bytes)),
-            Err(failure) => return failure.report(file, CliExit::Unavailable),
+            Err(failure) => return failure.into_result(file, CliExit::Unavailable),
         },
     };
-    match explain(&arguments.config, head, body) {
-        Ok(explained) => {
-            match arguments.format {
-                ReportFormat::Text => print_line(format_text(&explained).trim_end()),
-                // Serializing plain data cannot fail.
-                ReportFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
-            };
-            if is_routed(&explained) { CliExit::Ok } else { CliExit::Problems }
-        }
-        Err(problems) => {
-            print_error(problems);
-            CliExit::Config
-        }
-    }
+    let explained = explain(&arguments.config, head, body).map_err(|problems| CliExit::Config.failure(problems))?;
+    match arguments.format {
+        ReportFormat::Text => print_line(format_text(&explained).trim_end()),
+        // Serializing plain data cannot fail.
+        ReportFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
+    };
+    Ok(if is_routed(&explained) { CliExit::Ok } else { CliExit::Problems })
 }
 
 /// Returns whether a route matches the request's path and method.
@@ -177,7 +164,7 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     }
     out.push_str("gates, in order\n");
     for gate in &route.gates {
-        line(out, gate_label(gate.gate), &format_verdict(gate));
+        line(out, gate.gate, &format_verdict(gate));
         gate.wants.iter().for_each(|requirement| line(out, "", &format!("requires {requirement}")));
     }
     for step in &route.agent_gets {
@@ -199,15 +186,6 @@ fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
     }
     if let Some(bytes) = step.body_bytes {
         let _ = writeln!(out, "  body: {bytes} bytes of JSON");
-    }
-}
-
-/// Returns the display name of a gate; the JSON format keeps the older names.
-fn gate_label(gate: &'static str) -> &'static str {
-    match gate {
-        "limits of anybody" => "limits before auth",
-        "limits of callers" => "limits after auth",
-        name => name,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `diglot healthcheck`: checks whether a gateway is healthy, for supervisors and container runtimes.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, CliResult, print_error, print_result};
 use crate::admin::{ProbeTarget, probe};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
 use std::path::{Path, PathBuf};
@@ -34,29 +34,22 @@ pub(super) struct HealthcheckArgs {
     ready: bool,
 }
 
-pub(super) fn run(arguments: &HealthcheckArgs) -> CliExit {
+pub(super) fn run(arguments: &HealthcheckArgs) -> CliResult {
     let targets = match (&arguments.url, &arguments.config) {
         (Some(target), _) => vec![target.clone()],
         (None, Some(file)) => targets_from_file(file),
-        (None, None) => return CliExit::Usage,
+        (None, None) => return Ok(CliExit::Usage),
     };
     if targets.is_empty() {
-        print_error("there is no health endpoint: `listeners.status` is [] and `run_dir` is not set; set one of them");
-        return CliExit::Problems;
+        return Err(CliExit::Problems.failure(
+            "there is no health endpoint: `listeners.status` is [] and `run_dir` is not set; set one of them",
+        ));
     }
     let path = if arguments.ready { "/readyz" } else { "/livez" };
-    match probe(targets, path, PROBE_TIMEOUT) {
-        Ok((target, answer)) => {
-            let result = format!("{target}{path}: {} {}", answer.status, answer.body.trim_end());
-            if answer.status == 200 {
-                print_line(result);
-                return CliExit::Ok;
-            }
-            print_error(result);
-        }
-        Err(why) => print_error(format_args!("{why}; is the gateway running?")),
-    }
-    CliExit::Problems
+    let (target, answer) = probe(targets, path, PROBE_TIMEOUT)
+        .map_err(|why| CliExit::Problems.failure(format_args!("{why}; is the gateway running?")))?;
+    let result = format!("{target}{path}: {} {}", answer.status, answer.body.trim_end());
+    if answer.status == 200 { print_result(result) } else { Err(CliExit::Problems.failure(result)) }
 }
 
 /// Returns the endpoints from the file. If it cannot be read, for example while it is being written, returns the

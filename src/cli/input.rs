@@ -1,13 +1,13 @@
-//! Reads a command's input: a file, or stdin for `-`.
+//! Opens a command's input: a file, or stdin for `-`.
 
-use super::output::{CliExit, print_error};
+use super::output::{CliExit, CliResult};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 pub(super) const READ_SIZE: usize = 64 << 10;
 
-/// A failure to read a recording or to write to stdout.
+/// A failure to read the input or to write to stdout.
 #[derive(Debug)]
 pub(super) enum IoFailure {
     Input(io::Error),
@@ -15,17 +15,16 @@ pub(super) enum IoFailure {
 }
 
 impl IoFailure {
-    /// Prints the failure and returns its exit code. If stdout was closed, prints nothing and returns `closed`.
-    pub(super) fn report(&self, file: &Path, closed: CliExit) -> CliExit {
+    /// Returns the failure of the command, or `closed` if a reader closed stdout.
+    pub(super) fn into_result(self, file: &Path, closed: CliExit) -> CliResult {
         match self {
-            IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return closed,
-            IoFailure::Output(error) => print_error(format_args!("stdout: {error}")),
-            IoFailure::Input(error) => print_error(format_args!(
+            IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(closed),
+            IoFailure::Output(error) => Err(CliExit::Unavailable.failure(format_args!("stdout: {error}"))),
+            IoFailure::Input(error) => Err(CliExit::Unavailable.failure(format_args!(
                 "{}: {error}; name a file that this user may read, or `-` for stdin",
                 file.display()
-            )),
+            ))),
         }
-        CliExit::Unavailable
     }
 }
 

@@ -3,14 +3,16 @@
 //! SSE bytes are passed on unchanged: `verify` splits them like the real client, and the other commands use
 //! [`crate::codec::sse`].
 
-use crate::codec::proto;
+use super::input::{IoFailure, READ_SIZE};
+use crate::codec::proto::{self, ProtoDecoder, ProtoError, ProtoStep};
 use crate::codec::sse::SseLimits;
 use std::borrow::Cow;
+use std::io::Read;
 
 /// U+FEFF in UTF-8, which some editors write at the start of a file.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// When to read the input as protobuf.
+/// Specifies when to read the input as protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
     Never,
@@ -19,18 +21,9 @@ pub(super) enum ProtobufInput {
     Always,
 }
 
-/// Detects the framing once, from the first byte that is neither white space nor part of a BOM, and splits NDJSON and
-/// protobuf.
+/// The framing of the input, detected once.
 #[derive(Debug)]
-pub(super) struct InputFraming {
-    protobuf: ProtobufInput,
-    state: FramingState,
-}
-
-#[derive(Debug)]
-enum FramingState {
-    /// no bytes yet
-    Start,
+enum InputFraming {
     /// only white space and a BOM so far
     Unknown,
     Sse,
@@ -40,7 +33,7 @@ enum FramingState {
         /// whether the last byte was CR, so that a following LF is part of the same line ending
         after_cr: bool,
     },
-    Proto(proto::ProtoDecoder),
+    Proto(ProtoDecoder),
 }
 
 /// A part of the input.
@@ -60,59 +53,75 @@ pub(super) enum InputPiece<'a> {
     TooLarge { limit: usize },
 }
 
+/// Reads `input` to its end and passes its pieces to `consumer`.
+///
+/// # Errors
+/// Fails if the input cannot be read or `consumer` fails.
+pub(super) fn read_pieces<E: From<IoFailure>>(
+    mut input: impl Read,
+    protobuf: ProtobufInput,
+    mut consumer: impl FnMut(InputPiece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut buffer = vec![0; READ_SIZE];
+    let mut detected = None;
+    loop {
+        let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
+        let bytes = &buffer[..length];
+        let framing = detected.get_or_insert_with(|| InputFraming::new(protobuf, bytes.first()));
+        if bytes.is_empty() {
+            return framing.finish(&mut consumer);
+        }
+        framing.push(bytes, &mut consumer)?;
+    }
+}
+
 impl InputFraming {
-    pub(super) fn new(protobuf: ProtobufInput) -> Self {
-        let state = if protobuf == ProtobufInput::Always { FramingState::new_proto() } else { FramingState::Start };
-        InputFraming { protobuf, state }
+    fn new(protobuf: ProtobufInput, first: Option<&u8>) -> InputFraming {
+        let is_proto = match protobuf {
+            ProtobufInput::Never => false,
+            // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
+            ProtobufInput::Detect => first == Some(&0),
+            ProtobufInput::Always => true,
+        };
+        if is_proto {
+            InputFraming::Proto(ProtoDecoder::new(SseLimits::default().frame))
+        } else {
+            InputFraming::Unknown
+        }
     }
 
-    /// Returns whether the input so far is SSE.
-    pub(super) fn is_event_stream(&self) -> bool {
-        matches!(self.state, FramingState::Start | FramingState::Unknown | FramingState::Sse)
-    }
-
-    /// Splits `bytes` into pieces and passes each one to `each`.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`.
-    pub(super) fn push<E>(
+    /// Splits `bytes` and passes the pieces to `consumer`. The first byte that is neither white space nor part of a BOM
+    /// distinguishes NDJSON from SSE.
+    fn push<E>(
         &mut self,
         mut bytes: &[u8],
-        each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+        consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
-        if matches!(self.state, FramingState::Start) && !bytes.is_empty() {
-            let is_proto = self.protobuf == ProtobufInput::Detect && bytes[0] == 0;
-            self.state = if is_proto { FramingState::new_proto() } else { FramingState::Unknown };
-        }
-        if matches!(self.state, FramingState::Unknown) {
+        if matches!(self, InputFraming::Unknown) {
             match bytes.iter().position(is_text) {
                 // No valid SSE line begins with a brace, since that would be a field name.
                 Some(first) if bytes[first] == b'{' => {
-                    each(InputPiece::Bytes(&bytes[..first]))?;
+                    consumer(InputPiece::Bytes(&bytes[..first]))?;
                     bytes = &bytes[first..];
-                    self.state = FramingState::Ndjson { line: Vec::new(), after_cr: false };
+                    *self = InputFraming::Ndjson { line: Vec::new(), after_cr: false };
                 }
-                Some(_) => self.state = FramingState::Sse,
+                Some(_) => *self = InputFraming::Sse,
                 None => {}
             }
         }
-        match &mut self.state {
+        match self {
             // The bytes before the first text belong to the first SSE line; other framings ignore them.
-            FramingState::Start | FramingState::Unknown | FramingState::Sse => each(InputPiece::Bytes(bytes)),
-            FramingState::Ndjson { line, after_cr } => push_ndjson(line, after_cr, bytes, each),
-            FramingState::Proto(decoder) => push_proto(decoder, bytes, each),
+            InputFraming::Unknown | InputFraming::Sse => consumer(InputPiece::Bytes(bytes)),
+            InputFraming::Ndjson { line, after_cr } => push_ndjson(line, after_cr, bytes, consumer),
+            InputFraming::Proto(decoder) => push_proto(decoder, bytes, consumer),
         }
     }
 
     /// Ends the input, whose last line may lack a line ending.
-    ///
-    /// # Errors
-    /// Returns the error of `each`.
-    pub(super) fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
-        match &self.state {
-            FramingState::Ndjson { line, .. } if !line.is_empty() => {
-                each(InputPiece::Line(String::from_utf8_lossy(line)))
+    fn finish<E>(&self, consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            InputFraming::Ndjson { line, .. } if !line.is_empty() => {
+                consumer(InputPiece::Line(String::from_utf8_lossy(line)))
             }
             // A truncated protobuf frame is ignored.
             _ => Ok(()),
@@ -120,17 +129,11 @@ impl InputFraming {
     }
 }
 
-impl FramingState {
-    fn new_proto() -> Self {
-        FramingState::Proto(proto::ProtoDecoder::new(SseLimits::default().frame))
-    }
-}
-
 fn push_ndjson<E>(
     line: &mut Vec<u8>,
     after_cr: &mut bool,
     bytes: &[u8],
-    each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+    consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
         // CR LF is one line ending.
@@ -140,7 +143,7 @@ fn push_ndjson<E>(
         line.extend_from_slice(part);
         if matches!(part, [.., b'\n' | b'\r']) {
             line.pop();
-            each(InputPiece::Line(String::from_utf8_lossy(line)))?;
+            consumer(InputPiece::Line(String::from_utf8_lossy(line)))?;
             line.clear();
         }
     }
@@ -148,20 +151,20 @@ fn push_ndjson<E>(
 }
 
 fn push_proto<E>(
-    decoder: &mut proto::ProtoDecoder,
+    decoder: &mut ProtoDecoder,
     mut bytes: &[u8],
-    each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+    consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     loop {
         match decoder.next(&mut bytes) {
-            proto::ProtoStep::More => return Ok(()),
-            proto::ProtoStep::Event { text, dropped } => each(InputPiece::Message { text, dropped })?,
+            ProtoStep::More => return Ok(()),
+            ProtoStep::Event { text, dropped } => consumer(InputPiece::Message { text, dropped })?,
             // Passed on as a data URL, like a malformed SSE frame.
-            proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
-                each(InputPiece::Message { text: proto::to_data_url(&message), dropped: 0 })?;
+            ProtoStep::Unknown { message } | ProtoStep::Malformed { message, .. } => {
+                consumer(InputPiece::Message { text: proto::to_data_url(&message), dropped: 0 })?;
             }
-            proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { limit }) => {
-                return each(InputPiece::TooLarge { limit });
+            ProtoStep::Failed(ProtoError::FrameTooLarge { limit }) => {
+                return consumer(InputPiece::TooLarge { limit });
             }
         }
     }
@@ -191,20 +194,17 @@ mod tests {
             stream.push_event(event, 0, &mut bytes).expect("no limit is near");
         }
         for cut in 0..=bytes.len() {
-            let mut framing = InputFraming::new(ProtobufInput::Detect);
             let mut verifier = Verifier::new(side());
             let mut findings = Vec::new();
-            for piece in [&bytes[..cut], &bytes[cut..]] {
-                let taken = framing.push(piece, &mut |piece| match piece {
-                    InputPiece::Message { text, .. } => {
-                        verifier.push_message(&text, &mut findings);
-                        Ok(())
-                    }
-                    InputPiece::Bytes([]) => Ok(()),
-                    other => Err(format!("{other:?}")),
-                });
-                assert_eq!(taken, Ok(()), "at {cut}");
-            }
+            let input = bytes[..cut].chain(&bytes[cut..]);
+            read_pieces(input, ProtobufInput::Detect, |piece| -> Result<(), IoFailure> {
+                match piece {
+                    InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
+                    other => panic!("{other:?} at {cut}"),
+                }
+                Ok(())
+            })
+            .expect("the input is in memory");
             verifier.finish(&mut findings);
             assert_eq!((verifier.summary().events, &findings[..]), (2, &[][..]), "at {cut}");
         }

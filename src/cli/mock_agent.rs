@@ -1,6 +1,6 @@
 //! `diglot mock-agent`: runs one of the demo agents, for tests.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, CliResult, print_line};
 use crate::demo;
 use crate::dialect::{self, Dialect, PeerDialect, choices_for};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -45,7 +45,7 @@ impl MockAgentArgs {
     }
 }
 
-pub(super) fn run(arguments: &MockAgentArgs) -> CliExit {
+pub(super) fn run(arguments: &MockAgentArgs) -> CliResult {
     let serving = async {
         let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
         print_line(format_args!("agent {} http://{}/", arguments.dialect.name, listener.local_addr()?));
@@ -54,18 +54,15 @@ pub(super) fn run(arguments: &MockAgentArgs) -> CliExit {
         demo::serve(listener, router, wait_for_signal()).await
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    match runtime.and_then(|runtime| runtime.block_on(serving)) {
-        Ok(()) => CliExit::Ok,
-        Err(error) => {
-            let way_out = if error.kind() == io::ErrorKind::AddrInUse {
-                "; stop the process that listens there, or choose another port with --listen (0 for any free one)"
-            } else {
-                ""
-            };
-            print_error(format_args!("cannot serve an agent on {}: {error}{way_out}", arguments.listen));
-            CliExit::Unavailable
-        }
-    }
+    let served = runtime.and_then(|runtime| runtime.block_on(serving)).map_err(|error| {
+        let way_out = if error.kind() == io::ErrorKind::AddrInUse {
+            "; stop the process that listens there, or choose another port with --listen (0 for any free one)"
+        } else {
+            ""
+        };
+        CliExit::Unavailable.failure(format_args!("cannot serve an agent on {}: {error}{way_out}", arguments.listen))
+    });
+    served.map(|()| CliExit::Ok)
 }
 
 async fn wait_for_signal() {

@@ -1,16 +1,16 @@
-//! The commands, one file each. All commands share `output` and `input`; `drain` and `reload` use `local_gateway`; the
-//! commands that read recordings use `translate_explain`, `recording_reader` and `input_framing`.
+//! The commands, one file each. All commands share `output`; `drain` and `reload` share `local_gateway`. `input` opens
+//! files, `input_framing` splits recordings, and `recording_reader` returns their events.
 //!
 //! Commands write data to stdout and logs and errors to stderr, and exit quietly if stdout is closed.
 
 mod dialect_arg;
-mod input_framing;
 mod output;
 mod check;
 mod completions;
 mod config;
 mod healthcheck;
 mod input;
+mod input_framing;
 mod explain_route;
 mod local_gateway;
 mod drain;
@@ -27,7 +27,7 @@ mod translate;
 mod verify;
 mod version;
 
-use self::output::CliExit;
+use self::output::{CliExit, CliFailure};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -88,7 +88,7 @@ enum CliCommand {
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    let exit = match CliArgs::try_parse() {
+    let result = match CliArgs::try_parse() {
         Ok(CliArgs { command }) => match command {
             CliCommand::Serve(arguments) => serve::run(&arguments),
             CliCommand::Drain(arguments) => drain::run(&arguments),
@@ -110,10 +110,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // `--help` and `--version` are also errors here, but with stdout and exit code 0.
             let _ = error.print();
-            if error.use_stderr() { CliExit::Usage } else { CliExit::Ok }
+            Ok(if error.use_stderr() { CliExit::Usage } else { CliExit::Ok })
         }
     };
-    exit.into()
+    result.unwrap_or_else(CliFailure::report).into()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Exit codes and output: data goes to stdout, logs and errors to stderr.
 
+use crate::app::StartError;
+use crate::config::ConfigProblems;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,6 +20,43 @@ pub(super) enum CliExit {
     Config = 78,
 }
 
+/// The exit code of a command, or its failure.
+pub(super) type CliResult = Result<CliExit, CliFailure>;
+
+#[derive(Debug)]
+pub(super) struct CliFailure {
+    exit: CliExit,
+    message: String,
+}
+
+impl CliExit {
+    /// Returns a failure with this exit code and an error message.
+    pub(super) fn failure(self, message: impl Display) -> CliFailure {
+        CliFailure { exit: self, message: message.to_string() }
+    }
+}
+
+impl CliFailure {
+    /// Prints the error message and returns the exit code.
+    pub(super) fn report(self) -> CliExit {
+        print_error(self.message);
+        self.exit
+    }
+}
+
+impl From<ConfigProblems> for CliFailure {
+    fn from(problems: ConfigProblems) -> Self {
+        CliExit::Config.failure(problems)
+    }
+}
+
+impl From<StartError> for CliFailure {
+    fn from(error: StartError) -> Self {
+        let exit = if matches!(error, StartError::Unusable(_)) { CliExit::Config } else { CliExit::Unavailable };
+        exit.failure(error)
+    }
+}
+
 impl From<CliExit> for ExitCode {
     fn from(exit: CliExit) -> Self {
         ExitCode::from(exit as u8)
@@ -32,7 +71,6 @@ pub(super) enum ReportFormat {
     Json,
 }
 
-/// Prints an error to stderr.
 pub(super) fn print_error(error: impl Display) {
     // Without stderr, the error cannot be reported.
     let _ = writeln!(io::stderr(), "diglot: {error}");
@@ -42,4 +80,10 @@ pub(super) fn print_error(error: impl Display) {
 pub(super) fn print_line(line: impl Display) -> bool {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}
+
+/// Prints the result of a successful command to stdout.
+pub(super) fn print_result(text: impl Display) -> CliResult {
+    print_line(text);
+    Ok(CliExit::Ok)
 }

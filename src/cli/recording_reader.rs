@@ -1,8 +1,11 @@
 //! Reads a recorded stream (SSE, NDJSON or AG-UI's protobuf) and returns each event with its number and line.
 
-use super::input_framing::{InputFraming, InputPiece, ProtobufInput, is_text};
+use super::input::IoFailure;
+use super::input_framing::{InputPiece, ProtobufInput, is_text, read_pieces};
 use crate::codec::sse::{SseDecoder, SseError, SseStep};
+use crate::translate::StreamError;
 use std::fmt;
+use std::io::Read;
 
 /// The error message for input without events.
 pub(super) const NO_EVENT: &str =
@@ -29,23 +32,23 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// The reason why reading stopped.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReadStop<E> {
-    Framing(SseError),
-    /// the consumer returned an error
-    Consumer(E),
+/// The reason why reading stopped before the end.
+#[derive(Debug)]
+pub(super) enum ReadStop {
+    Io(IoFailure),
+    /// a frame exceeds the limit, or the consumer rejected an event
+    Stream(StreamError),
 }
 
-#[derive(Debug)]
-pub(super) struct RecordingReader {
-    framing: InputFraming,
-    events: RecordedEventReader,
+impl From<IoFailure> for ReadStop {
+    fn from(failure: IoFailure) -> Self {
+        ReadStop::Io(failure)
+    }
 }
 
 /// Decodes events and counts lines.
-#[derive(Debug)]
-struct RecordedEventReader {
+struct RecordingReader<'c> {
+    consumer: &'c mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
     decoder: SseDecoder,
     /// number of events so far
     count: usize,
@@ -67,98 +70,58 @@ enum LineProgress {
     Text,
 }
 
-impl RecordingReader {
-    pub(super) fn new(protobuf: ProtobufInput) -> Self {
-        let events = RecordedEventReader {
-            decoder: SseDecoder::default(),
-            count: 0,
-            line: 1,
-            line_progress: LineProgress::Empty,
-            after_cr: false,
-            first_line: None,
-        };
-        RecordingReader { framing: InputFraming::new(protobuf), events }
-    }
-
-    /// Passes each complete event of `bytes` to `consumer`.
-    ///
-    /// # Errors
-    /// Returns an error if a frame exceeds the limit or `consumer` fails.
-    pub(super) fn push<E>(
-        &mut self,
-        bytes: &[u8],
-        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-    ) -> Result<(), ReadStop<E>> {
-        let RecordingReader { framing, events } = self;
-        framing.push(bytes, &mut |piece| events.push_piece(piece, consumer))
-    }
-
-    /// Ends the input, whose last event may lack a line ending.
-    ///
-    /// # Errors
-    /// Same as [`RecordingReader::push`].
-    pub(super) fn finish<E>(
-        self,
-        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-    ) -> Result<(), ReadStop<E>> {
-        let RecordingReader { framing, mut events } = self;
-        framing.finish(&mut |piece| events.push_piece(piece, consumer))?;
-        if !framing.is_event_stream() {
-            return Ok(());
-        }
-        loop {
-            let line = events.event_line();
-            match events.decoder.finish() {
-                SseStep::More => return Ok(()),
-                SseStep::Frame(frame) => events.emit(line, 0, &frame.data, consumer)?,
-                SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
-            }
-        }
-    }
+/// Reads `input` to its end and passes each event to `consumer`.
+///
+/// # Errors
+/// Fails if the input cannot be read, a frame exceeds the limit or `consumer` fails.
+pub(super) fn read_recording(
+    input: impl Read,
+    protobuf: ProtobufInput,
+    consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
+) -> Result<(), ReadStop> {
+    let mut reader = RecordingReader {
+        consumer,
+        decoder: SseDecoder::default(),
+        count: 0,
+        line: 1,
+        line_progress: LineProgress::Empty,
+        after_cr: false,
+        first_line: None,
+    };
+    read_pieces(input, protobuf, |piece| reader.push_piece(piece))?;
+    reader.finish()
 }
 
-impl RecordedEventReader {
-    fn push_piece<E>(
-        &mut self,
-        piece: InputPiece<'_>,
-        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-    ) -> Result<(), ReadStop<E>> {
+impl RecordingReader<'_> {
+    fn push_piece(&mut self, piece: InputPiece<'_>) -> Result<(), ReadStop> {
         match piece {
             InputPiece::Bytes(bytes) => {
                 let mut parts = bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r'));
-                parts.try_for_each(|part| self.push_line_part(part, consumer))
+                parts.try_for_each(|part| self.push_line_part(part))
             }
             InputPiece::Line(line) => {
                 let line_number = self.line;
                 self.line += 1;
                 match line.trim() {
                     "" => Ok(()),
-                    text => self.emit(line_number, 0, text, consumer),
+                    text => self.emit(line_number, 0, text),
                 }
             }
-            InputPiece::Message { text, dropped } => self.emit(0, dropped, &text, consumer),
-            InputPiece::TooLarge { limit } => Err(ReadStop::Framing(SseError::FrameTooLarge { limit })),
+            InputPiece::Message { text, dropped } => self.emit(0, dropped, &text),
+            InputPiece::TooLarge { limit } => {
+                Err(ReadStop::Stream(StreamError::Framing(SseError::FrameTooLarge { limit })))
+            }
         }
     }
 
     /// Counts an event and passes it on.
-    fn emit<E>(
-        &mut self,
-        line: usize,
-        dropped: usize,
-        text: &str,
-        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-    ) -> Result<(), ReadStop<E>> {
+    fn emit(&mut self, line: usize, dropped: usize, text: &str) -> Result<(), ReadStop> {
         self.count += 1;
-        consumer(EventPosition { event: self.count, line, dropped }, text).map_err(ReadStop::Consumer)
+        (self.consumer)(EventPosition { event: self.count, line, dropped }, text)
     }
 
     /// Reads an SSE line, or part of one.
-    fn push_line_part<E>(
-        &mut self,
-        bytes: &[u8],
-        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-    ) -> Result<(), ReadStop<E>> {
+    fn push_line_part(&mut self, bytes: &[u8]) -> Result<(), ReadStop> {
         // CR LF is one line ending.
         let rest_of_end = bytes == b"\n" && self.after_cr;
         let ends = matches!(bytes, [.., b'\n' | b'\r']) && !rest_of_end;
@@ -182,8 +145,8 @@ impl RecordedEventReader {
         loop {
             match self.decoder.next(&mut rest) {
                 SseStep::More => break,
-                SseStep::Frame(frame) => self.emit(event_line, 0, &frame.data, consumer)?,
-                SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
+                SseStep::Frame(frame) => self.emit(event_line, 0, &frame.data)?,
+                SseStep::Failed(fault) => return Err(ReadStop::Stream(StreamError::Framing(fault))),
             }
         }
         if self.count > count_before || empty {
@@ -195,6 +158,18 @@ impl RecordedEventReader {
         }
         self.after_cr = bytes.last() == Some(&b'\r');
         Ok(())
+    }
+
+    /// Emits the last event, which may lack a line ending.
+    fn finish(&mut self) -> Result<(), ReadStop> {
+        loop {
+            let line = self.event_line();
+            match self.decoder.finish() {
+                SseStep::More => return Ok(()),
+                SseStep::Frame(frame) => self.emit(line, 0, &frame.data)?,
+                SseStep::Failed(fault) => return Err(ReadStop::Stream(StreamError::Framing(fault))),
+            }
+        }
     }
 
     fn event_line(&self) -> usize {
@@ -218,13 +193,10 @@ mod tests {
         let mut found = Vec::new();
         let mut consumer = |place: EventPosition, data: &str| {
             found.push((place.event, place.line, data.to_owned()));
-            Ok::<(), ()>(())
+            Ok(())
         };
-        let mut recording = RecordingReader::new(ProtobufInput::Detect);
-        for piece in [&input[..cut], &input[cut..]] {
-            recording.push(piece, &mut consumer).expect("no limit is near");
-        }
-        recording.finish(&mut consumer).expect("no limit is near");
+        let input = input[..cut].chain(&input[cut..]);
+        read_recording(input, ProtobufInput::Detect, &mut consumer).expect("no limit is near");
         found
     }
 

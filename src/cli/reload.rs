@@ -1,7 +1,7 @@
 //! `diglot reload`: reloads the configuration of the gateway on this machine.
 
 use super::local_gateway::{self, RunDirArgs};
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, CliResult, print_result};
 use std::time::Duration;
 
 /// Allows for the time to resolve the agents' host names.
@@ -20,24 +20,8 @@ pub(super) struct ReloadArgs {
     place: RunDirArgs,
 }
 
-pub(super) fn run(arguments: &ReloadArgs) -> CliExit {
-    let run_dir = match arguments.place.run_dir() {
-        Ok(run_dir) => run_dir,
-        Err(exit) => return exit,
-    };
-    match local_gateway::call_gateway(&run_dir, "POST", "/reload", Some(RELOAD_TIMEOUT)) {
-        Ok(answer) if answer.status == 200 => {
-            print_line(answer.body.trim_end());
-            CliExit::Ok
-        }
-        Ok(answer) => {
-            print_error(answer.body.trim_end());
-            CliExit::Config
-        }
-        Err(Ok(error)) => {
-            print_error(error);
-            CliExit::Unavailable
-        }
-        Err(Err(exit)) => exit,
-    }
+pub(super) fn run(arguments: &ReloadArgs) -> CliResult {
+    let answer = local_gateway::send_command(&arguments.place.run_dir()?, "/reload", RELOAD_TIMEOUT)?;
+    let text = answer.body.trim_end();
+    if answer.status == 200 { print_result(text) } else { Err(CliExit::Config.failure(text)) }
 }

@@ -1,6 +1,6 @@
 //! `diglot schema`: prints the JSON Schema of the configuration.
 
-use super::output::{CliExit, print_line};
+use super::output::{CliResult, print_result};
 use crate::config::schema;
 
 const AFTER_HELP: &str = "\
@@ -23,8 +23,7 @@ pub(super) struct SchemaArgs {
     keys: bool,
 }
 
-pub(super) fn run(arguments: &SchemaArgs) -> CliExit {
+pub(super) fn run(arguments: &SchemaArgs) -> CliResult {
     let schema = if arguments.keys { schema::key_file_schema() } else { schema::config_schema() };
-    print_line(schema.trim_end());
-    CliExit::Ok
+    print_result(schema.trim_end())
 }

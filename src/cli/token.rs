@@ -1,6 +1,6 @@
 //! `diglot token`: creates test credentials, which are signed tokens, API keys and signing keys.
 
-use super::output::{CliExit, print_error, print_line};
+use super::output::{CliExit, CliFailure, CliResult, print_result};
 use crate::config::access::{IssuerConfig, IssuerKeysConfig};
 use crate::config::{self, load};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -70,7 +70,7 @@ pub(super) struct TokenArgs {
     /// `exp`: lifetime of the token, such as `90s`, `5m`, `1h`
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::parse_duration, help_heading = "Tokens")]
     expires: Duration,
-    /// Additional or replaced claim; a value that is not JSON is a text (`exp=1` makes an expired token); may be repeated
+    /// Additional or replaced claim; a value that is not JSON is a string (`exp=1` makes an expired token); may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_claim, help_heading = "Tokens")]
     claim: Vec<(String, Value)>,
     /// Algorithm of the signature, such as `RS256` [default: the key's usual one]
@@ -108,39 +108,16 @@ pub(super) struct TokenArgs {
 /// Options that apply to tokens only.
 const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
 
-struct TokenFailure {
-    exit: CliExit,
-    message: String,
-}
-
-fn unavailable_error(what: impl std::fmt::Display) -> TokenFailure {
-    TokenFailure { exit: CliExit::Unavailable, message: what.to_string() }
-}
-
-fn usage_error(what: impl std::fmt::Display) -> TokenFailure {
-    TokenFailure { exit: CliExit::Usage, message: what.to_string() }
-}
-
-pub(super) fn run(arguments: &TokenArgs) -> CliExit {
-    let result = if arguments.api_key {
-        generate_api_key(arguments)
+pub(super) fn run(arguments: &TokenArgs) -> CliResult {
+    print_result(if arguments.api_key {
+        generate_api_key(arguments)?
     } else if arguments.digest {
-        digest_of_stdin()
+        digest_of_stdin()?
     } else if let Some(name) = &arguments.keypair {
-        write_keypair(name, arguments.kid.clone())
+        write_keypair(name, arguments.kid.clone())?
     } else {
-        sign_token(arguments)
-    };
-    match result {
-        Ok(line) => {
-            print_line(line);
-            CliExit::Ok
-        }
-        Err(TokenFailure { exit, message }) => {
-            print_error(message);
-            exit
-        }
-    }
+        sign_token(arguments)?
+    })
 }
 
 fn parse_claim(text: &str) -> Result<(String, Value), String> {
@@ -149,7 +126,7 @@ fn parse_claim(text: &str) -> Result<(String, Value), String> {
     Ok((name.to_owned(), value))
 }
 
-fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
+fn sign_token(arguments: &TokenArgs) -> Result<String, CliFailure> {
     let configured =
         arguments.config.as_deref().map(|file| find_issuer(file, arguments.issuer_name.as_deref())).transpose()?;
     let key = signing_key(arguments, configured.as_ref())?;
@@ -164,16 +141,19 @@ fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     };
     // Signing fails with the other curve's algorithm.
     let signed = algorithms.iter().find_map(sign);
-    signed.ok_or_else(|| unavailable_error(format_args!("the key cannot sign with {algorithms:?}")))
+    signed.ok_or_else(|| CliExit::Unavailable.failure(format_args!("the key cannot sign with {algorithms:?}")))
 }
 
-fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, TokenFailure> {
-    let config = load::from_path(file)
-        .map_err(|problems| TokenFailure { exit: CliExit::Config, message: problems.to_string() })?;
+fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, CliFailure> {
+    let config = load::from_path(file)?;
     let names: Vec<_> = config.auth.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
     let found = config.auth.issuers.into_iter().find(|issuer| Some(issuer.name.as_str()) == name);
     found.ok_or_else(|| {
-        usage_error(format_args!("--issuer-name: the issuers of {} are: {}", file.display(), join_or_none(&names)))
+        CliExit::Usage.failure(format_args!(
+            "--issuer-name: the issuers of {} are: {}",
+            file.display(),
+            join_or_none(&names)
+        ))
     })
 }
 
@@ -181,7 +161,7 @@ fn join_or_none(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<EncodingKey, TokenFailure> {
+fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<EncodingKey, CliFailure> {
     let secret = |content: &[u8]| EncodingKey::from_secret(content.trim_ascii_end());
     match (&arguments.secret_file, &arguments.private_key, configured.map(|issuer| &issuer.keys)) {
         (Some(file), ..) | (None, None, Some(IssuerKeysConfig::SecretFile(file))) => Ok(secret(&read_file(file)?)),
@@ -190,14 +170,16 @@ fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Resu
             let read = EncodingKey::from_ed_pem(&pem).or_else(|_| EncodingKey::from_ec_pem(&pem));
             let read = read.or_else(|_| EncodingKey::from_rsa_pem(&pem));
             read.map_err(|_| {
-                unavailable_error(format_args!(
+                CliExit::Unavailable.failure(format_args!(
                     "{} is not a private key in PEM that is supported: use PKCS#8, or PKCS#1 for RSA",
                     file.display()
                 ))
             })
         }
         (None, None, Some(IssuerKeysConfig::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
-        (None, None, _) => Err(usage_error("the issuer has only public keys: name the private key with --private-key")),
+        (None, None, _) => {
+            Err(CliExit::Usage.failure("the issuer has only public keys: name the private key with --private-key"))
+        }
     }
 }
 
@@ -214,8 +196,9 @@ fn candidate_algorithms(family: AlgorithmFamily, configured: Option<&IssuerConfi
     }
 }
 
-fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<Map<String, Value>, TokenFailure> {
-    let missing = |option: &str| usage_error(format_args!("a token needs {option}; see `diglot token --help`"));
+fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<Map<String, Value>, CliFailure> {
+    let missing =
+        |option: &str| CliExit::Usage.failure(format_args!("a token needs {option}; see `diglot token --help`"));
     let issuer = arguments.issuer.as_ref().or(configured.map(|issuer| &issuer.issuer));
     let mut audiences = arguments.audience.clone();
     if audiences.is_empty() {
@@ -240,9 +223,12 @@ fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Res
     Ok(claims)
 }
 
-fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
+fn generate_api_key(arguments: &TokenArgs) -> Result<String, CliFailure> {
     let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()?));
-    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex::encode(random_bytes::<4>()?))), Ok)?;
+    let id = match &arguments.id {
+        Some(id) => id.clone(),
+        None => format!("key-{}", hex::encode(random_bytes::<4>()?)),
+    };
     // JSON is valid YAML, and its quotation marks keep an id such as `on` a string.
     let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex::encode(digest(&SHA256, key.as_bytes())));
     let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
@@ -257,39 +243,42 @@ fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     Ok(key)
 }
 
-fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES], TokenFailure> {
+fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES], CliFailure> {
     let mut bytes = [0; BYTES];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| unavailable_error("the system has no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| CliExit::Unavailable.failure("the system has no random numbers"))?;
     Ok(bytes)
 }
 
-fn digest_of_stdin() -> Result<String, TokenFailure> {
+fn digest_of_stdin() -> Result<String, CliFailure> {
     let mut key = Vec::new();
-    io::stdin().read_to_end(&mut key).map_err(|error| unavailable_error(format_args!("stdin: {error}")))?;
+    io::stdin().read_to_end(&mut key).map_err(|error| CliExit::Unavailable.failure(format_args!("stdin: {error}")))?;
     let key = key.trim_ascii_end();
     if key.is_empty() {
-        Err(unavailable_error("stdin is empty; write the API key to it: printf %s \"$KEY\" | diglot token --digest"))
+        Err(CliExit::Unavailable
+            .failure("stdin is empty; write the API key to it: printf %s \"$KEY\" | diglot token --digest"))
     } else {
         Ok(hex::encode(digest(&SHA256, key)))
     }
 }
 
 /// Writes a key pair and returns the names of its files.
-fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure> {
-    let failed = |_| unavailable_error("the key pair cannot be generated");
+fn write_keypair(name: &str, kid: Option<String>) -> Result<String, CliFailure> {
+    let failed = |_| CliExit::Unavailable.failure("the key pair cannot be generated");
     let pair = Ed25519KeyPair::generate().map_err(failed)?;
     let private: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
     let public = Jwk::from_encoding_key(&EncodingKey::from_ed_der(private.as_ref()), Algorithm::EdDSA);
-    let mut public = public.map_err(unavailable_error)?;
+    let mut public = public.map_err(|error| CliExit::Unavailable.failure(error))?;
     public.common.public_key_use = Some(PublicKeyUse::Signature);
     public.common.key_id = kid;
-    let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unavailable_error)?;
+    let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] })
+        .map_err(|error| CliExit::Unavailable.failure(error))?;
     // RFC 7468, section 10. This kind of key fits on one line.
     let pem = STANDARD.encode(private.as_ref());
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----");
     let files = [(format!("{name}.pem"), pem, 0o600), (format!("{name}.jwks.json"), jwks, 0o644)];
     for (path, content, mode) in &files {
-        write_new(path, content, *mode).map_err(|error| unavailable_error(format_args!("{path}: {error}")))?;
+        write_new(path, content, *mode)
+            .map_err(|error| CliExit::Unavailable.failure(format_args!("{path}: {error}")))?;
     }
     Ok(files.map(|(path, ..)| path).join("\n"))
 }
@@ -300,6 +289,6 @@ fn write_new(path: &str, content: &str, mode: u32) -> io::Result<()> {
     writeln!(file, "{content}")
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, TokenFailure> {
-    fs::read(path).map_err(|error| unavailable_error(format_args!("{}: {error}", path.display())))
+fn read_file(path: &Path) -> Result<Vec<u8>, CliFailure> {
+    fs::read(path).map_err(|error| CliExit::Unavailable.failure(format_args!("{}: {error}", path.display())))
 }

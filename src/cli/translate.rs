@@ -3,8 +3,8 @@
 use super::dialect_arg;
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
-use super::output::{CliExit, print_error};
-use super::recording_reader::{EventPosition, NO_EVENT, ReadStop, RecordingReader};
+use super::output::{CliExit, CliResult, print_error};
+use super::recording_reader::{EventPosition, NO_EVENT, ReadStop, read_recording};
 use super::translate_explain::{TranslateExplainer, format_counts};
 use crate::codec::Framing;
 use crate::codec::sse::{self, SseLimits, SseStep};
@@ -81,13 +81,12 @@ enum InputFormat {
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
-pub(super) fn run(arguments: &TranslateArgs) -> CliExit {
+pub(super) fn run(arguments: &TranslateArgs) -> CliResult {
     let allows_proto = |peer: PeerDialect| !arguments.request && peer.dialect.is_canonical();
     if (arguments.format == OutputFormat::Proto && !allows_proto(arguments.to))
         || (arguments.input == InputFormat::Proto && !allows_proto(arguments.from))
     {
-        print_error("--format proto and --input proto are only for event streams of ag-ui");
-        return CliExit::Usage;
+        return Err(CliExit::Usage.failure("--format proto and --input proto are only for event streams of ag-ui"));
     }
     let result = match (arguments.request, arguments.roundtrip) {
         (true, false) => translate_request(arguments),
@@ -95,7 +94,10 @@ pub(super) fn run(arguments: &TranslateArgs) -> CliExit {
         (false, true) => roundtrip_stream(arguments),
         (false, false) => translate_stream(arguments),
     };
-    result.unwrap_or_else(|failure| failure.report(&arguments.file, CliExit::Ok))
+    result.or_else(|stop| match stop {
+        ReadStop::Io(failure) => failure.into_result(&arguments.file, CliExit::Ok),
+        ReadStop::Stream(fault) => Ok(report_problem(arguments, fault)),
+    })
 }
 
 fn ids_of_args(arguments: &TranslateArgs) -> Option<RunIds> {
@@ -112,7 +114,7 @@ fn read_body(arguments: &TranslateArgs) -> Result<Vec<u8>, IoFailure> {
     Ok(body)
 }
 
-fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let body = read_body(arguments)?;
     match request::translate_request(&body, arguments.from, arguments.to, &ids_or_default(arguments)) {
         Ok(translated) => {
@@ -131,7 +133,7 @@ fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
     }
 }
 
-fn roundtrip_request(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+fn roundtrip_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let body = read_body(arguments)?;
     let from = detect::detect_options(arguments.from, std::str::from_utf8(&body).into_iter());
     match roundtrip::roundtrip_request(&body, from, arguments.to, &ids_or_default(arguments)) {
@@ -145,48 +147,29 @@ fn report_problem(arguments: &TranslateArgs, what: impl Display) -> CliExit {
     CliExit::Problems
 }
 
-/// Reads a recording to its end, or until `consumer` fails.
-fn read_recording<E>(
+/// Reads the recording to its end, or until `consumer` fails.
+fn read_events(
     arguments: &TranslateArgs,
-    consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-) -> Result<Result<(), ReadStop<E>>, IoFailure> {
+    consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
+) -> Result<(), ReadStop> {
     let protobuf = match arguments.input {
         InputFormat::Proto => ProtobufInput::Always,
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
         InputFormat::Auto => ProtobufInput::Never,
     };
-    let mut input = input::open(&arguments.file)?;
-    let mut recording = RecordingReader::new(protobuf);
-    let mut buffer = vec![0; READ_SIZE];
-    loop {
-        let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
-        if length == 0 {
-            return Ok(recording.finish(consumer));
-        }
-        if let Err(stop) = recording.push(&buffer[..length], consumer) {
-            return Ok(Err(stop));
-        }
-    }
+    read_recording(input::open(&arguments.file)?, protobuf, consumer)
 }
 
-fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let mut positions = Vec::new();
     let mut events = Vec::new();
     let mut dropped = 0;
-    let end = read_recording(arguments, &mut |position: EventPosition, data: &str| {
+    read_events(arguments, &mut |position, data| {
         dropped += position.dropped;
         positions.push(position);
         events.push(data.to_owned());
-        Ok::<(), std::convert::Infallible>(())
+        Ok(())
     })?;
-    // The route's text format determines the format on the way back; the recording shows which format its route would
-    // have.
-    let from = detect::detect_options(arguments.from, events.iter().map(String::as_str));
-    let mut trip = RoundTrip::new(from, arguments.to, ids_of_args(arguments));
-    events.iter().for_each(|data| trip.push_event(data));
-    if let Err(ReadStop::Framing(fault)) = end {
-        return Ok(report_problem(arguments, fault));
-    }
     if positions.is_empty() {
         return Ok(report_problem(arguments, NO_EVENT));
     }
@@ -194,6 +177,11 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
         let file = arguments.file.display();
         print_error(format_args!("{file}: {dropped} content part(s) of a later protocol version could not be read"));
     }
+    // The route's text format determines the format on the way back; the recording shows which format its route would
+    // have.
+    let from = detect::detect_options(arguments.from, events.iter().map(String::as_str));
+    let mut trip = RoundTrip::new(from, arguments.to, ids_of_args(arguments));
+    events.iter().for_each(|data| trip.push_event(data));
     let what = format!("{} event(s)", positions.len());
     Ok(report_roundtrip(arguments, &trip.finish(), &positions, &what))
 }
@@ -252,13 +240,7 @@ struct TranslateJob<'a, W> {
     violation_at: Option<EventPosition>,
 }
 
-/// The reason why the translation stopped early.
-enum TranslateStop {
-    Fault(StreamError),
-    Output(io::Error),
-}
-
-fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), SseLimits::default());
     if arguments.format == OutputFormat::Proto {
         stream.write_as(Framing::Proto);
@@ -280,11 +262,10 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
     if job.explainer.is_some() {
         job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
     }
-    let end = match read_recording(arguments, &mut |position, data: &str| job.push_event(position, data))? {
+    let end = match read_events(arguments, &mut |position, data| job.push_event(position, data)) {
         Ok(()) => job.stream.finish(0, &mut job.out),
-        Err(ReadStop::Framing(fault)) => Err(StreamError::Framing(fault)),
-        Err(ReadStop::Consumer(TranslateStop::Fault(fault))) => Err(fault),
-        Err(ReadStop::Consumer(TranslateStop::Output(error))) => return Err(IoFailure::Output(error)),
+        Err(ReadStop::Stream(fault)) => Err(fault),
+        Err(stop) => return Err(stop),
     };
     let exit = job.finish_run(end);
     job.sink.write(&mut job.out).map_err(IoFailure::Output)?;
@@ -294,7 +275,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
 }
 
 impl<W: Write> TranslateJob<'_, W> {
-    fn push_event(&mut self, position: EventPosition, data: &str) -> Result<(), TranslateStop> {
+    fn push_event(&mut self, position: EventPosition, data: &str) -> Result<(), ReadStop> {
         (0..position.dropped).for_each(|_| self.stream.report_mut().count_loss(EventLoss::UnknownPart));
         let pushed = self.stream.push_event(data, 0, &mut self.out);
         self.print_explanation(Some(position));
@@ -302,9 +283,9 @@ impl<W: Write> TranslateJob<'_, W> {
             self.violation_at.get_or_insert(position);
         }
         if self.out.len() >= READ_SIZE {
-            self.sink.write(&mut self.out).map_err(TranslateStop::Output)?;
+            self.sink.write(&mut self.out).map_err(IoFailure::Output)?;
         }
-        pushed.map_err(TranslateStop::Fault)
+        pushed.map_err(ReadStop::Stream)
     }
 
     fn print_explanation(&mut self, position: Option<EventPosition>) {

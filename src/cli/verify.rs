@@ -1,13 +1,12 @@
 //! `diglot verify`: prints a conformance report for a recorded stream.
 
 use super::dialect_arg;
-use super::input::{self, IoFailure, READ_SIZE};
-use super::input_framing::{InputFraming, InputPiece, ProtobufInput};
-use super::output::{CliExit, ReportFormat};
+use super::input::{self, IoFailure};
+use super::input_framing::{InputPiece, ProtobufInput, read_pieces};
+use super::output::{CliExit, CliResult, ReportFormat};
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
-use std::convert::Infallible;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -45,14 +44,14 @@ pub(super) struct VerifyArgs {
     file: PathBuf,
 }
 
-pub(super) fn run(arguments: &VerifyArgs) -> CliExit {
+pub(super) fn run(arguments: &VerifyArgs) -> CliResult {
     let mut verifier = Verifier::new(arguments.dialect);
     let result = verify(arguments, &mut verifier);
     let verdict = exit_for(arguments, verifier.summary());
     match result {
-        Ok(()) => verdict,
+        Ok(()) => Ok(verdict),
         // If stdout is closed early, the verdict so far counts.
-        Err(failure) => failure.report(&arguments.file, verdict),
+        Err(failure) => failure.into_result(&arguments.file, verdict),
     }
 }
 
@@ -62,7 +61,7 @@ fn exit_for(arguments: &VerifyArgs, summary: &VerifySummary) -> CliExit {
 }
 
 fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailure> {
-    let mut input = input::open(&arguments.file)?;
+    let input = input::open(&arguments.file)?;
     let mut report = VerifyReport {
         out: BufWriter::new(io::stdout().lock()),
         format: arguments.format,
@@ -70,35 +69,19 @@ fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailu
         first: true,
     };
     report.write_begin(arguments.dialect.dialect.name).map_err(IoFailure::Output)?;
-    let mut buffer = vec![0; READ_SIZE];
-    let mut framing = InputFraming::new(ProtobufInput::Detect);
     let mut findings = Vec::new();
-    loop {
-        let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
-        let mut consume = |piece: InputPiece<'_>| -> Result<(), Infallible> {
-            match piece {
-                InputPiece::Bytes(bytes) => verifier.push(bytes, &mut findings),
-                InputPiece::Line(line) => verifier.push_line(&line, &mut findings),
-                InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
-                InputPiece::TooLarge { .. } => verifier.report_too_large(&mut findings),
-            }
-            Ok(())
-        };
-        let Ok(()) = match length {
-            0 => framing.finish(&mut consume),
-            length => framing.push(&buffer[..length], &mut consume),
-        };
-        if length == 0 {
-            verifier.finish(&mut findings);
+    read_pieces(input, ProtobufInput::Detect, |piece| {
+        match piece {
+            InputPiece::Bytes(bytes) => verifier.push(bytes, &mut findings),
+            InputPiece::Line(line) => verifier.push_line(&line, &mut findings),
+            InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
+            InputPiece::TooLarge { .. } => verifier.report_too_large(&mut findings),
         }
-        for finding in findings.drain(..) {
-            report.write_finding(&finding).map_err(IoFailure::Output)?;
-        }
-        if length == 0 {
-            return report.write_end(verifier.summary()).map_err(IoFailure::Output);
-        }
-        report.out.flush().map_err(IoFailure::Output)?;
-    }
+        report.write_findings(findings.drain(..)).map_err(IoFailure::Output)
+    })?;
+    verifier.finish(&mut findings);
+    report.write_findings(findings.drain(..)).map_err(IoFailure::Output)?;
+    report.write_end(verifier.summary()).map_err(IoFailure::Output)
 }
 
 /// Writes each finding as soon as it is found.
@@ -117,6 +100,11 @@ impl<W: Write> VerifyReport<W> {
                 write!(self.out, "{{\"file\":{},\"dialect\":\"{dialect}\",\"findings\":[", json!(self.file))
             }
         }
+    }
+
+    fn write_findings(&mut self, mut findings: impl Iterator<Item = Finding>) -> io::Result<()> {
+        findings.try_for_each(|finding| self.write_finding(&finding))?;
+        self.out.flush()
     }
 
     fn write_finding(&mut self, finding: &Finding) -> io::Result<()> {

@@ -20,20 +20,12 @@ pub(crate) struct CertificatePair {
 }
 
 /// A mistake in a certificate or key file. The reason does not quote the file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CertificateError {
+    #[error("certificate: {0}")]
     Cert(String),
+    #[error("key: {0}")]
     Key(String),
-}
-
-impl CertificateError {
-    #[must_use]
-    pub(crate) fn into_message(self) -> String {
-        match self {
-            CertificateError::Cert(cause) => format!("certificate: {cause}"),
-            CertificateError::Key(cause) => format!("key: {cause}"),
-        }
-    }
 }
 
 /// Parses a certificate chain and its private key.
@@ -63,7 +55,7 @@ pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Supports TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. `clients` holds the authorities that verify client certificates, and
+/// Supports TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. `clients` contains the authorities for client certificates, and
 /// whether a certificate is mandatory.
 pub(crate) fn server_config(
     pair: CertificatePair,

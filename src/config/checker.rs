@@ -1,6 +1,6 @@
 //! Collects the problems of a check. An invalid value is reported once, at its position, and is `None` afterwards.
 
-use std::fmt::Display;
+use std::path::Path;
 
 use http::HeaderName;
 use serde_saphyr::Location;
@@ -21,9 +21,9 @@ pub(crate) struct Place {
     pub(super) path: String,
     /// An example for the missing key message.
     example: &'static str,
-    /// At an alias, the position of the anchor.
+    /// The anchor's position if the value is an alias.
     defined: Location,
-    /// At an alias, the position of the alias.
+    /// The alias's own position if the value is an alias.
     referenced: Location,
 }
 
@@ -36,6 +36,11 @@ impl Place {
     pub(super) fn key(&self, key: &str) -> Place {
         let dot = if self.path.is_empty() { "" } else { "." };
         Place { path: format!("{}{dot}{key}", self.path), ..self.clone() }
+    }
+
+    /// Returns the place of the value under `key`.
+    pub(super) fn value_of<T>(&self, key: &str, value: &Spanned<T>) -> Place {
+        self.key(key).with_position_of(value)
     }
 
     pub(super) fn index(&self, index: usize) -> Place {
@@ -54,17 +59,9 @@ impl Place {
         SourcePosition::from_location(self.defined)
     }
 
-    /// Uses the position of the alias if the value is an alias.
+    /// Returns the place with the alias's own position if the value is an alias.
     pub(super) fn at_use(&self) -> Place {
         Place { defined: self.referenced, ..self.clone() }
-    }
-
-    /// Describes the alias position, to distinguish two aliases of one anchor.
-    fn describe_use(&self) -> String {
-        match SourcePosition::from_location(self.referenced) {
-            Some(position) => format!("{} ({position})", self.path),
-            None => format!("the default of {}", self.path),
-        }
     }
 }
 
@@ -79,8 +76,12 @@ impl<T> LocatedValue<T> {
         LocatedValue { value, place }
     }
 
+    /// Describes the position of the alias if the value is one, to distinguish two aliases of one anchor.
     pub(super) fn describe_location(&self) -> String {
-        self.place.describe_use()
+        match SourcePosition::from_location(self.place.referenced) {
+            Some(position) => format!("{} ({position})", self.place.path),
+            None => format!("the default of {}", self.place.path),
+        }
     }
 }
 
@@ -203,7 +204,7 @@ impl<'a> ConfigChecker<'a> {
         at: &Place,
         parse: fn(&str) -> Result<T, ScalarError>,
     ) -> Option<T> {
-        let scalar = if is_secret { self.expand_secret(written, at)? } else { self.expand_scalar(written, at)? };
+        let scalar = self.expand(written, is_secret, at)?;
         let fault = match parse(&scalar.text) {
             Ok(value) => return Some(value),
             Err(fault) => fault,
@@ -224,13 +225,18 @@ impl<'a> ConfigChecker<'a> {
     }
 
     pub(super) fn expand_scalar(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
+        self.expand(written, false, at)
+    }
+
+    /// Expands variables without quoting a secret in messages.
+    fn expand(&mut self, written: &str, is_secret: bool, at: &Place) -> Option<ExpandedScalar> {
         let (message, hint) = match expand(written, self.source.context.lookup) {
             Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
-                let may_quote = self.source.may_quote(&at.path);
+                let may_quote = !is_secret && self.source.may_quote(&at.path);
                 let display = if may_quote { quote_value(written, substituted) } else { HIDDEN_VALUE.to_owned() };
                 return Some(ExpandedScalar { text, display, substituted });
             }
-            Ok(ExpandedText { substituted: false, .. }) => {
+            Ok(ExpandedText { substituted, .. }) if is_secret || !substituted => {
                 ("the value is empty".to_owned(), "write a value or remove the key".to_owned())
             }
             Ok(_) => {
@@ -238,8 +244,16 @@ impl<'a> ConfigChecker<'a> {
                 (message, "give the variable a value, or a default: `${NAME:-default}`".to_owned())
             }
             Err(SubstitutionError::Unset(name)) => {
-                let hint = format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`");
+                let hint = if is_secret {
+                    format!("set it where Diglot is started: `{name}`")
+                } else {
+                    format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`")
+                };
                 (format!("the environment variable `{name}` is not set"), hint)
+            }
+            // The text between the braces may be part of the secret.
+            Err(SubstitutionError::Unclosed | SubstitutionError::Malformed(_)) if is_secret => {
+                ("`${` in the value is not followed by a valid variable name".to_owned(), REFERENCE_HINT.to_owned())
             }
             Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), REFERENCE_HINT.to_owned()),
             Err(SubstitutionError::Malformed(inside)) => {
@@ -250,39 +264,14 @@ impl<'a> ConfigChecker<'a> {
         None
     }
 
-    /// Expands variables without quoting the secret in messages.
-    fn expand_secret(&mut self, written: &str, at: &Place) -> Option<ExpandedScalar> {
-        let (message, hint) = match expand(written, self.source.context.lookup) {
-            Ok(ExpandedText { text, substituted }) if !text.is_empty() => {
-                return Some(ExpandedScalar { text, display: HIDDEN_VALUE.to_owned(), substituted });
-            }
-            Ok(_) => ("the value is empty".to_owned(), "write a value or remove the key".to_owned()),
-            Err(SubstitutionError::Unset(name)) => {
-                let hint = format!("set it where Diglot is started: `{name}`");
-                (format!("the environment variable `{name}` is not set"), hint)
-            }
-            // The text between the braces may be part of the secret.
-            Err(SubstitutionError::Unclosed | SubstitutionError::Malformed(_)) => {
-                ("`${` in the value is not followed by a valid variable name".to_owned(), REFERENCE_HINT.to_owned())
-            }
-        };
-        self.report_error(at, message, hint);
-        None
-    }
-
-    pub(super) fn read_file<K: OpenKind>(
-        &mut self,
-        file: &std::path::Path,
-        written: &Scalar<K>,
-        at: &Place,
-    ) -> Option<Vec<u8>> {
+    pub(super) fn read_file(&mut self, file: &Path, at: &Place) -> Option<Vec<u8>> {
         const HINT: &str = "name a file that this user may read, of at most 1 MiB; a relative name starts at the \
                             directory of the configuration";
         match read_regular_file(file) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
                 // The name is not quoted: it may be the secret itself, written instead of a file name.
-                self.report_error(&at.with_position_of(written), format!("the file {error}"), HINT);
+                self.report_error(at, format!("the file {error}"), HINT);
                 None
             }
         }
@@ -369,11 +358,7 @@ pub(super) fn quote_value(written: &str, substituted: bool) -> String {
     format!("`{cut}{dots}`{how}")
 }
 
-pub(super) fn quote_names<T: Display>(names: impl Iterator<Item = T>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
-}
-
-/// Returns a hint for a value in quotation marks that YAML does not recognize.
+/// Returns a hint if a value is in typographic quotation marks, which YAML does not recognize.
 pub(super) fn hint_for_quotes(written: &str) -> Option<&'static str> {
     const CURLY: [char; 8] = ['“', '”', '„', '‘', '’', '‚', '«', '»'];
     let written = written.trim();

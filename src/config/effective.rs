@@ -12,19 +12,17 @@ use super::kind;
 use super::load::{self, LoadedConfig};
 use super::parse::env_var;
 use super::problem::{ConfigProblem, ConfigProblems};
-use super::source::{KeyCheck, LoadContext};
+use super::source::KeyCheck;
 
 /// Checks the file at `path` and prints it as YAML, with keys in the order of the complete example.
 pub(crate) fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
-    let LoadedConfig { config, file, .. } =
-        load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
+    let LoadedConfig { config, file, .. } = load::load_path(path, &env_var)?;
     to_yaml(path, file, &config)
 }
 
 /// Checks the file at `path` and prints it as JSON.
 pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
-    let LoadedConfig { config, file, .. } =
-        load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
+    let LoadedConfig { config, file, .. } = load::load_path(path, &env_var)?;
     serde_json::to_string_pretty(&to_effective_file(path, file, &config)).map_err(|error| render_error(path, error))
 }
 
@@ -40,7 +38,7 @@ pub struct EffectiveConfig {
 /// Checks `bytes` as the content of the file at `path`.
 ///
 /// # Errors
-/// Fails like [`load::load_bytes`].
+/// Returns the errors of [`load::load_bytes`].
 pub fn load_effective(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<EffectiveConfig, ConfigProblems> {
     let LoadedConfig { config, warnings, file } = load::load_bytes(path, bytes, keys)?;
     let printed = to_yaml(path, file, &config)?;
@@ -55,7 +53,7 @@ fn to_yaml(path: &Path, file: ConfigFile, config: &Config) -> Result<String, Con
 
 /// Reports a printing failure, which is always a bug in Diglot.
 fn render_error(path: &Path, error: impl std::fmt::Display) -> ConfigProblems {
-    ConfigProblem::for_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
+    ConfigProblem::for_path(path, format!("cannot be printed: {error}")).into()
 }
 
 fn to_effective_file(path: &Path, mut file: ConfigFile, config: &Config) -> ConfigFile {

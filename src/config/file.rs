@@ -6,14 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use super::kind;
 use super::section::{Derived, Required, section};
 pub(crate) use super::text::{Scalar, ScalarOrList, Spanned, Text};
-use super::text::{Shorthand, deserialize_form, text};
+use super::text::{scalar_or_mapping, text};
 
 mod access;
 mod listen;
@@ -35,49 +31,51 @@ pub(crate) use upstream::{
 };
 
 section! {
-    /// The whole file. Every key but `routes` may be left out.
+    /// The configuration file. Only `routes` is required.
     pub(crate) struct ConfigFile {
         /// The listeners of the data plane and of the status plane.
         pub(crate) listeners: ListenersSpec;
-        /// Addresses or networks (`10.0.0.0/8`) of the trusted proxies in front, or `unix` for every peer on a Unix socket.
-        /// `Forwarded`, `X-Forwarded-For` and the PROXY protocol are accepted from them and ignored from all other peers.
+        /// Addresses or networks (`10.0.0.0/8`) of trusted proxies, or `unix` for every peer on a Unix socket.
+        /// `Forwarded`, `X-Forwarded-For` and the PROXY protocol are accepted from them and ignored from all other
+        /// peers.
         pub(crate) trusted_proxies: Vec<Scalar<kind::TrustedProxy>>;
         /// Issuers of tokens and lists of API keys. If any is configured, every route without `auth` requires a credential
         /// from one of them.
         pub(crate) auth: AuthSpec;
-        /// Rate limits, which routes name in `rate_limits`.
+        /// Rate limits, which routes refer to in `rate_limits`.
         pub(crate) rate_limits: Vec<Spanned<RateLimitSpec>>;
-        /// The Redis in which replicas share rate limits (`shared: true`) and the owners of threads.
+        /// The Redis server through which replicas share rate limits (`shared: true`) and thread ownership.
         pub(crate) redis: Option<Spanned<RedisSpec>>;
         /// Limits on the size of requests, events and buffers, and on the number of concurrent runs.
         pub(crate) limits: LimitsSpec;
-        /// Silence of the agent after which the client receives an SSE comment, so that no proxy in between closes the
+        /// If the agent sends nothing for this long, the client receives an SSE comment, so that no proxy closes the
         /// connection as idle. A duration.
         pub(crate) keep_alive: Scalar<kind::Duration> = text("15s");
-        /// Time after SIGTERM during which connections and runs are still accepted, while `/readyz` already answers 503: as
-        /// long as load balancers need to notice. A duration; with `0s` none are accepted.
+        /// Time after SIGTERM during which connections and runs are still accepted while `/readyz` already returns 503,
+        /// so that load balancers can notice. A duration; with `0s`, none are accepted.
         pub(crate) drain_grace: Scalar<kind::DurationOrZero> = text("5s");
-        /// Time that running streams have after `drain_grace` before they are ended. A duration; `0s` ends them at once.
+        /// Time after `drain_grace` for running streams to finish before they are ended. A duration; `0s` ends them
+        /// immediately.
         pub(crate) drain_timeout: Scalar<kind::DurationOrZero> = text("30s");
-        /// Time that running streams have in a process whose sockets were taken over by `diglot serve --upgrade`. A
+        /// Time for running streams to finish in a process whose sockets were taken over by `diglot serve --upgrade`. A
         /// duration.
         pub(crate) upgrade_timeout: Scalar<kind::DurationOrZero> = text("1h");
-        /// A directory for the control sockets of `diglot drain`, `diglot reload` and `diglot serve --upgrade`. If it does
-        /// not exist, it is created with access for this user alone. No socket unless set.
+        /// A directory for the control sockets of `diglot drain`, `diglot reload` and `diglot serve --upgrade`. Created
+        /// if it does not exist, with access only for this user. Without it, there are no control sockets.
         pub(crate) run_dir: Option<Scalar<kind::FileName>>;
-        /// Limits of the replay log for runs that outlive their clients.
+        /// Limits on the replay log, for runs that outlive their clients.
         pub(crate) replay: ReplaySpec;
         /// Custom dialects, for `client` and `agent` of routes.
         pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>;
-        /// The routes from paths to agents. At least one.
-        #[schemars(with = "kind::NonEmptyListKind<RouteSpec>")]
+        /// Routes from paths to agents. At least one.
+        #[schemars(length(min = 1))]
         pub(crate) routes: Spanned<Vec<Spanned<RouteSpec>>> = Spanned::without_position(Vec::new());
     }
 }
 
 section! {
-    /// Limits of requests, runs and connections. A size is a whole number of bytes, alone or with a unit: `65536`, `64KiB`,
-    /// `8MiB`.
+    /// Limits on requests, runs and connections. A size is a whole number of bytes, alone or with a unit: `65536`,
+    /// `64KiB`, `8MiB`.
     pub(crate) struct LimitsSpec => #[derive(Copy)] pub LimitsConfig {
         /// The largest request body accepted from a client; a larger one is refused.
         pub request_body: Scalar<kind::Size> = text("8MiB");
@@ -90,21 +88,21 @@ section! {
         pub(crate) client_buffer: Scalar<kind::Size> = text("64KiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");
-        /// The most header fields of a request.
+        /// The maximum number of header fields in a request.
         pub(crate) headers: Scalar<kind::Count> = text("100");
         /// Timeout for the head of a request.
         pub(crate) head_timeout: Scalar<kind::Duration> = text("30s");
         /// Timeout for the whole body of a request.
         pub(crate) body_timeout: Scalar<kind::Duration> = text("30s");
-        /// Time that a connection may be idle between two requests before it is closed.
+        /// Time after which a connection that is idle between requests is closed.
         pub(crate) idle_timeout: Scalar<kind::Duration> = text("75s");
-        /// The most concurrent client connections; further ones are closed immediately. Each needs a file descriptor, and
-        /// another one for its agent during a run.
+        /// The maximum number of concurrent client connections; more are closed immediately. Each uses a file
+        /// descriptor, and during a run another for its agent.
         pub(crate) connections: Scalar<kind::Count> = text("8192");
-        /// The most concurrent connections from one address, or from one /64 network of IPv6; trusted proxies are exempt.
-        /// No limit unless set.
+        /// The maximum number of concurrent connections from one address, or one IPv6 /64 network; trusted proxies are
+        /// exempt. Unlimited unless set.
         pub(crate) connections_per_address: Option<Scalar<kind::Count>>;
-        /// The most concurrent runs of all routes; further ones are refused with 503. No limit unless set.
+        /// The maximum number of concurrent runs on all routes; more are refused with 503. Unlimited unless set.
         pub max_streams: Option<Scalar<kind::Count>>;
         /// Sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` in addition to `RateLimit`: `true` or `false`.
         pub(crate) legacy_headers: Scalar<kind::Truth> = text("false");
@@ -114,12 +112,12 @@ section! {
 section! {
     /// One path of the data plane and the agent behind it.
     pub(crate) struct RouteSpec => pub RouteConfig, cross-checked {
-        /// The name of the route in metrics and logs; its path when left out. Unique.
+        /// The name of the route in metrics and logs; defaults to its path. Unique.
         pub name: Derived<Scalar<kind::Name>>;
         /// The path that clients POST to, matched exactly. Required. Unique.
         pub path: Required<Scalar<kind::Path>>, required "the path that clients call, such as `path: /agents/chat`";
-        /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments;
-        /// their POST is then answered with 202. Without it the response to the POST carries the events.
+        /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its
+        /// segments; their POST is then answered with 202. Without it, the response to the POST carries the events.
         pub(crate) events_path: Option<Scalar<kind::EventsPath>>;
         /// Behaviour of a run after its client has disconnected: it ends (`abort`), or continues for this long and can be
         /// resumed (`continue for 5m`).
@@ -128,34 +126,34 @@ section! {
         pub client: Required<Spanned<PeerDialectSpec>>, required "the dialect of the clients, such as `client: ag-ui`";
         /// The dialect of the agent. Required.
         pub agent: Required<Spanned<PeerDialectSpec>>, required "the dialect of the agent, such as `agent: hai`";
-        /// The agent's address: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping with one
-        /// of them and its options, or a list of them over which runs are balanced. Required. Each host and port is listed
-        /// once.
+        /// The agent's address: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping with
+        /// one of them and its options, or a list of them over which runs are balanced. Required. Each host and port
+        /// may be listed only once.
         pub upstreams as "upstream": Required<Spanned<UpstreamListSpec>>, required "the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`";
-        /// TLS settings for connections to the agent. When left out: the system's root certificates, and no client
+        /// TLS settings for connections to the agent. By default: the system's root certificates, and no client
         /// certificate.
         pub(crate) upstream_tls: Option<Spanned<UpstreamTlsSpec>>;
-        /// Active health checks of each upstream. None when left out.
+        /// Active health checks of each upstream. Off unless set.
         pub(crate) health: Option<HealthCheckSpec>;
-        /// Ejection of failing upstreams for a while.
+        /// Temporary ejection of failing upstreams.
         pub(crate) ejection: EjectionSpec;
-        /// The events path of a two-step agent, on the host of `upstream`, with `{thread_id}` and optionally `{run_id}`.
-        /// Without it the agent's response to the POST carries the events.
+        /// The events path of a two-step agent, on the host of `upstream`, with `{thread_id}` and optionally
+        /// `{run_id}`. Without it, the agent's response to the POST carries the events.
         pub(crate) events: Option<Scalar<kind::AgentEvents>>;
         /// Handling of protocol violations by the agent: repair the stream (`repair`), end the run with an error
         /// (`strict`), or only count them (`report`).
         pub(crate) guard: Scalar<kind::Guard> = text("repair");
-        /// Timeouts of the agent.
+        /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
     }
     /// Authentication, authorisation and limits of callers.
     pub access => pub AccessConfig {
-        /// Names of the issuers and lists of API keys whose credentials are accepted; `none` opens the route to anonymous
-        /// callers. All of `auth` when left out.
+        /// Names of the issuers and lists of API keys whose credentials are accepted; `none` opens the route to
+        /// anonymous callers. Defaults to all in the file's `auth`.
         pub methods as "auth": MethodNames;
-        /// Further requirements for callers.
+        /// Additional requirements for callers.
         pub(crate) require: RequireSpec;
-        /// The only tools that a request may offer and the agent may call. All when left out; `[]` forbids all.
+        /// The tools that a request may offer and the agent may call. All unless set; `[]` forbids all.
         pub(crate) tools: Option<Vec<Scalar<kind::ToolName>>>;
         /// Access to threads: only for the caller who opened the thread (`owned`), or for every caller who knows its id
         /// (`shared`).
@@ -163,21 +161,21 @@ section! {
         /// Behaviour of a run when its caller's token expires: it continues to its end (`finish`), ends with an error
         /// (`run_error`), or its connection is closed (`close`).
         pub(crate) on_token_expiry: Scalar<kind::OnTokenExpiry> = text("finish");
-        /// Names of rate limits. A request has to pass all of them.
+        /// Names of rate limits. A request must pass all of them.
         pub(crate) rate_limits: RateLimitNames;
-        /// The most concurrent runs of the route; further ones are refused with 503. No limit unless set.
+        /// The maximum number of concurrent runs on the route; more are refused with 503. Unlimited unless set.
         pub(crate) max_streams: Option<Scalar<kind::Count>>;
-        /// The most concurrent runs of the route for one caller, or for one address if callers are anonymous; further ones
-        /// are refused with 429. No limit unless set.
+        /// The maximum number of concurrent runs on the route per caller, or per address if callers are anonymous; more
+        /// are refused with 429. Unlimited unless set.
         pub(crate) max_streams_per_caller: Option<Scalar<kind::Count>>;
-        /// Limits of one run.
+        /// Limits on each run.
         pub(crate) run as "run_limits": RunLimitsSpec;
-        /// Cross-origin access for browsers (CORS). Same-origin pages only when left out.
+        /// Cross-origin access for browsers (CORS). Only same-origin pages unless set.
         pub(crate) cors: Option<Spanned<CorsSpec>>;
         /// The form of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR` (`run_error`),
         /// which the AG-UI client displays better.
         pub(crate) errors: Scalar<kind::Errors> = text("http");
-        /// Header fields of the request that are forwarded to the agent unchanged. The request id and the trace context are
+        /// Request header fields that are forwarded to the agent unchanged. The request id and the trace context are
         /// always forwarded.
         pub(crate) forward_headers: Vec<Scalar<kind::ForwardedField>>;
         /// Forwards the caller's own credential to the agent: `true` or `false`.
@@ -204,14 +202,16 @@ section! {
     }
 }
 
-/// A dialect and its options: a name alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum PeerDialectSpec {
-    /// `client: ag-ui`
-    Name(Text<kind::DialectRefKind>),
-    /// `client: {dialect: hai, content: blocks}`
-    Mapping(Box<PeerDialectMapping>),
+scalar_or_mapping! {
+    /// A dialect and its options: a name alone, or a mapping.
+    pub(crate) enum PeerDialectSpec {
+        /// `client: ag-ui`
+        Name(kind::DialectRefKind),
+        /// `client: {dialect: hai, content: blocks}`
+        Mapping(PeerDialectMapping),
+    }
+    const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
+    const ACCEPTS_ANY_SCALAR: bool = false;
 }
 
 section! {
@@ -219,63 +219,42 @@ section! {
     pub(crate) struct PeerDialectMapping {
         /// The dialect's name. Required.
         pub(crate) dialect: Required<Scalar<kind::DialectRefKind>>, required "the dialect, such as `dialect: hai`";
-        /// The form of streamed text sent to it: plain strings (`string`) or output blocks (`blocks`). Both are accepted
-        /// from it.
+        /// The form of streamed text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are
+        /// accepted from it.
         pub(crate) content: Option<Scalar<kind::Content>>;
-        /// The spelling of member names sent to it: `camel` or `snake`. Both are accepted from it.
+        /// The spelling of member names sent to the peer: `camel` or `snake`. Both are accepted from it.
         pub(crate) fields: Option<Scalar<kind::Fields>>;
-        /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
+        /// The client's tool that asks the user the question of an agent's interrupt; at most 64 bytes.
         pub(crate) interrupt_tool: Option<Scalar<kind::ClientTool>>;
-        /// The peer's version of AG-UI, such as `0.0.45`: events that it does not know are translated to ones that it
-        /// knows. Without it the output suits the oldest version, which all versions accept. `0.1` stands for Python's
-        /// 0.1.x.
+        /// The peer's AG-UI version, such as `0.0.45`: events that this version lacks are translated to ones that it
+        /// has. Without it, the output suits the oldest version, which all versions accept. `0.1` means Python's 0.1.x.
         pub(crate) pin: Option<Scalar<kind::Pin>>;
         /// The unit of timestamps: `ms`, `s`, or `auto`, which reads numbers below 10^11 as seconds and writes
         /// milliseconds.
         pub(crate) timestamp: Option<Scalar<kind::Timestamp>>;
-        /// Names of roles: from AG-UI's role to the peer's name for it.
+        /// Role names: from AG-UI's role to the peer's name for it.
         pub(crate) roles: BTreeMap<String, Scalar<kind::Text>>;
-        /// Names of CUSTOM events that mean that the run failed. Such an event leaves as the error that ends the run.
+        /// Names of CUSTOM events that report a failed run. They are translated to the error that ends the run.
         pub(crate) errors: Vec<Scalar<kind::Text>>;
     }
 }
 
 section! {
-    /// A custom dialect: another dialect with different names, values and strip rules. Keys that are left out keep its
-    /// rules.
+    /// A custom dialect: another dialect with different names, values and strip rules. Omitted keys keep its rules.
     pub(crate) struct CustomDialectSpec {
         /// The name that routes use. Required; different from all built-in dialects.
         pub(crate) name: Required<Scalar<kind::DialectName>>, required "the name that routes use, such as `name: acme-chat`";
-        /// The dialect that it changes: a built-in one, or a custom one defined above it. Required.
+        /// The dialect that it extends: a built-in one, or a custom one defined above it. Required.
         pub(crate) extends: Required<Scalar<kind::DialectRefKind>>, required "the dialect to extend, such as `extends: ag-ui`";
-        /// Types of events: from the extended dialect's to its own.
+        /// Event types: from the extended dialect's name to the new one.
         pub(crate) events: BTreeMap<String, Scalar<kind::Text>>;
-        /// Members of events, messages and requests: from AG-UI's name to its own.
+        /// Members of events, messages and requests: from AG-UI's name to the new one.
         pub(crate) fields: BTreeMap<String, Scalar<kind::Text>>;
-        /// Roles: from AG-UI's name to its own.
+        /// Roles: from AG-UI's name to the new one.
         pub(crate) roles: BTreeMap<String, Scalar<kind::Text>>;
-        /// Values of members: by AG-UI's name of the member, from AG-UI's value to its own.
+        /// Member values: by AG-UI's member name, from AG-UI's value to the new one.
         pub(crate) values: BTreeMap<String, BTreeMap<String, Scalar<kind::Text>>>;
-        /// Members of its events that must not leave the gateway.
+        /// Event members that the gateway removes.
         pub(crate) strip: Vec<Scalar<kind::Text>>;
-    }
-}
-
-impl Shorthand for PeerDialectSpec {
-    type Mapping = PeerDialectMapping;
-    const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
-    const ACCEPTS_ANY_SCALAR: bool = false;
-
-    fn from_text(name: &str) -> PeerDialectSpec {
-        PeerDialectSpec::Name(Text::new(name))
-    }
-    fn from_mapping(mapping: PeerDialectMapping) -> PeerDialectSpec {
-        PeerDialectSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for PeerDialectSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PeerDialectSpec, D::Error> {
-        deserialize_form(deserializer)
     }
 }

@@ -4,7 +4,6 @@
 //! because the value of the variable is unknown.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path as FilePath, PathBuf};
 use std::time;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use super::access::{self, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::enum_values::{self, EnumValues};
 use super::listen::ListenAddress;
+use super::problem::quote_names;
 use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
 use super::replay::{self, ReplayStoreKind};
 use super::scalar::{self, RedisUrl as ParsedRedisUrl, ScalarError};
@@ -62,9 +62,13 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
 /// A scalar kind whose text may be quoted in messages.
 pub(crate) trait OpenKind: ScalarKind {}
 
-/// Implements [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
+/// Defines a [`ScalarKind`]. Text is printed partly if `redacted`; messages never quote it if `secret`.
 macro_rules! kind {
-    ($name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
+    ($(#[$meta:meta])* $name:ident => $value:ty, $parse:expr; $bare:expr; $($disclosure:tt)*) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name;
+
         impl ScalarKind for $name {
             type Value = $value;
             const IS_BARE: bool = $bare;
@@ -104,11 +108,7 @@ macro_rules! kind {
 macro_rules! scalars {
     ($($(#[doc = $doc:literal])+ $name:ident $word:literal $([$($disclosure:tt)+])?: $types:expr, $pattern:expr => $value:ty, $parse:expr;)+) => {
         $(
-            $(#[doc = $doc])+
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
-            kind!($name => $value, $parse; matches!($types, JsonTypes::Integer); $($($disclosure)+)?);
+            kind!($(#[doc = $doc])+ $name => $value, $parse; matches!($types, JsonTypes::Integer); $($($disclosure)+)?);
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
@@ -123,7 +123,7 @@ macro_rules! scalars {
 }
 
 scalars! {
-    /// Any text. In quotes if YAML could read it as something else than text.
+    /// Any text. Quote it if YAML could read it as another type.
     Text "text": JsonTypes::Any, "" => String, scalar::parse_word;
     /// A whole number and one of `ms`, `s`, `m`, `h`: `500ms`, `15s`, `5m`, `1h`. At most 30 days.
     Duration "duration": JsonTypes::String, "[0-9]+(ms|s|m|h)" => time::Duration, scalar::parse_duration;
@@ -137,31 +137,31 @@ scalars! {
     Mode "permissions": JsonTypes::Integer, r"(0o)?\+?[0-7]+" => u32, scalar::parse_mode;
     /// An IP address and a port (`127.0.0.1:8787`, `"[::1]:8787"`), or `unix:` and the absolute path of a socket.
     Address "address": JsonTypes::String, "(unix:/.+|.+:[0-9]+)" => ListenAddress, scalar::parse_listen_address;
-    /// An address, a network (`10.0.0.0/8`), or `unix` for whoever may open a Unix socket.
+    /// An address, a network (`10.0.0.0/8`), or `unix` for every peer on a Unix socket.
     TrustedProxy "proxy": JsonTypes::String, "(unix|[0-9a-fA-F:.]+(/[0-9]+)?)" => access::TrustedProxy, scalar::parse_trusted_proxy;
     /// A path that begins with `/`.
     Path "path": JsonTypes::String, "/.*" => String, scalar::parse_path;
-    /// A path that begins with `/`, with `{thread_id}` in it.
+    /// A path that begins with `/` and contains `{thread_id}`.
     EventsPath "path-of-events" [redacted redact_url]: JsonTypes::String, r"/.*\{thread_id\}.*" => PathTemplate, scalar::parse_events_path;
-    /// The name of a file. A relative one starts at the directory of the configuration.
+    /// A file name. A relative one is resolved against the configuration's directory.
     FileName "file" [file]: JsonTypes::Any, "" => PathBuf, scalar::parse_file_name;
     /// An `http` or `https` URL.
     Url "url" [redacted redact_url]: JsonTypes::String, "[hH][tT][tT][pP][sS]?://.+" => String, scalar::parse_web_url;
-    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
+    /// An `http` or `https` URL, or a Unix socket, a colon and the request path: `unix:/run/agent.sock:/chat`.
     AgentUrl "url-of-agent" [redacted redact_url]: JsonTypes::String, "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+" => UpstreamConfig, scalar::parse_upstream;
     /// `redis://host:6379/0`, or `rediss://` for TLS.
     RedisUrl "url-of-redis" [secret redact_url]: JsonTypes::String, "[rR][eE][dD][iI][sS][sS]?://.+" => ParsedRedisUrl, scalar::parse_redis;
     /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
     WebOrigin "origin": JsonTypes::String, r"(\*|[a-z][a-z0-9+.-]*://.+)" => String, scalar::parse_origin;
-    /// The name of a field of requests, in lower case.
+    /// The name of a request header, in lower case.
     Field "field": JsonTypes::Any, "[!#$%&'*+.^_`|~0-9a-z-]+" => HeaderName, scalar::parse_field_name;
-    /// The value of a field. In quotes if YAML could read it as something else than text.
+    /// The value of a header. Quote it if YAML could read it as another type.
     FieldValue "value-of-field" [secret redact_secret]: JsonTypes::String, "" => String, parse_text;
-    /// The beginning of a field's value. In quotes if YAML could read it as something else than text.
+    /// The beginning of a header's value. Quote it if YAML could read it as another type.
     FieldPrefix "prefix-of-field" [secret redact_prefix]: JsonTypes::Any, "" => String, parse_text;
-    /// The `iss` of tokens, mostly a URL. In quotes if YAML could read it as something else than text.
+    /// The `iss` of tokens, usually a URL. Quote it if YAML could read it as another type.
     Issuer "issuer" [redacted redact_url]: JsonTypes::Any, "" => String, scalar::parse_word;
-    /// A secret, never printed. In quotes if YAML could read it as something else than text.
+    /// A secret, never printed. Quote it if YAML could read it as another type.
     Secret "secret" [secret redact_secret]: JsonTypes::Any, "" => String, parse_text;
     /// SHA-256 in 64 hexadecimal digits.
     Digest "sha256" [secret redact_digest]: JsonTypes::Number, "[0-9a-fA-F]{64}" => [u8; 32], scalar::parse_digest;
@@ -177,22 +177,7 @@ scalars! {
 macro_rules! narrower {
     ($($name:ident as $base:ident => $value:ty, $parse:expr;)+) => {
         $(
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
-            impl ScalarKind for $name {
-                type Value = $value;
-                const IS_BARE: bool = $base::IS_BARE;
-
-                fn parse(text: &str) -> Result<$value, ScalarError> {
-                    $parse(text)
-                }
-                fn redact(text: &str) -> Cow<'_, str> {
-                    $base::redact(text)
-                }
-            }
-
-            impl OpenKind for $name {}
+            kind!($name => $value, $parse; $base::IS_BARE; redacted $base::redact);
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
@@ -252,26 +237,29 @@ fn scalar_schema(what: &str, types: JsonTypes, pattern: &str, is_secret: bool) -
     schema
 }
 
-/// Defines kinds with a fixed list of words. Their schema is inline.
+/// Implements an inline schema, without a definition of its own.
+macro_rules! inline_schema {
+    ($name:ident, $schema:expr) => {
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+/// Defines kinds that accept a fixed list of words.
 macro_rules! choices {
     ($($name:ident => $value:ty, $choices:expr;)+) => {
         $(
-            #[derive(Debug, Clone)]
-            pub(crate) struct $name;
-
             kind!($name => $value, |text| parse_choice(text, $choices); true;);
-
-            impl JsonSchema for $name {
-                fn inline_schema() -> bool {
-                    true
-                }
-                fn schema_name() -> Cow<'static, str> {
-                    stringify!($name).into()
-                }
-                fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    choice_schema($choices.into_iter().map(|(word, _)| word).collect())
-                }
-            }
+            inline_schema!($name, choice_schema($choices.into_iter().map(|(word, _)| word).collect()));
         )+
     };
 }
@@ -301,9 +289,9 @@ fn option_values(name: &str) -> Vec<(&'static str, OptionSetter)> {
 }
 
 fn parse_choice<T>(text: &str, choices: Vec<(&'static str, T)>) -> Result<T, ScalarError> {
-    let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let chosen = choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value);
-    chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", names.join(" or "))))
+    chosen.ok_or_else(|| ScalarError::new("is not a valid choice", format!("write {}", quote_names(&names, " or "))))
 }
 
 /// Returns a number or boolean if YAML would read the word as one.
@@ -329,29 +317,13 @@ fn enum_or_reference(known: &[Value]) -> Schema {
     json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE_PATTERN}|^\s|\s$") }] })
 }
 
-/// A signature algorithm.
-#[derive(Debug, Clone)]
-pub(crate) struct Algorithm;
-
 kind!(Algorithm => access::Algorithm, scalar::parse_algorithm; false;);
+inline_schema!(Algorithm, choice_schema(access::Algorithm::ALL.iter().map(|known| known.name()).collect()));
 
-impl JsonSchema for Algorithm {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Algorithm".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        choice_schema(access::Algorithm::ALL.iter().map(|known| known.name()).collect())
-    }
-}
-
-/// A dialect: a built-in one, one of `dialects`, or `auto`.
-#[derive(Debug, Clone)]
-pub(crate) struct DialectRefKind;
-
-kind!(DialectRefKind => String, parse_text; false;);
+kind!(
+    /// A dialect: a built-in one, one of `dialects`, or `auto`.
+    DialectRefKind => String, parse_text; false;
+);
 
 impl JsonSchema for DialectRefKind {
     fn schema_name() -> Cow<'static, str> {
@@ -367,38 +339,15 @@ impl JsonSchema for DialectRefKind {
     }
 }
 
-/// The key by which a rate limit counts requests.
-#[derive(Debug, Clone)]
-pub(crate) struct LimitKey;
+kind!(
+    /// The key by which a rate limit counts requests.
+    LimitKey => RateLimitKey, scalar::parse_rate_limit_key; false;
+);
+inline_schema!(LimitKey, limit_key_schema());
 
-kind!(LimitKey => RateLimitKey, scalar::parse_rate_limit_key; false;);
-
-impl JsonSchema for LimitKey {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "LimitKey".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let pattern =
-            format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
-        let words: Vec<&str> = enum_values::LIMIT_KEY.iter().map(|(word, _)| *word).collect();
-        json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": pattern }] })
-    }
-}
-
-/// A list that is not empty.
-pub(crate) struct NonEmptyListKind<K>(PhantomData<K>);
-
-impl<K: JsonSchema> JsonSchema for NonEmptyListKind<K> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("Some_{}", K::schema_name()).into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": generator.subschema_for::<K>(), "minItems": 1 })
-    }
+fn limit_key_schema() -> Schema {
+    let pattern =
+        format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
+    let words: Vec<&str> = enum_values::LIMIT_KEY.iter().map(|(word, _)| *word).collect();
+    json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": pattern }] })
 }

@@ -13,11 +13,11 @@ use crate::net::read_file;
 
 /// Loads the file at `path`. Resolves relative file names against its directory.
 pub(crate) fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
-    from_path_with(path, &env_var)
+    load_path(path, &env_var).map(|loaded| loaded.config)
 }
 
-pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigProblems> {
-    load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup)).map(|loaded| loaded.config)
+pub(super) fn load_path(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<LoadedConfig, ConfigProblems> {
+    load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup))
 }
 
 pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {

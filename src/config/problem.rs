@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_saphyr::Location;
 
 /// The longest excerpt, in characters.
@@ -31,7 +32,8 @@ impl fmt::Display for SourcePosition {
 }
 
 /// The severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
     /// The configuration is refused.
     Error,
@@ -48,7 +50,7 @@ pub enum ProblemSeverity {
 ///   12 |     client: hia
 ///      |             ^
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
     pub(crate) severity: ProblemSeverity,
     /// The file name, as given on the command line or in the configuration.
@@ -63,6 +65,7 @@ pub struct ConfigProblem {
     pub message: String,
     pub(crate) hint: Option<String>,
     /// The source line, unless it may contain a secret.
+    #[serde(skip)]
     pub(crate) excerpt: Option<String>,
 }
 
@@ -189,14 +192,14 @@ impl Error for ConfigProblems {}
 /// Returns a hint for a word that is not in `known`: the nearest known words, or the whole list.
 #[must_use]
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
-    let listed = |words: &[&str], between: &str| {
-        let words: Vec<String> = words.iter().map(|each| format!("`{each}`")).collect();
-        words.join(between)
-    };
     match nearest(word, known).as_slice() {
-        [] => format!("use one of: {}", listed(known, ", ")),
-        meant => format!("did you mean {}?", listed(meant, " or ")),
+        [] => format!("use one of: {}", quote_names(known, ", ")),
+        meant => format!("did you mean {}?", quote_names(meant, " or ")),
     }
+}
+
+pub(super) fn quote_names(names: &[&str], separator: &str) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
 }
 
 /// Returns the nearest known word, or several if tied.
@@ -214,7 +217,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
-/// Returns whether a key ends with the word `part`: `upstream_headers` does with `headers`.
+/// Returns whether a key ends with the word `part`, as `upstream_headers` ends with `headers`.
 pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
@@ -225,21 +228,10 @@ pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
 
 /// Returns the Levenshtein distance, ignoring case, `_` and `-`.
 fn edit_distance(left: &str, right: &str) -> usize {
-    let letters = |word: &str| -> Vec<char> {
+    let letters = |word: &str| -> String {
         word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
     };
-    let left = letters(left);
-    let right = letters(right);
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (row, one) in left.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, other) in right.iter().enumerate() {
-            let replaced = above[column] + usize::from(one != other);
-            current.push(replaced.min(above[column + 1] + 1).min(current[column] + 1));
-        }
-        above = current;
-    }
-    above[right.len()]
+    strsim::levenshtein(&letters(left), &letters(right))
 }
 
 /// Returns whether text may be a URL with a password or key: it contains an `@` after other text, or a query.

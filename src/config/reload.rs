@@ -6,7 +6,7 @@ use super::Config;
 use super::difference::{self, ConfigDifference};
 use std::fmt;
 
-/// The most values to list; the rest are only counted.
+/// The maximum number of values to list; the rest are only counted.
 const MAX_VALUES: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

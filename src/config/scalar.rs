@@ -28,7 +28,7 @@ pub(super) use url::*;
 /// The longest duration. A longer one probably has the wrong unit, and adding it to a point in time must not overflow.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// In bytes. Names are repeated in every metric series and log line.
+/// The longest name in bytes. Names are repeated in every metric series and log line.
 const MAX_NAME: usize = 128;
 
 /// The reason why text is invalid.

@@ -17,11 +17,10 @@
 //! [`FileValue`] instead of a checked struct, [`CrossCheck`] for rules between keys (`=> TimeoutsConfig,
 //! cross-checked`).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::checker::{ConfigChecker, Place};
@@ -43,6 +42,8 @@ pub(crate) trait FileValue {
 
 /// A mapping whose keys are checked one by one.
 pub(crate) trait Section {
+    const KEYS: &'static [&'static str];
+
     /// The checked keys; one with a mistake is `None`.
     type Keys;
 
@@ -135,18 +136,33 @@ pub(crate) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<
     values.into_iter().collect()
 }
 
-/// A required key.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+// A key without a default. Not a doc comment, which would appear in the schema.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(transparent)]
-pub(crate) struct Required<T>(Option<T>);
+pub(crate) struct WithoutDefault<T, const IS_REQUIRED: bool>(pub(crate) Option<T>);
 
-impl<T> Default for Required<T> {
-    fn default() -> Required<T> {
-        Required(None)
+pub(crate) type Required<T> = WithoutDefault<T, true>;
+
+/// A key that may be omitted. The section's [`CrossCheck`] then fills in the value.
+pub(crate) type Derived<T> = WithoutDefault<T, false>;
+
+impl<T, const IS_REQUIRED: bool> Default for WithoutDefault<T, IS_REQUIRED> {
+    fn default() -> Self {
+        WithoutDefault(None)
     }
 }
 
-impl<T> Deref for Required<T> {
+impl<T> Required<T> {
+    /// Returns the value as written, or reports that the key is missing.
+    pub(crate) fn require(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<&T> {
+        if self.0.is_none() {
+            checker.report_missing_key(at);
+        }
+        self.0.as_ref()
+    }
+}
+
+impl<T, const IS_REQUIRED: bool> Deref for WithoutDefault<T, IS_REQUIRED> {
     type Target = Option<T>;
 
     fn deref(&self) -> &Option<T> {
@@ -154,61 +170,19 @@ impl<T> Deref for Required<T> {
     }
 }
 
-impl<T: FileValue> FileValue for Required<T> {
-    type Checked = T::Checked;
-
-    fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<T::Checked> {
-        match &self.0 {
-            Some(value) => value.check(checker, at),
-            None => {
-                checker.report_missing_key(at);
-                None
-            }
-        }
-    }
-
-    fn is_absent(&self) -> bool {
-        self.0.is_none()
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Required<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-impl<T> DerefMut for Required<T> {
+impl<T, const IS_REQUIRED: bool> DerefMut for WithoutDefault<T, IS_REQUIRED> {
     fn deref_mut(&mut self) -> &mut Option<T> {
         &mut self.0
     }
 }
 
-// If omitted, the section's `CrossCheck` fills in the value. Not a doc comment, which would appear in the schema.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(inline)]
-pub(crate) struct Derived<T>(pub(crate) Option<T>);
-
-impl<T> Default for Derived<T> {
-    fn default() -> Derived<T> {
-        Derived(None)
-    }
-}
-
-impl<T: FileValue> FileValue for Derived<T> {
+impl<T: FileValue, const IS_REQUIRED: bool> FileValue for WithoutDefault<T, IS_REQUIRED> {
     type Checked = T::Checked;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<T::Checked> {
+        if IS_REQUIRED && self.0.is_none() {
+            checker.report_missing_key(at);
+        }
         self.0.as_ref()?.check(checker, at)
     }
 
@@ -271,6 +245,7 @@ macro_rules! section {
             }
 
             impl Section for $Spec {
+                const KEYS: &'static [&'static str] = &[$(section!(@name $key $($name)?)),*];
                 type Keys = Keys;
 
                 fn check_keys(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Keys {

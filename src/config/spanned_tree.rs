@@ -15,9 +15,9 @@ use super::problem::SourcePosition;
 #[derive(Debug)]
 pub(super) struct TreeNode {
     pub(super) value: NodeValue,
-    /// At an alias, the position of the alias.
+    /// The alias's own position if the value is an alias.
     pub(super) referenced: Location,
-    /// At an alias, the position of the anchor's value.
+    /// The position of the anchor's value if this is an alias.
     pub(super) defined: Location,
     /// Set if a mapping entry is treated as absent, or a list item as empty.
     pub(super) is_skipped: Cell<bool>,

@@ -2,8 +2,6 @@
 //!
 //! Ids are percent-encoded in agent paths and percent-decoded from client paths.
 
-use std::fmt::Write;
-
 /// The longest id in bytes, limited because ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
@@ -56,31 +54,19 @@ impl PathTemplate {
     /// Fills in the ids. Returns `None` if an id would change the path: an empty one, `.` or `..`.
     #[must_use]
     pub(crate) fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
-        let mut path = String::new();
-        for piece in &self.0 {
-            match piece {
-                TemplatePart::Text(text) => path.push_str(text),
-                TemplatePart::ThreadId => percent_encode(thread_id, &mut path)?,
-                TemplatePart::RunId => percent_encode(run_id, &mut path)?,
-            }
-        }
-        Some(path)
+        let encode = |id: &str| (!matches!(id, "" | "." | "..")).then(|| percent_encode(id));
+        let pieces = self.0.iter().map(|piece| match piece {
+            TemplatePart::Text(text) => Some(text.clone()),
+            TemplatePart::ThreadId => encode(thread_id),
+            TemplatePart::RunId => encode(run_id),
+        });
+        pieces.collect()
     }
 
-    /// Returns the thread id in a request path: an outer `None` if the path does not match, an inner `None` if the
+    /// Returns the thread or run id in a request path: an outer `None` if the path does not match, an inner `None` if the
     /// segment is not percent-encoded UTF-8, has control characters or is too long.
     #[must_use]
-    pub(crate) fn thread_id(&self, path: &str) -> Option<Option<String>> {
-        self.extract_id(path)
-    }
-
-    /// Returns the run id, like [`PathTemplate::thread_id`].
-    #[must_use]
-    pub(crate) fn run_id(&self, path: &str) -> Option<Option<String>> {
-        self.extract_id(path)
-    }
-
-    fn extract_id(&self, path: &str) -> Option<Option<String>> {
+    pub(crate) fn extract_id(&self, path: &str) -> Option<Option<String>> {
         let (before, after) = self.prefix_and_suffix()?;
         let segment = path.strip_prefix(before)?.strip_suffix(after)?;
         (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment))
@@ -117,23 +103,11 @@ impl PathTemplate {
     }
 }
 
-/// Tests for the unreserved characters of RFC 3986 §2.3.
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
-}
-
-fn percent_encode(id: &str, path: &mut String) -> Option<()> {
-    if matches!(id, "" | "." | "..") {
-        return None;
-    }
-    for byte in id.bytes() {
-        if is_unreserved(byte) {
-            path.push(char::from(byte));
-        } else {
-            write!(path, "%{byte:02X}").ok()?;
-        }
-    }
-    Some(())
+/// Encodes all but the unreserved characters of RFC 3986 §2.3.
+pub(super) fn percent_encode(text: &str) -> String {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |byte: u8| if is_unreserved(byte) { char::from(byte).into() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
 }
 
 fn percent_decode(segment: &str) -> Option<String> {
@@ -168,7 +142,7 @@ mod tests {
             ("...", "/runs/.../events"),
         ] {
             assert_eq!(events.fill(id, "r").as_deref(), Some(path));
-            assert_eq!(events.thread_id(path), Some(Some(id.to_owned())));
+            assert_eq!(events.extract_id(path), Some(Some(id.to_owned())));
         }
         for id in ["", ".", ".."] {
             assert_eq!(events.fill(id, "r"), None, "{id:?}");
@@ -189,13 +163,13 @@ mod tests {
             "/run/a/events",
             "/runs/events/",
         ] {
-            assert_eq!(events.thread_id(other), None, "{other}");
+            assert_eq!(events.extract_id(other), None, "{other}");
         }
         let long = "x".repeat(ID_LIMIT + 1);
         for odd in ["%", "%2", "%zz", "%+1", "%ff", "a%00b", "%0a", "%c0%ae", &long] {
-            assert_eq!(events.thread_id(&format!("/runs/{odd}/events")), Some(None), "{odd}");
+            assert_eq!(events.extract_id(&format!("/runs/{odd}/events")), Some(None), "{odd}");
         }
-        assert_eq!(template("/runs/{thread_id}").thread_id("/runs/%2525"), Some(Some("%25".to_owned())));
+        assert_eq!(template("/runs/{thread_id}").extract_id("/runs/%2525"), Some(Some("%25".to_owned())));
     }
 
     #[test]

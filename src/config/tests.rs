@@ -179,7 +179,7 @@ fn loads_the_examples_without_any_variable_set() {
         ("upstreams.yaml", "chat: ; local: "),
     ];
     for (name, callers) in expected {
-        let config = load::from_path_with(&committed_file("examples").join(name), &|_| None)
+        let load::LoadedConfig { config, .. } = load::load_path(&committed_file("examples").join(name), &|_| None)
             .unwrap_or_else(|problems| panic!("{problems}"));
         let methods = config.routes.iter().map(|route| format!("{}: {}", route.name, route.access.methods.join(" ")));
         assert_eq!(methods.collect::<Vec<_>>().join("; "), callers, "{name}");

@@ -13,13 +13,16 @@ use serde_saphyr::Location;
 
 use super::kind::{OpenKind, ScalarKind, to_bare_scalar};
 
-/// A value with its line and column. A default has no position.
-#[derive(Debug, Clone)]
+// A value with its line and column. A default has no position. Not a doc comment, which would appear in the schema.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(transparent)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
-    /// At an alias, the position of the alias.
+    /// The alias's own position if the value is an alias.
+    #[serde(skip)]
     pub(crate) referenced: Location,
-    /// At an alias, the position of the anchor.
+    /// The anchor's position if the value is an alias.
+    #[serde(skip)]
     pub(crate) defined: Location,
 }
 
@@ -41,27 +44,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<T>, D::Error> {
         let serde_saphyr::Spanned { value, referenced, defined, .. } = Deserialize::deserialize(deserializer)?;
         Ok(Spanned { value, referenced, defined })
-    }
-}
-
-impl<T: Serialize> Serialize for Spanned<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value.serialize(serializer)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Spanned<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }
 
@@ -137,7 +119,7 @@ pub(crate) trait Shorthand: Sized {
     const FORMS: &'static str;
     /// Describes the accepted forms in messages if a list is allowed.
     const LIST_FORMS: &'static str = "a list";
-    /// Set if an empty list of these values is invalid.
+    /// Set if a list of these values must not be empty.
     const IS_NEVER_EMPTY: bool = false;
     /// Set if numbers and booleans are kept as text, so that `check` can suggest the correct form.
     const ACCEPTS_ANY_SCALAR: bool = true;
@@ -212,6 +194,50 @@ impl<'de, T: Shorthand> Visitor<'de> for FormVisitor<T> {
 pub(super) fn deserialize_form<'de, T: Shorthand, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_any(FormVisitor(T::FORMS, PhantomData))
 }
+
+/// Defines a value that is written as a scalar or as a mapping.
+macro_rules! scalar_or_mapping {
+    (
+        $(#[$meta:meta])*
+        pub(crate) enum $Spec:ident {
+            $(#[$scalar_meta:meta])*
+            $Scalar:ident($kind:ty),
+            $(#[$mapping_meta:meta])*
+            $Mapping:ident($mapping:ty),
+        }
+        $($constant:item)*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, ::serde::Serialize, ::schemars::JsonSchema)]
+        #[serde(untagged)]
+        pub(crate) enum $Spec {
+            $(#[$scalar_meta])*
+            $Scalar($crate::config::text::Text<$kind>),
+            $(#[$mapping_meta])*
+            $Mapping(Box<$mapping>),
+        }
+
+        impl $crate::config::text::Shorthand for $Spec {
+            type Mapping = $mapping;
+            $($constant)*
+
+            fn from_text(text: &str) -> $Spec {
+                $Spec::$Scalar($crate::config::text::Text::new(text))
+            }
+            fn from_mapping(mapping: $mapping) -> $Spec {
+                $Spec::$Mapping(Box::new(mapping))
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $Spec {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<$Spec, D::Error> {
+                $crate::config::text::deserialize_form(deserializer)
+            }
+        }
+    };
+}
+
+pub(super) use scalar_or_mapping;
 
 /// One value or a list of them.
 #[derive(Debug, Clone, Serialize)]

@@ -1,6 +1,7 @@
 //! Upstreams of a route: addresses, protocols, health checks and ejection.
 
 use super::listen::{ListenAddress, ListenerConfig};
+use crate::net::url::{bracket_host, implied_port};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -70,9 +71,8 @@ impl UpstreamConfig {
     pub fn authority(&self) -> String {
         match &self.address {
             UpstreamAddress::Host { tls, host, port } => {
-                let implied = *port == implied_port(*tls);
-                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-                if implied { host } else { format!("{host}:{port}") }
+                let host = bracket_host(host);
+                if *port == implied_port(*tls) { host.into_owned() } else { format!("{host}:{port}") }
             }
             // A socket has no host, and agents refuse a request without one.
             UpstreamAddress::Socket(_) => "localhost".to_owned(),
@@ -85,8 +85,7 @@ impl UpstreamConfig {
         match &self.address {
             UpstreamAddress::Host { tls, host, port } => {
                 let scheme = if *tls { "https" } else { "http" };
-                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-                format!("{scheme}://{host}:{port}")
+                format!("{scheme}://{}:{port}", bracket_host(host))
             }
             UpstreamAddress::Socket(path) => format!("unix:{}", path.display()),
         }
@@ -116,10 +115,4 @@ impl UpstreamConfig {
             }
         }
     }
-}
-
-/// Returns the scheme's default port.
-/// RFC 9110 §4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
-pub(super) fn implied_port(tls: bool) -> u16 {
-    if tls { 443 } else { 80 }
 }

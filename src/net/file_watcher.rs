@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn parse_number(content: &[u8]) -> Result<u32, String> {
-        std::str::from_utf8(content).ok().and_then(|text| text.trim().parse().ok()).ok_or("is no number".to_owned())
+        std::str::from_utf8(content).ok().and_then(|text| text.trim().parse().ok()).ok_or("is not a number".to_owned())
     }
 
     #[tokio::test(start_paused = true)]
@@ -245,10 +245,10 @@ mod tests {
             let error = Watched::open(path, parse_number).expect_err("no file").to_string();
             error.replace(path.to_str().unwrap(), "F")
         };
-        assert_eq!(refused(&folder.0), "F: is no regular file");
-        assert_eq!(refused(Path::new("/dev/zero")), "F: is no regular file");
+        assert_eq!(refused(&folder.0), "F: is not a regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "F: is not a regular file");
         assert!(refused(&folder.0.join("absent")).starts_with("F: cannot be read: "));
-        assert_eq!(refused(&folder.write_file("x")), "F: is no number");
+        assert_eq!(refused(&folder.write_file("x")), "F: is not a number");
         assert_eq!(refused(&folder.write_file(&" ".repeat(LIMIT + 1))), format!("F: is larger than {LIMIT} bytes"));
     }
 

@@ -73,9 +73,8 @@ fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
 
 /// Yields the entries of `X-Forwarded-For` in reverse order, or `None` for one that is not an address.
 pub(crate) fn parse_x_forwarded_for(lines: GetAll<'_, HeaderValue>) -> impl Iterator<Item = Option<IpAddr>> {
-    let text = |line: &'_ HeaderValue| line.to_str().ok().map(str::to_owned);
-    lines.into_iter().rev().flat_map(move |line| {
-        let line = text(line).unwrap_or_else(|| "unknown".to_owned());
+    lines.into_iter().rev().flat_map(|line| {
+        let line = line.to_str().unwrap_or("unknown");
         let hops: Vec<_> = line.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty()).map(parse_node).collect();
         hops
     })

@@ -36,11 +36,11 @@ pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Res
         return read_v1(stream).await;
     }
     if start[..6] != SIGNATURE[..6] {
-        return Err(invalid_data("no header of the PROXY protocol"));
+        return Err(invalid_data("no PROXY protocol header"));
     }
     stream.read_exact(&mut start[6..]).await?;
     if start != *SIGNATURE {
-        return Err(invalid_data("no header of the PROXY protocol"));
+        return Err(invalid_data("no PROXY protocol header"));
     }
     let mut fixed = [0; V2_FIXED_LENGTH - SIGNATURE.len()];
     stream.read_exact(&mut fixed).await?;

@@ -12,7 +12,7 @@ pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 pub(crate) enum ReadFileError {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("is no regular file")]
+    #[error("is not a regular file")]
     NotRegular,
     #[error("is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge,
@@ -28,7 +28,12 @@ pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
 
 /// Reads a file of any kind, including pipes.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
+    read_limited(File::open(path)?)
+}
+
+pub(crate) fn read_limited(source: impl Read) -> Result<Vec<u8>, ReadFileError> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    // One byte over the limit is enough to detect oversized input.
+    source.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE_BYTES { Err(ReadFileError::TooLarge) } else { Ok(bytes) }
 }

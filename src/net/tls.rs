@@ -36,7 +36,7 @@ pub(crate) fn system_connector() -> Result<TlsConnector, SystemTlsError> {
 /// Describes a problem in a PEM file without quoting its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PemError {
-    #[error("this file is no PEM")]
+    #[error("this file is not in PEM format")]
     Malformed,
     #[error("there is no certificate in this file")]
     NoCertificate,

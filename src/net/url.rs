@@ -3,6 +3,7 @@
 //! Uses the `http` crate's parser, since that of `url` would normalise the URL and change the request.
 
 use http::Uri;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl HttpUrl {
         Ok(HttpUrl {
             tls,
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(),
-            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            port: authority.port_u16().unwrap_or(implied_port(tls)),
             authority: authority.as_str().to_owned(),
             path: match uri.path_and_query().map_or("/", |path| path.as_str()) {
                 query if query.starts_with('?') => format!("/{query}"),
@@ -58,11 +59,22 @@ impl HttpUrl {
             },
         })
     }
+}
 
-    /// Returns whether the host is this machine's loopback name or address, without using DNS.
-    pub(crate) fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-    }
+/// Returns whether a host is this machine's loopback name or address, without using DNS.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+/// Returns the scheme's default port.
+/// RFC 9110 §4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
+pub(crate) fn implied_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+/// Writes a host as in a URL, with IPv6 in brackets.
+pub(crate) fn bracket_host(host: &str) -> Cow<'_, str> {
+    if host.contains(':') { format!("[{host}]").into() } else { host.into() }
 }
 
 #[cfg(test)]

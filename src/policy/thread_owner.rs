@@ -79,8 +79,9 @@ impl ThreadOwnership {
         let (Some(owners), Some(caller)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
         // An agent may decode different escapes of a lone surrogate to the same id, or replace the surrogate.
         let text = serde_json::from_str::<String>(thread_id.as_str());
-        let text = text
-            .map_err(|_| Rejection::from(RejectionKind::InvalidRequest).with_detail("/threadId: is no Unicode text"))?;
+        let text = text.map_err(|_| {
+            Rejection::from(RejectionKind::InvalidRequest).with_detail("/threadId: is not valid Unicode")
+        })?;
         let thread = thread_digest(&route.name, &text);
         let owner = owner_digest(caller);
         let remembered = owners.owner(&thread).unwrap_or(owner);

@@ -81,7 +81,7 @@ impl Gateway {
             return Some(PathMatch { route, route_match: &route.start_match, target: PathTarget::Run });
         }
         self.routes.values().find_map(|route| {
-            if let Some(thread_id) = route.two_step.as_ref().and_then(|events| events.path.thread_id(path)) {
+            if let Some(thread_id) = route.two_step.as_ref().and_then(|events| events.path.extract_id(path)) {
                 return Some(PathMatch {
                     route,
                     route_match: &route.read_match,
@@ -89,10 +89,10 @@ impl Gateway {
                 });
             }
             let resumable = route.resumable.as_ref()?;
-            if let Some(run_id) = resumable.events.run_id(path) {
+            if let Some(run_id) = resumable.events.extract_id(path) {
                 return Some(PathMatch { route, route_match: &resumable.join_match, target: PathTarget::Join(run_id) });
             }
-            let target = PathTarget::Stop(resumable.stop.run_id(path)?);
+            let target = PathTarget::Stop(resumable.stop.extract_id(path)?);
             Some(PathMatch { route, route_match: &resumable.stop_match, target })
         })
     }

@@ -43,7 +43,7 @@ impl TwoStepEvents {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         // A run is not started if its events could not be requested.
         let path = self.path.fill(&thread_id, "");
-        path.filter(|path| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id)).ok_or_else(|| {
+        path.filter(|path| self.path.extract_id(path).flatten().as_deref() == Some(&*thread_id)).ok_or_else(|| {
             Rejection::from(RejectionKind::InvalidRequest)
                 .with_detail("/threadId: does not fit into the path of the run's events")
         })

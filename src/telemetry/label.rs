@@ -12,6 +12,10 @@ pub(crate) trait Label: Copy + fmt::Debug + Send + Sync + 'static {
     fn index(self) -> usize;
 
     fn text(self) -> &'static str;
+
+    fn texts() -> Vec<&'static str> {
+        Self::VALUES.iter().map(|label| label.text()).collect()
+    }
 }
 
 macro_rules! impl_label {
@@ -36,7 +40,7 @@ macro_rules! labels {
     ($($(#[$doc:meta])* $name:ident { $($(#[$row:meta])* $variant:ident = $label:literal),+ $(,)? })+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "most labels say what they mean")]
+        #[allow(missing_docs, reason = "most labels explain themselves")]
         pub enum $name { $($(#[$row])* $variant),+ }
 
         impl $name {
@@ -198,7 +202,7 @@ labels! {
 
     /// Outcome of one request to an agent, up to the response head.
     UpstreamOutcome {
-        /// response with any other status
+        /// response with a status other than 502, 503 and 504
         Answered = "answered",
         /// status 502, 503 or 504
         Unavailable = "unavailable",

@@ -51,7 +51,7 @@ pub(crate) fn init() -> LogGuard {
         let _ = FILTER_HANDLE.set(handle);
     }
     if let Some(mistake) = mistake {
-        tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
+        internal_event::LogFilterInvalid { variable: FILTER_VARIABLE, mistake: &mistake }.emit();
     }
     std::panic::set_hook(Box::new(log_panic));
     LogGuard(guard)

@@ -44,7 +44,7 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
-/// A request's span, ended on drop at the latest.
+/// The span of a request. Dropping it ends it.
 pub(crate) struct RequestSpan {
     upstream_spans: UpstreamSpanBuilder,
     recording: SpanRecording,
@@ -65,7 +65,7 @@ pub(crate) struct UpstreamSpan {
     recording: SpanRecording,
 }
 
-/// Holds the request's span in its extensions until a run takes it or the response ends.
+/// Holds the span in the request's extensions until a run takes it or the response ends.
 #[derive(Clone)]
 pub(crate) struct TraceExtension {
     id: TraceId,

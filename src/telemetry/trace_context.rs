@@ -198,14 +198,8 @@ fn is_value(value: &str) -> bool {
 
 /// Parses lower-case hex digits (`HEXDIGLC`).
 fn parse_hex(digits: &[u8]) -> Option<u128> {
-    digits.iter().try_fold(0, |number: u128, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(number << 4 | u128::from(digit))
-    })
+    let is_valid = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    u128::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_valid)?, 16).ok()
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
             refuse("", "the body begins with a byte order mark; send plain UTF-8")
         }
         Ok(text) => Ok(text),
-        Err(error) => refuse("", format!("the body is no UTF-8 from byte {} on", error.valid_up_to())),
+        Err(error) => refuse("", format!("the body is not valid UTF-8 at byte {}", error.valid_up_to())),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn decode_input<'a>(
 ) -> Result<RunAgentInput<'a>, RequestRefusal> {
     let object = match json::parse_object(body) {
         Ok(object) => object,
-        Err(error) => return refuse("", format!("the body is no JSON object: {error}")),
+        Err(error) => return refuse("", format!("the body is not a JSON object: {error}")),
     };
     let mut members = object.members;
     if let Some(kind) = object.kind {
@@ -184,7 +184,7 @@ fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Resul
         None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
         Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
         Some((_, role)) => {
-            let found = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
+            let found = role.map_or_else(|| "not a string".to_owned(), |role| format!("`{}`", shorten(&role)));
             return refuse(place(Field::Role), format!("is {found}; it must be one of {}", roles.join(", ")));
         }
     }
@@ -389,11 +389,11 @@ mod tests {
     #[test]
     fn refusals_name_the_json_pointer() {
         let rows: &[(&[u8], &str, &str)] = &[
-            (b"{", "", "no JSON object: EOF"),
+            (b"{", "", "not a JSON object: EOF"),
             (b"[]", "", "expected a JSON object"),
             (b"{} {}", "", "trailing characters at line 1 column 4"),
             (b"\xef\xbb\xbf{}", "", "byte order mark"),
-            (b"{\"a\":\"\xff\"}", "", "no UTF-8 from byte 6 on"),
+            (b"{\"a\":\"\xff\"}", "", "not valid UTF-8 at byte 6"),
             (b"{}", "/messages", "is missing"),
             (b"{\"messages\":{}}", "/messages", "must be an array"),
             (b"{\"messages\":[1]}", "/messages/0", "must be an object"),

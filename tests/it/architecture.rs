@@ -113,6 +113,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("serde-saphyr", "config"),
     ("serde_json", EVERYWHERE),
     ("socket2", "proxy admin demo"),
+    ("strsim", "config"),
     ("thiserror", "net telemetry config policy proxy app"),
     ("tikv-jemallocator", "main"),
     ("tokio", "net telemetry policy replay proxy admin demo app cli main"),

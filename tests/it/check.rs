@@ -189,9 +189,9 @@ fn check_refuses_the_keys_that_serve_refuses() {
     let private = block("PRIVATE", "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC");
     let (none, jwks_hint, pem_hint) = ("", "PEM goes into `public_key_file`", "a JWKS goes into `jwks_file`");
     for (key, content, more, why, hint) in [
-        ("jwks_file", "garbage", none, "is no JSON", jwks_hint),
-        ("jwks_file", &*public, none, "is no JSON", jwks_hint),
-        ("public_key_file", jwks, none, "holds no PEM block", pem_hint),
+        ("jwks_file", "garbage", none, "is not JSON", jwks_hint),
+        ("jwks_file", &*public, none, "is not JSON", jwks_hint),
+        ("public_key_file", jwks, none, "contains no PEM block", pem_hint),
         ("public_key_file", &*private, none, "block 1 is a private key", pem_hint),
         ("jwks_file", jwks, ", algorithms: [RS256]", "key 1 fits no algorithm of the issuer's `algorithms`", jwks_hint),
         ("public_key_file", &*public, ", algorithms: [RS256]", "block 1 fits no algorithm", pem_hint),

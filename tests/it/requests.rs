@@ -34,12 +34,12 @@ async fn answer_without_upstream_call(sent: impl AsRef<[u8]>, top: &str) -> Answ
 async fn rejects_invalid_bodies_and_names_the_place() {
     let deep = "[".repeat(201) + &"]".repeat(201);
     let rows: &[(&[u8], &str)] = &[
-        (b"", "no JSON object"),
-        (b"{", "no JSON object"),
-        (b"[]", "no JSON object"),
-        (b"{} {}", "no JSON object"),
+        (b"", "not a JSON object"),
+        (b"{", "not a JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"{} {}", "not a JSON object"),
         (b"\xef\xbb\xbf{}", "byte order mark"),
-        (b"{\"messages\":[],\"threadId\":\"\xff\"}", "no UTF-8 from byte 27 on"),
+        (b"{\"messages\":[],\"threadId\":\"\xff\"}", "not valid UTF-8 at byte 27"),
         (b"{}", "/messages: "),
         (b"{\"messages\":{}}", "/messages: "),
         (b"{\"messages\":[7]}", "/messages/0: "),

@@ -73,8 +73,8 @@ impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MessageError::Length => "a length reaches beyond the message",
-            MessageError::Wire => "a tag is none that protobuf has",
-            MessageError::Utf8 => "a string is no UTF-8",
+            MessageError::Wire => "a tag is not a valid protobuf tag",
+            MessageError::Utf8 => "a string is not valid UTF-8",
             MessageError::Depth => "nested too deep",
             MessageError::Envelope => "not exactly one event of its own type",
             MessageError::Content => "more than one form of content, or one that the role does not have",

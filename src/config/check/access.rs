@@ -77,7 +77,7 @@ impl FileValue for UpstreamHeaders {
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<Vec<UpstreamHeaderConfig>> {
         collect_all(self.0.iter().map(|(name, written)| {
-            let at = at.key(name).with_position_of(written);
+            let at = at.value_of(name, written);
             let field = scalar::parse_set_field(name).map_err(|fault| {
                 let hint = fault.suggestion.map(|meant| format!("did you mean `{meant}`?"));
                 let hint = hint.unwrap_or_else(|| fault.hint.into_owned());
@@ -119,8 +119,8 @@ impl FileValue for UpstreamHeaderMapping {
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<UpstreamHeaderValue> {
         let keys = self.check_keys(checker, at);
         let (path, written) = (keys.file?, self.file.as_ref()?);
-        let at = at.key("file").with_position_of(written);
-        let content = checker.read_file(&path, written, &at);
+        let at = at.value_of("file", written);
+        let content = checker.read_file(&path, &at);
         let prefix = match (keys.prefix?, &self.prefix) {
             (Some(prefix), Some(written)) => prefix + trailing_spaces(written),
             _ => String::new(),
@@ -150,15 +150,11 @@ impl CrossCheck for CorsSpec {
         }
         if origins.len() > 1 {
             let message = "`*` cannot be combined with other origins";
-            checker.report_error(
-                &at.key("origins").with_position_of(written),
-                message,
-                "write `*` alone, or the origins alone",
-            );
+            checker.report_error(&at.value_of("origins", written), message, "write `*` alone, or the origins alone");
         } else if keys.credentials == Some(true) {
             // Fetch Standard §3.3.5: `*` does not match a request whose credentials mode is "include".
             let hint = "list the origins, or remove `credentials`: otherwise every page on the web could call with its visitors' credentials";
-            let place = at.key("credentials").with_position_of(&self.credentials);
+            let place = at.value_of("credentials", &self.credentials);
             checker.report_error(&place, "credentials cannot be combined with `*`", hint);
         }
     }
@@ -196,7 +192,7 @@ impl ConfigChecker<'_> {
     ) {
         for (name, written) in &route.upstream_headers.0 {
             let Ok(field) = scalar::parse_set_field(name) else { continue };
-            let place = at.key("upstream_headers").key(name).with_position_of(written);
+            let place = at.key("upstream_headers").value_of(name, written);
             if forwarded.contains(&field) {
                 let hint = "keep it in one of the two; callers must not set a header that the gateway sets";
                 self.report_error(&place, "this header is also in `forward_headers`", hint);
@@ -214,29 +210,23 @@ impl ConfigChecker<'_> {
         let require = &route.require;
         let at = at.key("require");
         if let Some(claim) = require.claims.values().next() {
-            self.reject_caller_rule(&at.key("claims").with_position_of(claim), "requires claims");
+            self.reject_caller_rule(&at.value_of("claims", claim), "requires claims");
         }
         if let Some(scope) = require.scopes.first() {
-            self.reject_caller_rule(&at.key("scopes").with_position_of(scope), "requires scopes");
+            self.reject_caller_rule(&at.value_of("scopes", scope), "requires scopes");
         }
         if let Some(tenant) = require.tenants.first() {
-            self.reject_caller_rule(&at.key("tenants").with_position_of(tenant), "requires tenants");
+            self.reject_caller_rule(&at.value_of("tenants", tenant), "requires tenants");
         }
     }
 
     /// Reports other caller-dependent keys on a route without authentication.
     fn reject_caller_rules(&mut self, route: &RouteSpec, keys: &KeysOf<RouteSpec>, at: &Place) {
         if keys.own_threads == Some(true) {
-            self.reject_caller_rule(
-                &at.key("threads").with_position_of(&route.own_threads),
-                "assigns threads to callers",
-            );
+            self.reject_caller_rule(&at.value_of("threads", &route.own_threads), "assigns threads to callers");
         }
         if keys.on_token_expiry.is_some_and(|expiry| expiry != OnExpiry::Finish) {
-            self.reject_caller_rule(
-                &at.key("on_token_expiry").with_position_of(&route.on_token_expiry),
-                "depends on tokens",
-            );
+            self.reject_caller_rule(&at.value_of("on_token_expiry", &route.on_token_expiry), "depends on tokens");
         }
         for (index, name) in route.rate_limits.0.iter().enumerate() {
             let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
@@ -263,14 +253,14 @@ impl ConfigChecker<'_> {
         {
             let hint = "require `scopes` or `tenants` instead, which API keys can have";
             let message = "API keys have no claims, so every call of this route would be rejected";
-            self.report_error(&at.key("claims").key(claim).with_position_of(values), message, hint);
+            self.report_error(&at.key("claims").value_of(claim, values), message, hint);
         }
         if let Some(first) = route.require.tenants.first()
             && !has_tenants
         {
             let hint = "add `tenant_claim` to an issuer of the route, or `tenant` to its API keys; or remove this key";
             let message = "no caller of this route has a tenant, so every call would be rejected";
-            self.report_error(&at.key("tenants").with_position_of(first), message, hint);
+            self.report_error(&at.value_of("tenants", first), message, hint);
         }
     }
 }

@@ -57,8 +57,8 @@ impl CrossCheck for ApiKeyListSpec {
         }));
         checker.report_equal_keys(&self.keys, &at.key("keys"));
         if let (Some(Some(file)), Some(written)) = (&keys.file, &self.file) {
-            let place = at.key("file").with_position_of(written);
-            let content = checker.read_file(file, written, &place);
+            let place = at.value_of("file", written);
+            let content = checker.read_file(file, &place);
             let listed = keys.keys.as_deref().unwrap_or_default();
             if !content.is_some_and(|content| checker.check_key_file(file, &content, listed, &place)) {
                 keys.file = None;
@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         self.report_duplicates(&digests, "this is the same key as", hint);
     }
 
-    /// Returns false after reporting invalid keys. Also reports keys that are in `listed` too.
+    /// Returns false after reporting invalid keys. Keys that are also in `listed` are reported, too.
     fn check_key_file(&mut self, file: &Path, content: &[u8], listed: &[ApiKeyConfig], at: &Place) -> bool {
         match load_key_file(file, content, self.source.context.lookup) {
             Ok(keys) => {

@@ -92,11 +92,11 @@ impl ConfigChecker<'_> {
             return None;
         }
         let places = [
-            issuer.jwks_url.as_ref().map(|text| at.key("jwks_url").with_position_of(text)),
-            issuer.jwks_file.as_ref().map(|text| at.key("jwks_file").with_position_of(text)),
-            issuer.public_key_file.as_ref().map(|text| at.key("public_key_file").with_position_of(text)),
-            issuer.secret_file.as_ref().map(|text| at.key("secret_file").with_position_of(text)),
-            issuer.secret.as_ref().map(|text| at.key("secret").with_position_of(text)),
+            issuer.jwks_url.as_ref().map(|text| at.value_of("jwks_url", text)),
+            issuer.jwks_file.as_ref().map(|text| at.value_of("jwks_file", text)),
+            issuer.public_key_file.as_ref().map(|text| at.value_of("public_key_file", text)),
+            issuer.secret_file.as_ref().map(|text| at.value_of("secret_file", text)),
+            issuer.secret.as_ref().map(|text| at.value_of("secret", text)),
         ];
         let mut sources = KEY_SOURCES.into_iter().zip(places).filter_map(|(key, place)| Some((key, place?)));
         let Some((key, place)) = sources.next() else {
@@ -110,14 +110,13 @@ impl ConfigChecker<'_> {
             return None;
         }
         let files = [
-            (&mut keys.jwks_file, &issuer.jwks_file, IssuerKeysConfig::JwksFile as fn(_) -> _),
-            (&mut keys.public_key_file, &issuer.public_key_file, IssuerKeysConfig::PemFile),
-            (&mut keys.secret_file, &issuer.secret_file, IssuerKeysConfig::SecretFile),
+            (keys.jwks_file.take(), IssuerKeysConfig::JwksFile as fn(_) -> _),
+            (keys.public_key_file.take(), IssuerKeysConfig::PemFile),
+            (keys.secret_file.take(), IssuerKeysConfig::SecretFile),
         ];
-        for (file, written, make_keys) in files {
-            let Some(written) = written else { continue };
-            let file = file.take()??;
-            let content = self.read_file(&file, written, &place)?;
+        for (file, make_keys) in files {
+            let Some(file) = file? else { continue };
+            let content = self.read_file(&file, &place)?;
             let keys = make_keys(file);
             let is_secret = matches!(keys, IssuerKeysConfig::SecretFile(_));
             let secret_length = is_secret.then(|| content.trim_ascii_end().len());

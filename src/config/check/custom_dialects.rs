@@ -1,22 +1,22 @@
 //! Checks custom dialects, and the names that a route's client or agent uses.
 
 use super::interner;
-use crate::config::checker::{ConfigChecker, Place, quote_names};
+use crate::config::checker::{ConfigChecker, Place};
 use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
-use crate::config::problem::did_you_mean;
+use crate::config::problem::{did_you_mean, quote_names};
 use crate::config::section::FileValue;
 use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
-/// Maps Diglot's names to the operator's.
+/// Maps canonical names to the operator's.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
 const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
 
-/// Members for values that the dialect cannot express.
+/// Members that carry values which the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
 
 const REQUEST_MEMBERS: &[Field] = &[
@@ -53,16 +53,11 @@ impl ConfigChecker<'_> {
     }
 
     fn check_dialect_changes(&mut self, own: &CustomDialectSpec, at: &Place) -> Option<DialectOverrides> {
-        let name =
-            own.name.check(self, &at.key("name").with_example("the name that routes use, such as `name: acme-chat`"));
-        let name =
-            name.zip(own.name.as_ref()).and_then(|(_, written)| self.read_dialect_name(written, &at.key("name")));
+        let place = at.key("name").with_example("the name that routes use, such as `name: acme-chat`");
+        let name = own.name.require(self, &place).and_then(|written| self.read_dialect_name(written, &place));
         let place = at.key("extends").with_example("the dialect to extend, such as `extends: ag-ui`");
-        let base = own.extends.check(self, &place);
-        let base = base.zip(own.extends.as_ref());
-        let base = base.and_then(|(_, written)| {
-            self.resolve_dialect(&written.value, &at.key("extends").with_position_of(written))
-        });
+        let base = own.extends.require(self, &place);
+        let base = base.and_then(|written| self.resolve_dialect(&written.value, &place.with_position_of(written)));
         let (name, base) = (name?, base?);
         let before = self.problems.len();
         let events = self.check_events(base, &own.events, &at.key("events"));
@@ -187,11 +182,8 @@ impl ConfigChecker<'_> {
             let at = at.key(canonical);
             if field == Field::Role && !input::ROLES.contains(&canonical.as_str()) {
                 let message = format!("AG-UI has no role `{canonical}`");
-                self.report_error(
-                    &at.with_position_of(own),
-                    message,
-                    format!("write {}", quote_names(input::ROLES.iter())),
-                );
+                let hint = format!("write {}", quote_names(input::ROLES, " or "));
+                self.report_error(&at.with_position_of(own), message, hint);
                 continue;
             }
             let Some(word) = self.expand_scalar(&own.value, &at.with_position_of(own)) else { continue };
@@ -230,10 +222,10 @@ impl ConfigChecker<'_> {
         &mut self,
         mapping: &PeerDialectMapping,
         at: &Place,
-        mut side: PeerDialect,
-    ) -> Option<PeerDialect> {
+        side: &mut PeerDialect,
+    ) -> Option<()> {
         let before = self.problems.len();
-        let roles = mapping.roles.values().next().map(|first| at.key("roles").with_position_of(first));
+        let roles = mapping.roles.values().next().map(|first| at.value_of("roles", first));
         if roles.is_some_and(|place| self.check_option(side.dialect, "roles", &place).is_some()) {
             let values = self.check_values(Field::Role, &mapping.roles, &at.key("roles"));
             let words = values.into_iter().map(|(field, canonical, word)| ValueAlias {
@@ -242,15 +234,15 @@ impl ConfigChecker<'_> {
                 wire: interner::intern_text(&word),
                 is_reversible: true,
             });
-            side.value_aliases = interner::intern_value_names(words.collect());
+            side.value_aliases = interner::intern(&interner::VALUE_ALIASES, words.collect());
         }
-        let errors = mapping.errors.first().map(|first| at.key("errors").with_position_of(first));
+        let errors = mapping.errors.first().map(|first| at.value_of("errors", first));
         if errors.is_some_and(|place| self.check_option(side.dialect, "errors", &place).is_some()) {
             let names = self.read_wire_names(&mapping.errors, &at.key("errors"));
             let names: Vec<&'static str> = names.iter().map(|name| interner::intern_text(name)).collect();
-            side.error_events = interner::intern_names(names);
+            side.error_events = interner::intern(&interner::NAMES, names);
         }
-        (self.problems.len() == before).then_some(side)
+        (self.problems.len() == before).then_some(())
     }
 }
 

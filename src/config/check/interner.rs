@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use crate::dialect::{Dialect, DialectOverrides, ValueAlias};
 
 static TEXTS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-static VALUE_NAMES: Mutex<Vec<&'static [ValueAlias]>> = Mutex::new(Vec::new());
-static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
+pub(super) static VALUE_ALIASES: Mutex<Vec<&'static [ValueAlias]>> = Mutex::new(Vec::new());
+pub(super) static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
 static DIALECTS: Mutex<Vec<(DialectOverrides, &'static Dialect)>> = Mutex::new(Vec::new());
 
 pub(super) fn intern_text(text: &str) -> &'static str {
@@ -21,14 +21,6 @@ pub(super) fn intern_text(text: &str) -> &'static str {
     })
 }
 
-pub(super) fn intern_value_names(list: Vec<ValueAlias>) -> &'static [ValueAlias] {
-    intern(&VALUE_NAMES, list)
-}
-
-pub(super) fn intern_names(list: Vec<&'static str>) -> &'static [&'static str] {
-    intern(&NAMES, list)
-}
-
 pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
     let mut dialects = DIALECTS.lock();
     if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == changes) {
@@ -39,7 +31,7 @@ pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
     kept
 }
 
-fn intern<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
+pub(super) fn intern<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
     let mut lists = lists.lock();
     if let Some(kept) = lists.iter().find(|kept| ***kept == *list) {
         return kept;

@@ -13,7 +13,7 @@ use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
-/// The shortest browser reconnection delay without a warning.
+/// The shortest `continue for` duration without a warning.
 const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
 impl ConfigChecker<'_> {
@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
             if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(text.value.expose_secret())) {
                 let hint = "pass it in a variable, `${NAME}`, or write `secret_file`";
-                let place = Place::new("auth.issuers").index(index).key("secret").with_position_of(secret);
+                let place = Place::new("auth.issuers").index(index).value_of("secret", secret);
                 self.report_warning(&place, MESSAGE, hint);
             }
         }
@@ -99,8 +99,7 @@ impl ConfigChecker<'_> {
                 let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
                 if is_in_clear(text.expose_secret()) && is_credential(name) {
                     let hint = "pass it in a variable, `${NAME}`, or write `{file: PATH}`";
-                    let place =
-                        Place::new("routes").index(index).key("upstream_headers").key(name).with_position_of(value);
+                    let place = Place::new("routes").index(index).key("upstream_headers").value_of(name, value);
                     self.report_warning(&place, MESSAGE, hint);
                 }
             }
@@ -118,7 +117,7 @@ impl ConfigChecker<'_> {
         for (index, limit) in file.rate_limits.iter().enumerate() {
             if let Some((_, first)) = limit.value.tiers.first_key_value() {
                 let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or remove `tiers`";
-                let place = Place::new("rate_limits").index(index).key("tiers").with_position_of(first);
+                let place = Place::new("rate_limits").index(index).value_of("tiers", first);
                 self.report_warning(&place, "no caller has a tier, so these quotas never apply", hint);
             }
         }
@@ -156,7 +155,7 @@ impl ConfigChecker<'_> {
             && time < MIN_RECONNECT
         {
             let hint = "write at least one minute: `continue for 2m`";
-            let place = at.key("on_disconnect").with_position_of(&written.on_disconnect);
+            let place = at.value_of("on_disconnect", &written.on_disconnect);
             self.report_warning(&place, "clients rarely reconnect within this time", hint);
         }
         if let Some(cors) = &written.cors
@@ -165,7 +164,7 @@ impl ConfigChecker<'_> {
         {
             let message = "pages of any origin may call a route that requires credentials";
             let hint = "list the origins of the pages that have credentials for the route";
-            self.report_warning(&at.key("cors").with_position_of(cors), message, hint);
+            self.report_warning(&at.value_of("cors", cors), message, hint);
         }
         let sent = |header: &UpstreamHeaderConfig| {
             matches!(header.value, UpstreamHeaderValue::File { .. }) || is_credential(header.name.as_str())
@@ -177,7 +176,7 @@ impl ConfigChecker<'_> {
         {
             let hint = "write `https://`, or make sure that the connection stays inside your own network";
             let message = "credentials are sent to this agent unencrypted";
-            self.report_warning(&at.key("upstream").with_position_of(upstream), message, hint);
+            self.report_warning(&at.value_of("upstream", upstream), message, hint);
         }
     }
 }

@@ -7,10 +7,8 @@ use crate::config::access::TrustedProxies;
 use crate::config::certificate;
 use crate::config::checker::{ConfigChecker, LocatedValue, Place};
 use crate::config::file::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
-use crate::config::kind;
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerConfig, ListenerTlsConfig};
 use crate::config::section::{FileValue, Section};
-use crate::config::text::Scalar;
 
 pub(crate) struct ListenersConfig {
     pub(crate) data: Vec<ListenerConfig>,
@@ -21,8 +19,8 @@ impl FileValue for ListenersSpec {
     type Checked = ListenersConfig;
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenersConfig> {
-        let (data, status) =
-            (at.key("data").with_position_of(&self.data), at.key("status").with_position_of(&self.status));
+        let data = at.value_of("data", &self.data);
+        let status = at.value_of("status", &self.status);
         let data_listeners = checker.check_sockets(&self.data.value, &data);
         let status_listeners = checker.check_sockets(&self.status.value, &status);
         if data_listeners.is_empty() {
@@ -64,14 +62,14 @@ impl FileValue for SocketMapping {
             (ListenAddress::Unix { path, .. }, Some(_)) => ListenAddress::Unix { path, mode: keys.mode?? },
             (ListenAddress::Tcp(_), Some(written)) => {
                 let message = "permissions apply only to Unix sockets, and this is a network address";
-                let place = at.key("mode").with_position_of(written);
+                let place = at.value_of("mode", written);
                 checker.report_error(&place, message, "remove it, or listen on a Unix socket");
                 return None;
             }
         };
         let proxy_protocol = keys.proxy_protocol?;
         if proxy_protocol {
-            let place = at.key("proxy_protocol").with_position_of(&self.proxy_protocol);
+            let place = at.value_of("proxy_protocol", &self.proxy_protocol);
             checker.proxy_listeners.push(LocatedValue::new(address.clone(), place));
         }
         Some(ListenerConfig { address, tls: keys.tls?, proxy_protocol })
@@ -86,8 +84,9 @@ impl FileValue for ListenerTlsSpec {
         let keys = self.check_keys(checker, at);
         let not_after = match (&keys.cert, &*self.cert, &keys.key, &*self.key) {
             (Some(cert), Some(written_cert), Some(key), Some(written_key)) => {
-                let cert = NamedFile { file: cert, written: written_cert };
-                checker.check_certificate_pair(cert, NamedFile { file: key, written: written_key }, at)
+                let cert = LocatedValue::new(cert.as_path(), at.value_of("cert", written_cert));
+                let key = LocatedValue::new(key.as_path(), at.value_of("key", written_key));
+                checker.check_certificate_pair(&cert, &key)
             }
             _ => None,
         };
@@ -95,19 +94,19 @@ impl FileValue for ListenerTlsSpec {
             && not_after.zip(unix_now()).is_some_and(|(not_after, now)| not_after < now)
         {
             let hint = "renew it: clients that verify certificates will refuse to connect";
-            checker.report_warning(&at.key("cert").with_position_of(written), "the certificate has expired", hint);
+            checker.report_warning(&at.value_of("cert", written), "the certificate has expired", hint);
         }
         let client = match (&self.client_ca, &self.client_auth) {
             (Some(written), _) => {
                 let ca = keys.client_ca??;
-                checker.check_authorities(&ca, written, &at.key("client_ca"))?;
+                checker.check_authorities(&ca, &at.value_of("client_ca", written))?;
                 Some(ClientAuthConfig { ca, required: keys.client_auth?.unwrap_or(true) })
             }
             (None, _) if checker.is_skipped(&at.key("client_ca").path) => return None,
             (None, Some(written)) => {
                 let hint = "add `client_ca`, a file with the trusted authorities, or remove this key";
                 let message = "no authority is trusted, so every client certificate would be rejected";
-                checker.report_error(&at.key("client_auth").with_position_of(written), message, hint);
+                checker.report_error(&at.value_of("client_auth", written), message, hint);
                 return None;
             }
             (None, None) => None,
@@ -115,11 +114,6 @@ impl FileValue for ListenerTlsSpec {
         not_after?;
         Some(ListenerTlsConfig { cert: keys.cert?, key: keys.key?, client })
     }
-}
-
-pub(super) struct NamedFile<'a> {
-    pub(super) file: &'a Path,
-    pub(super) written: &'a Scalar<kind::FileName>,
 }
 
 /// Returns the current Unix time in seconds.
@@ -152,44 +146,29 @@ impl ConfigChecker<'_> {
     /// Returns the certificate's expiry as Unix time in seconds.
     pub(super) fn check_certificate_pair(
         &mut self,
-        cert: NamedFile<'_>,
-        key: NamedFile<'_>,
-        at: &Place,
+        cert: &LocatedValue<&Path>,
+        key: &LocatedValue<&Path>,
     ) -> Option<i64> {
-        let cert_place = at.key("cert").with_position_of(cert.written);
-        let key_place = at.key("key").with_position_of(key.written);
-        let cert_pem = self.read_file(cert.file, cert.written, &cert_place);
-        let key_pem = self.read_file(key.file, key.written, &key_place);
+        let cert_pem = self.read_file(cert.value, &cert.place);
+        let key_pem = self.read_file(key.value, &key.place);
         match certificate::parse_pair(&cert_pem?, &key_pem?) {
             Ok(pair) => return Some(pair.not_after),
             Err(certificate::CertificateError::Cert(cause)) => {
                 let hint = "write the certificate in PEM, followed by the intermediate certificates that signed it";
-                self.report_error(&cert_place, cause, hint);
+                self.report_error(&cert.place, cause, hint);
             }
             Err(certificate::CertificateError::Key(cause)) => {
                 let hint = "write the certificate's private key in PEM, without a password";
-                self.report_error(&key_place, cause, hint);
+                self.report_error(&key.place, cause, hint);
             }
         }
         None
     }
 
-    pub(super) fn check_authorities(
-        &mut self,
-        file: &Path,
-        written: &Scalar<kind::FileName>,
-        at: &Place,
-    ) -> Option<()> {
-        let pem = self.read_file(file, written, at)?;
-        let parsed = certificate::parse_authorities(&pem).map(|_| ());
-        parsed
-            .map_err(|cause| {
-                self.report_error(
-                    &at.with_position_of(written),
-                    cause,
-                    "write the certificates of the authorities in PEM",
-                );
-            })
-            .ok()
+    pub(super) fn check_authorities(&mut self, file: &Path, at: &Place) -> Option<()> {
+        let pem = self.read_file(file, at)?;
+        let Err(cause) = certificate::parse_authorities(&pem) else { return Some(()) };
+        self.report_error(at, cause, "write the certificates of the authorities in PEM");
+        None
     }
 }

@@ -1,9 +1,9 @@
 //! Checks the dialects of clients and agents and their options.
 
-use crate::config::checker::{ConfigChecker, Place, ReferenceKind, hint_for_quotes, quote_names};
+use crate::config::checker::{ConfigChecker, Place, ReferenceKind, hint_for_quotes};
 use crate::config::file::{PeerDialectMapping, PeerDialectSpec};
 use crate::config::kind::ScalarKind;
-use crate::config::problem::{did_you_mean, nearest};
+use crate::config::problem::{did_you_mean, nearest, quote_names};
 use crate::config::section::FileValue;
 use crate::config::text::Scalar;
 use crate::dialect::{self, Dialect, PeerDialect};
@@ -25,10 +25,7 @@ impl FileValue for PeerDialectMapping {
 
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<PeerDialect> {
         let place = at.key("dialect").with_example("the dialect, such as `dialect: hai`");
-        let Some(name) = &*self.dialect else {
-            checker.report_missing_key(&place);
-            return None;
-        };
+        let name = self.dialect.require(checker, &place)?;
         let place = place.with_position_of(name);
         if *name.value == *dialect::AUTO {
             let key = at.path.rsplit('.').next().unwrap_or(&at.path);
@@ -45,15 +42,13 @@ impl FileValue for PeerDialectMapping {
             checker.read_option(dialect, self.timestamp.as_ref(), at, "timestamp"),
         ];
         let interrupt_tool = checker.read_option(dialect, self.interrupt_tool.as_ref(), at, dialect::INTERRUPT_TOOL);
-        let words = checker.check_roles_and_errors(self, at, side);
+        let words = checker.check_roles_and_errors(self, at, &mut side);
         for setter in setters {
             if let Some(set) = setter? {
                 set(&mut side);
             }
         }
-        let words = words?;
-        side.value_aliases = words.value_aliases;
-        side.error_events = words.error_events;
+        words?;
         if let Some(tool) = interrupt_tool? {
             side.interrupt_tool = tool;
         }
@@ -71,7 +66,7 @@ impl ConfigChecker<'_> {
         key: &str,
     ) -> Option<Option<K::Value>> {
         let Some(written) = written else { return Some(None) };
-        let place = at.key(key).with_position_of(written);
+        let place = at.value_of(key, written);
         self.check_option(dialect, key, &place)?;
         self.read(&written.value, &place).map(Some)
     }
@@ -81,7 +76,7 @@ impl ConfigChecker<'_> {
             return Some(());
         }
         let others = dialect::ALL.iter().filter(|other| other.option_names.contains(&key)).map(|other| other.name);
-        let hint = format!("remove it; it applies only to {}", quote_names(others));
+        let hint = format!("remove it; it applies only to {}", quote_names(&others.collect::<Vec<_>>(), " or "));
         self.report_error(at, format!("the dialect `{}` has no option `{key}`", dialect.name), hint);
         None
     }

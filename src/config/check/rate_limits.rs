@@ -35,7 +35,7 @@ impl FileValue for RateLimitSpec {
         if keys.shared == Some(true) && !checker.has_redis {
             let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `shared` to count in each replica";
             let message = "this rate limit is shared through Redis, but `redis` is not configured";
-            checker.report_error(&at.key("shared").with_position_of(&self.shared), message, hint);
+            checker.report_error(&at.value_of("shared", &self.shared), message, hint);
         }
         let caller_dependency = match &keys.key {
             Some(RateLimitKey::Tenant) => Some("counts by tenant"),
@@ -83,7 +83,7 @@ impl ConfigChecker<'_> {
         let interval = quota.per / quota.requests.get();
         if interval < MIN_INTERVAL {
             let hint = "write at most 1000000 requests per second";
-            let place = at.key("requests").with_position_of(requests);
+            let place = at.value_of("requests", requests);
             self.report_error(&place, "this is more than one request per microsecond", hint);
             return false;
         }
@@ -122,8 +122,8 @@ impl FileValue for RedisSpec {
         let keys = self.check_keys(checker, at);
         let mut url = keys.url;
         if let (Some(Some(file)), Some(written)) = (&keys.password_file, &self.password_file) {
-            let place = at.key("password_file").with_position_of(written);
-            let content = checker.read_file(file, written, &place);
+            let place = at.value_of("password_file", written);
+            let content = checker.read_file(file, &place);
             let password = content.and_then(|content| checker.check_password(content, &place));
             if url.as_ref().is_some_and(|url| url.has_password()) {
                 let hint = "keep the file and remove the password from `url`";

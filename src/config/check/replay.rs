@@ -11,15 +11,15 @@ impl CrossCheck for ReplaySpec {
             let hint =
                 "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or remove `store` to keep runs in each replica";
             let message = "replicas share runs through Redis, but `redis` is not configured";
-            checker.report_error(&at.key("store").with_position_of(&self.store), message, hint);
+            checker.report_error(&at.value_of("store", &self.store), message, hint);
         }
         let (Some(bytes), Some(run_bytes)) = (keys.bytes, keys.run_bytes) else { return };
         if run_bytes <= bytes || checker.is_skipped("replay.bytes") || checker.is_skipped("replay.run_bytes") {
             return;
         }
         // Points at an explicit value, because a default has no position.
-        let run = at.key("run_bytes").with_position_of(&self.run_bytes);
-        let place = if run.position().is_some() { run } else { at.key("bytes").with_position_of(&self.bytes) };
+        let run = at.value_of("run_bytes", &self.run_bytes);
+        let place = if run.position().is_some() { run } else { at.value_of("bytes", &self.bytes) };
         let message = "the limit of one run exceeds the limit of all runs together";
         checker.report_error(&place, message, "make `bytes` larger, or `run_bytes` smaller");
     }

@@ -1,8 +1,9 @@
 //! Checks rules that involve several keys of a route, or several routes.
 
 use crate::config::UpstreamConfig;
-use crate::config::checker::{ConfigChecker, Place, quote_names};
+use crate::config::checker::{ConfigChecker, Place};
 use crate::config::file::RouteSpec;
+use crate::config::problem::quote_names;
 use crate::config::section::{CrossCheck, FileValue, KeysOf};
 use crate::config::text::Spanned;
 use crate::dialect;
@@ -19,21 +20,18 @@ impl CrossCheck for RouteSpec {
             let message =
                 format!("clients of `{}` receive their events in the response to the POST", client.dialect.name);
             let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
-            let hint = format!("remove it; it applies only to {}", quote_names(two_steps));
-            checker.report_error(&at.key("events_path").with_position_of(written), message, hint);
+            let two_steps: Vec<_> = two_steps.collect();
+            let hint = format!("remove it; it applies only to {}", quote_names(&two_steps, " or "));
+            checker.report_error(&at.value_of("events_path", written), message, hint);
         }
         if let Some(written) = &*self.upstreams {
-            checker.check_upstream_addresses(&written.value, &at.key("upstream").with_position_of(written));
+            checker.check_upstream_addresses(&written.value, &at.value_of("upstream", written));
         }
         if let (Some(written), Some(upstreams)) = (&self.upstream_tls, &keys.upstreams)
             && !upstreams.iter().any(UpstreamConfig::uses_tls)
         {
             let hint = "write `https://` in `upstream`, or remove `upstream_tls`";
-            checker.report_error(
-                &at.key("upstream_tls").with_position_of(written),
-                "no upstream of this route uses TLS",
-                hint,
-            );
+            checker.report_error(&at.value_of("upstream_tls", written), "no upstream of this route uses TLS", hint);
         }
         checker.check_access(self, keys, at);
     }

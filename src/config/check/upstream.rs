@@ -1,6 +1,5 @@
 //! Checks a route's upstreams and their TLS settings.
 
-use super::listen::NamedFile;
 use crate::config::checker::{ConfigChecker, LocatedValue, Place};
 use crate::config::file::{UpstreamListSpec, UpstreamMapping, UpstreamSpec, UpstreamTlsSpec};
 use crate::config::section::{FileValue, Section};
@@ -32,14 +31,15 @@ impl FileValue for UpstreamTlsSpec {
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<UpstreamTlsConfig> {
         let keys = self.check_keys(checker, at);
         if let (Some(Some(ca)), Some(written)) = (&keys.ca, &self.ca) {
-            checker.check_authorities(ca, written, &at.key("ca"));
+            checker.check_authorities(ca, &at.value_of("ca", written));
         }
         let identity = match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => {
-                let files = (keys.cert?).zip(keys.key?)?;
-                let cert = NamedFile { file: &files.0, written: cert };
-                checker.check_certificate_pair(cert, NamedFile { file: &files.1, written: key }, at)?;
-                Some(UpstreamClientCert { cert: files.0, key: files.1 })
+            (Some(written_cert), Some(written_key)) => {
+                let (cert, key) = keys.cert?.zip(keys.key?)?;
+                let located_cert = LocatedValue::new(cert.as_path(), at.value_of("cert", written_cert));
+                let located_key = LocatedValue::new(key.as_path(), at.value_of("key", written_key));
+                checker.check_certificate_pair(&located_cert, &located_key)?;
+                Some(UpstreamClientCert { cert, key })
             }
             (None, None) => None,
             _ if checker.is_skipped(&at.key("cert").path) || checker.is_skipped(&at.key("key").path) => return None,

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::kind;
 use crate::config::section::{Derived, Required, section};
-use crate::config::text::{Scalar, ScalarOrList, Shorthand, Spanned, Text, deserialize_form, text};
+use crate::config::text::{Scalar, ScalarOrList, Spanned, scalar_or_mapping, text};
 
 section! {
     /// Authentication: the issuers of tokens and the lists of API keys that the gateway accepts.
@@ -30,7 +29,7 @@ section! {
         pub(crate) name: Required<Scalar<kind::MethodName>>, required "the name that routes use, such as `name: staff`";
         /// The exact value of `iss`. Required.
         pub(crate) issuer: Required<Scalar<kind::Issuer>>, required "the `iss` claim of its tokens, such as `issuer: https://login.example.com`";
-        /// The accepted audiences, of which `aud` has to contain one: a value or a list. Required.
+        /// The accepted audiences, one of which `aud` must contain: a value or a list. Required.
         pub(crate) audience: Required<Spanned<ScalarOrList<kind::Text>>>, required "the value that `aud` must contain, such as `audience: https://agents.example.com`";
         /// A JWKS at an https URL (http on loopback).
         pub(crate) jwks_url: Option<Scalar<kind::Url>>;
@@ -42,9 +41,9 @@ section! {
         pub(crate) secret_file: Option<Scalar<kind::FileName>>;
         /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
         pub(crate) secret: Option<Scalar<kind::Secret>>;
-        /// The accepted signature algorithms. When left out: every algorithm that fits its keys.
+        /// The accepted signature algorithms. Defaults to every algorithm that fits its keys.
         pub(crate) algorithms: Vec<Scalar<kind::Algorithm>>;
-        /// The accepted values of `typ`; `[JWT, at+jwt]` when left out. A token without `typ` is accepted.
+        /// The accepted values of `typ`; defaults to `[JWT, at+jwt]`. A token without `typ` is accepted.
         pub(crate) types: Vec<Scalar<kind::TokenType>> = vec![text("JWT"), text("at+jwt")];
         /// The tolerated clock skew; at most 60s.
         pub(crate) leeway: Scalar<kind::Leeway> = text("5s");
@@ -54,7 +53,7 @@ section! {
         pub(crate) tenant_claim: Option<Scalar<kind::Text>>;
         /// The claim that names the caller's tier.
         pub(crate) tier_claim: Option<Scalar<kind::Text>>;
-        /// The claim that lists scopes: a text separated by spaces, or a list.
+        /// The claim that lists scopes: a space-separated string, or a list.
         pub(crate) scopes_claim: Scalar<kind::Text> = text("scope");
     }
 }
@@ -74,13 +73,13 @@ section! {
 }
 
 section! {
-    /// One API key. `diglot token --api-key` makes one and prints its entry.
+    /// One API key. `diglot token --api-key` creates one and prints its entry.
     pub(crate) struct ApiKeySpec => pub(crate) ApiKeyConfig, cross-checked {
         /// The name of the key in logs, never the key itself. Required, unique in its list.
         pub(crate) id: Required<Scalar<kind::Name>>, required "the name that logs show, such as `id: alice-1`";
         /// SHA-256 of the key, 64 hexadecimal digits. Required.
         pub(crate) sha256: Required<Scalar<kind::Digest>>, required "the SHA-256 digest of the key: `printf %s KEY | sha256sum`";
-        /// The caller's subject; the `id` when left out.
+        /// The caller's subject; defaults to the `id`.
         pub(crate) subject: Derived<Scalar<kind::Text>>;
         /// The caller's tenant.
         pub(crate) tenant: Option<Scalar<kind::Text>>;
@@ -93,34 +92,34 @@ section! {
     }
 }
 
-/// A file of API keys.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ApiKeyFile {
-    /// The keys.
-    pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
+section! {
+    /// A file of API keys.
+    pub(crate) struct ApiKeyFile {
+        /// The keys.
+        pub(crate) keys: Vec<Spanned<ApiKeySpec>>;
+    }
 }
 
 section! {
-    /// Requirements for callers. A caller has to meet all of them.
+    /// Requirements for callers. A caller must meet all of them.
     pub(crate) struct RequireSpec => #[derive(Default)] pub(crate) RequireConfig {
-        /// Claims of the token: each has to equal or contain one of the values. A dot selects a member of an object.
+        /// Token claims: each must equal or contain one of the values. A dot selects a member of an object.
         pub(crate) claims: BTreeMap<String, Spanned<ScalarOrList<kind::Text>>>;
         /// Required scopes; the caller needs all of them.
         pub(crate) scopes: Vec<Scalar<kind::Scope>>;
-        /// Accepted tenants; the caller has to belong to one of them.
+        /// Accepted tenants; the caller must belong to one of them.
         pub(crate) tenants: Vec<Scalar<kind::Text>>;
     }
 }
 
 section! {
-    /// Limits of one run; a run that exceeds one ends with `RUN_ERROR`. No limits unless set.
+    /// Limits on each run; a run that exceeds one ends with `RUN_ERROR`. Unlimited unless set.
     pub(crate) struct RunLimitsSpec => #[derive(Copy, Default)] pub(crate) RunLimitsConfig {
-        /// The most events sent to the client.
+        /// The maximum number of events sent to the client.
         pub(crate) events: Option<Scalar<kind::EventCount>>;
-        /// The most bytes sent to the client.
+        /// The maximum number of bytes sent to the client.
         pub(crate) bytes: Option<Scalar<kind::ByteCount>>;
-        /// The longest time from the request to the end of the run.
+        /// The maximum time from the request to the end of the run.
         pub(crate) duration: Option<Scalar<kind::Duration>>;
     }
 }
@@ -137,14 +136,17 @@ section! {
     }
 }
 
-/// A header field for the agent: its value, or a file that contains it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum UpstreamHeaderSpec {
-    /// `authorization: Bearer ${AGENT_TOKEN}`
-    Text(Text<kind::FieldValue>),
-    /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
-    File(Box<UpstreamHeaderMapping>),
+scalar_or_mapping! {
+    /// A header field for the agent: its value, or a file that contains it.
+    pub(crate) enum UpstreamHeaderSpec {
+        /// `authorization: Bearer ${AGENT_TOKEN}`
+        Text(kind::FieldValue),
+        /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
+        File(UpstreamHeaderMapping),
+    }
+    const FORMS: &'static str = "a value or a mapping such as {file: PATH}";
+    // A type error would quote the number, which may be a secret.
+    const ACCEPTS_ANY_SCALAR: bool = false;
 }
 
 section! {
@@ -165,15 +167,15 @@ section! {
         /// The key by which requests are counted: `caller` (a subject of a tenant; the address of an anonymous caller),
         /// `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
         pub(crate) key: Scalar<kind::LimitKey> = text("caller");
-        /// Requests that are allowed in each `per`. Required.
+        /// The number of requests allowed in each `per`. Required.
         pub(crate) requests: Required<Scalar<kind::RequestCount>>, required "the number of requests allowed in each `per`, such as `requests: 60`";
         /// The period of `requests`. A duration of at most a day.
         pub(crate) per: Scalar<kind::Period> = text("1m");
-        /// The most requests in one burst; `requests` when left out.
+        /// The maximum number of requests in one burst; defaults to `requests`.
         pub(crate) burst: Option<Scalar<kind::RequestCount>>;
         /// Quotas for callers of a tier, by the name of the tier.
         pub(crate) tiers: BTreeMap<String, Spanned<TierSpec>>;
-        /// Shares the count between replicas, in `redis`: `true` or `false`.
+        /// Shares the count among replicas through `redis`: `true` or `false`.
         pub(crate) shared: Scalar<kind::Truth> = text("false");
     }
 }
@@ -181,9 +183,10 @@ section! {
 section! {
     /// The quota of a tier.
     pub(crate) struct TierSpec {
-        /// Requests that are allowed in each `per` of the rate limit. Required.
+        /// The number of requests allowed in each `per` of the rate limit. Required.
         pub(crate) requests: Required<Scalar<kind::RequestCount>>, required "the number of requests allowed in each `per`, such as `requests: 60`";
-        /// The most requests in one burst. When left out: the `burst` of the rate limit if that is set, else `requests`.
+        /// The maximum number of requests in one burst; defaults to the rate limit's `burst` if that is set, else to
+        /// `requests`.
         pub(crate) burst: Option<Scalar<kind::RequestCount>>;
     }
 }
@@ -200,8 +203,8 @@ section! {
         pub(crate) prefix: Scalar<kind::Text> = text("diglot:");
         /// Timeout of a request to Redis.
         pub(crate) deadline: Scalar<kind::Deadline> = text("20ms");
-        /// Behaviour after a timeout or an error: each replica counts by itself (`local`), all requests pass (`allow`), or
-        /// none does (`deny`).
+        /// Behaviour after a timeout or an error: each replica counts by itself (`local`), all requests pass (`allow`),
+        /// or none pass (`deny`).
         pub(crate) on_error: Scalar<kind::OnError> = text("local");
     }
 }
@@ -223,26 +226,6 @@ pub(crate) struct RateLimitNames(pub(crate) Vec<Scalar<kind::Text>>);
 #[serde(transparent)]
 #[schemars(inline)]
 pub(crate) struct UpstreamHeaders(pub(crate) BTreeMap<String, Spanned<UpstreamHeaderSpec>>);
-
-impl Shorthand for UpstreamHeaderSpec {
-    type Mapping = UpstreamHeaderMapping;
-    const FORMS: &'static str = "a value or a mapping such as {file: PATH}";
-    // A type error would quote the number, which may be a secret.
-    const ACCEPTS_ANY_SCALAR: bool = false;
-
-    fn from_text(value: &str) -> UpstreamHeaderSpec {
-        UpstreamHeaderSpec::Text(Text::new(value))
-    }
-    fn from_mapping(mapping: UpstreamHeaderMapping) -> UpstreamHeaderSpec {
-        UpstreamHeaderSpec::File(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamHeaderSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeaderSpec, D::Error> {
-        deserialize_form(deserializer)
-    }
-}
 
 impl CorsConfig {
     pub(crate) fn allows_any_origin(&self) -> bool {

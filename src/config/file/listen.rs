@@ -1,12 +1,8 @@
 //! Keys for listeners.
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use crate::config::kind;
 use crate::config::section::{Required, section};
-use crate::config::text::{OneOrList, Scalar, Shorthand, Spanned, Text, deserialize_form, text};
+use crate::config::text::{OneOrList, Scalar, Shorthand, Spanned, scalar_or_mapping, text};
 
 section! {
     /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a Unix socket
@@ -14,8 +10,8 @@ section! {
     pub(crate) struct ListenersSpec {
         /// The data plane, which clients connect to. One listener or a list.
         pub(crate) data: Spanned<SocketListSpec> = listener("127.0.0.1:8787");
-        /// Liveness, readiness and metrics, and nothing else. One listener or a list; `[]` turns it off. Loopback unless
-        /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
+        /// The status plane: liveness, readiness and metrics only. One listener or a list; `[]` turns it off. Loopback
+        /// by default; deployments use all addresses (`0.0.0.0:8788`), so that kubelet and Prometheus can connect.
         pub(crate) status: Spanned<SocketListSpec> = listener("127.0.0.1:8788");
     }
 }
@@ -23,14 +19,16 @@ section! {
 /// One listener or a list of them.
 pub(crate) type SocketListSpec = OneOrList<SocketSpec>;
 
-/// A listener: its address alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum SocketSpec {
-    /// `127.0.0.1:8787`
-    Address(Text<kind::Address>),
-    /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
-    Mapping(Box<SocketMapping>),
+scalar_or_mapping! {
+    /// A listener: its address alone, or a mapping.
+    pub(crate) enum SocketSpec {
+        /// `127.0.0.1:8787`
+        Address(kind::Address),
+        /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
+        Mapping(SocketMapping),
+    }
+    const FORMS: &'static str = "an address or a mapping such as {address: ADDRESS}";
+    const LIST_FORMS: &'static str = "an address, a mapping such as {address: ADDRESS}, or a list of them";
 }
 
 section! {
@@ -40,7 +38,7 @@ section! {
         pub(crate) address: Required<Scalar<kind::Address>>, required "the address to listen on, such as `address: 0.0.0.0:8443`";
         /// Permissions of the Unix socket, in octal.
         pub(crate) mode: Option<Scalar<kind::Mode>>;
-        /// TLS settings. With them the listener accepts only TLS.
+        /// TLS settings. With them, the listener accepts only TLS.
         pub(crate) tls: Option<Spanned<ListenerTlsSpec>>;
         /// Requires a header of the PROXY protocol, version 1 or 2, at the start of each connection: `true` or `false`. Its
         /// address is used as the client's address if the connection comes from one of `trusted_proxies`.
@@ -55,7 +53,7 @@ section! {
         pub(crate) cert: Required<Scalar<kind::FileName>>, required "the certificate's file, such as `cert: tls.crt`";
         /// A file with its private key in PEM. Required.
         pub(crate) key: Required<Scalar<kind::FileName>>, required "the file of its private key, such as `key: tls.key`";
-        /// A file with the authorities for client certificates, in PEM. Clients need no certificate when left out.
+        /// A file with the authorities for client certificates, in PEM. Without it, clients need no certificate.
         pub(crate) client_ca: Option<Scalar<kind::FileName>>;
         /// Handling of clients without a certificate: refused (`required`, the default) or accepted (`optional`). A
         /// certificate from another authority is always refused.
@@ -65,23 +63,4 @@ section! {
 
 fn listener(address: &str) -> Spanned<SocketListSpec> {
     Spanned::without_position(OneOrList::One(SocketSpec::from_text(address)))
-}
-
-impl Shorthand for SocketSpec {
-    type Mapping = SocketMapping;
-    const FORMS: &'static str = "an address or a mapping such as {address: ADDRESS}";
-    const LIST_FORMS: &'static str = "an address, a mapping such as {address: ADDRESS}, or a list of them";
-
-    fn from_text(address: &str) -> SocketSpec {
-        SocketSpec::Address(Text::new(address))
-    }
-    fn from_mapping(mapping: SocketMapping) -> SocketSpec {
-        SocketSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for SocketSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SocketSpec, D::Error> {
-        deserialize_form(deserializer)
-    }
 }

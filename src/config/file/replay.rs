@@ -7,14 +7,14 @@ use crate::config::text::{Scalar, text};
 section! {
     /// The replay log, from which clients resume runs on routes with `on_disconnect: continue for …`.
     pub(crate) struct ReplaySpec => #[derive(Copy)] pub(crate) ReplayConfig, cross-checked {
-        /// The most runs that are kept, including running ones. The run that ended first is evicted first.
+        /// The maximum number of runs that are kept, including running ones. The run that ended first is evicted first.
         pub(crate) runs: Scalar<kind::Count> = text("10000");
-        /// The most memory of all runs together. A size.
+        /// The maximum memory for all runs together. A size.
         pub(crate) bytes: Scalar<kind::Size> = text("256MiB");
-        /// The most memory of one run. A larger run is condensed; if it is still too large then, it continues but cannot be
-        /// resumed. A size.
+        /// The maximum memory for one run. A larger run is condensed; if it is still too large then, it continues but
+        /// cannot be resumed. A size.
         pub(crate) run_bytes: Scalar<kind::Size> = text("1MiB");
-        /// Time that a run is kept after its end. A duration.
+        /// Time for which a run is kept after its end. A duration.
         pub(crate) age: Scalar<kind::Duration> = text("5m");
         /// `memory`: a client can resume only at the same replica. `redis`: at any replica; the content of runs is then
         /// stored in `redis` as well.

@@ -1,24 +1,22 @@
 //! Keys for agents: addresses, protocols, health checks and ejection.
 
-use schemars::JsonSchema;
-use serde::de::Deserializer;
-use serde::{Deserialize, Serialize};
-
 use crate::config::kind;
 use crate::config::section::{Required, section};
-use crate::config::text::{OneOrList, Scalar, Shorthand, Text, deserialize_form, text};
+use crate::config::text::{OneOrList, Scalar, scalar_or_mapping, text};
 
 /// One upstream or a list.
 pub(crate) type UpstreamListSpec = OneOrList<UpstreamSpec>;
 
-/// One upstream: its URL alone, or a mapping.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum UpstreamSpec {
-    /// `http://127.0.0.1:9001/chat`
-    Url(Text<kind::AgentUrl>),
-    /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
-    Mapping(Box<UpstreamMapping>),
+scalar_or_mapping! {
+    /// One upstream: its URL alone, or a mapping.
+    pub(crate) enum UpstreamSpec {
+        /// `http://127.0.0.1:9001/chat`
+        Url(kind::AgentUrl),
+        /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
+        Mapping(UpstreamMapping),
+    }
+    const FORMS: &'static str = "a URL or a mapping such as {url: URL, weight: 3}";
+    const LIST_FORMS: &'static str = "a URL, a mapping such as {url: URL, weight: 3}, or a list of them";
 }
 
 section! {
@@ -37,14 +35,14 @@ section! {
 section! {
     /// TLS settings for connections to agents. Files are reloaded when they change.
     pub(crate) struct UpstreamTlsSpec {
-        /// A file with the certificate authorities for agents' certificates, in PEM. The system's root certificates when
-        /// left out.
+        /// A file with the certificate authorities for agents' certificates, in PEM. Defaults to the system's root
+        /// certificates.
         pub(crate) ca: Option<Scalar<kind::FileName>>;
         /// A file with the gateway's client certificate and the intermediate certificates, in PEM; requires `key`.
         pub(crate) cert: Option<Scalar<kind::FileName>>;
         /// A file with the private key of `cert`, in PEM.
         pub(crate) key: Option<Scalar<kind::FileName>>;
-        /// The expected server name in the agent's certificate. The host of its URL when left out.
+        /// The expected server name in the agent's certificate. Defaults to the host of its URL.
         pub(crate) server_name: Option<Scalar<kind::ServerName>>;
     }
 }
@@ -52,15 +50,16 @@ section! {
 section! {
     /// Active health checks of upstreams.
     pub(crate) struct HealthCheckSpec => pub(crate) HealthCheckConfig {
-        /// The path that is requested with GET; a 2xx response means healthy. Without it a successful connection is enough.
+        /// The path that is requested with GET; a 2xx response means healthy. Without it, a successful connection is
+        /// enough.
         pub(crate) path: Option<Scalar<kind::HealthPath>>;
         /// Time between two checks.
         pub(crate) interval: Scalar<kind::Duration> = text("10s");
         /// Timeout of a check.
         pub(crate) timeout: Scalar<kind::Duration> = text("2s");
-        /// Consecutive successful checks until a failed upstream receives runs again.
+        /// Consecutive successful checks after which a failed upstream receives runs again.
         pub(crate) healthy: Scalar<kind::Count> = text("2");
-        /// Consecutive failed checks until an upstream receives no runs.
+        /// Consecutive failed checks after which an upstream receives no more runs.
         pub(crate) unhealthy: Scalar<kind::Count> = text("3");
     }
 }
@@ -68,28 +67,9 @@ section! {
 section! {
     /// Ejection of failing upstreams.
     pub(crate) struct EjectionSpec => #[derive(Copy)] pub(crate) EjectionConfig {
-        /// Consecutive failed runs at one address that eject it: no connection, no response, or 502, 503 or 504.
+        /// Consecutive failed runs after which an address is ejected: no connection, no response, or 502, 503 or 504.
         pub(crate) failures: Scalar<kind::Count> = text("5");
-        /// Time that it is ejected; doubled each time it fails again after its return, at most 5 minutes.
+        /// Time for which it is ejected; doubled each time it fails again after its return, to at most 5 minutes.
         pub(crate) duration as "for": Scalar<kind::Duration> = text("30s");
-    }
-}
-
-impl Shorthand for UpstreamSpec {
-    type Mapping = UpstreamMapping;
-    const FORMS: &'static str = "a URL or a mapping such as {url: URL, weight: 3}";
-    const LIST_FORMS: &'static str = "a URL, a mapping such as {url: URL, weight: 3}, or a list of them";
-
-    fn from_text(url: &str) -> UpstreamSpec {
-        UpstreamSpec::Url(Text::new(url))
-    }
-    fn from_mapping(mapping: UpstreamMapping) -> UpstreamSpec {
-        UpstreamSpec::Mapping(Box::new(mapping))
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamSpec, D::Error> {
-        deserialize_form(deserializer)
     }
 }

@@ -43,6 +43,8 @@ pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     Ok(text.to_owned())
 }
 
+const ONE_DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// The `auth` value that allows calls without a credential.
 pub(in crate::config) const NONE: &str = "none";
 
@@ -103,40 +105,31 @@ pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarEr
 }
 
 pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
-    match parse_duration_or_zero(text)? {
-        leeway if leeway <= Duration::from_secs(60) => Ok(leeway),
-        _ => Err(ScalarError::new(
-            "is longer than clocks usually differ",
-            "write at most `60s`; every token stays valid for that much longer",
-        )),
-    }
+    const HINT: &str = "write at most `60s`; every token stays valid for that much longer";
+    let max = Duration::from_secs(60);
+    limit_duration(parse_duration_or_zero(text)?, max, ScalarError::new("is longer than clocks usually differ", HINT))
 }
 
 /// Parses a quota's refill period.
 pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
-    match parse_duration(text)? {
-        period if period <= Duration::from_secs(24 * 3600) => Ok(period),
-        _ => Err(ScalarError::new("is longer than a day", "write at most `24h`")),
-    }
+    limit_duration(parse_duration(text)?, ONE_DAY, ScalarError::new("is longer than a day", "write at most `24h`"))
 }
 
 /// Parses the time that browsers may cache a preflight response.
 pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
-    match parse_duration_or_zero(text)? {
-        age if age <= Duration::from_secs(24 * 3600) => Ok(age),
-        _ => Err(ScalarError::new("is longer than any browser caches it", "write at most `24h`")),
-    }
+    let error = ScalarError::new("is longer than any browser caches it", "write at most `24h`");
+    limit_duration(parse_duration_or_zero(text)?, ONE_DAY, error)
 }
 
 /// Parses the shared quota timeout, which can delay each request.
 pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
-    match parse_duration(text)? {
-        deadline if deadline <= Duration::from_secs(1) => Ok(deadline),
-        _ => Err(ScalarError::new(
-            "is longer than a request should wait",
-            "write `1ms` to `1s`; every request may wait this long",
-        )),
-    }
+    const HINT: &str = "write `1ms` to `1s`; every request may wait this long";
+    let max = Duration::from_secs(1);
+    limit_duration(parse_duration(text)?, max, ScalarError::new("is longer than a request should wait", HINT))
+}
+
+fn limit_duration(duration: Duration, max: Duration, error: ScalarError) -> Result<Duration, ScalarError> {
+    if duration <= max { Ok(duration) } else { Err(error) }
 }
 
 pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, ScalarError> {
@@ -170,7 +163,7 @@ pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, Scal
 }
 
 /// Rejects header fields that the gateway itself sets or removes.
-fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
+fn reject_managed_field(name: HeaderName) -> Result<HeaderName, ScalarError> {
     // RFC 9110 §7.6.1: fields that "need to be removed before forwarding", and those that a `Connection` could name.
     const HOP: &[&str] = &[
         "connection",
@@ -191,15 +184,15 @@ fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
     if HOP.contains(&name.as_str()) {
         let hint =
             "remove it: it applies to one connection (RFC 9110 §7.6.1), and the connection to the agent is another";
-        return Some(ScalarError::new("belongs to a connection, not to a request", hint));
+        return Err(ScalarError::new("belongs to a connection, not to a request", hint));
     }
-    if MESSAGE.contains(&name.as_str()) || OURS.contains(name) || name.as_str().starts_with(IDENTITY_PREFIX) {
-        return Some(ScalarError::new(
+    if MESSAGE.contains(&name.as_str()) || OURS.contains(&name) || name.as_str().starts_with(IDENTITY_PREFIX) {
+        return Err(ScalarError::new(
             "is set by the gateway itself",
             "remove it: the gateway sends it to the agent when it is needed",
         ));
     }
-    None
+    Ok(name)
 }
 
 pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName, ScalarError> {
@@ -218,12 +211,11 @@ pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName,
         const HINT: &str = "have callers send it with `-`";
         return Err(ScalarError::new("can be confused with another header by agents that treat `_` as `-`", HINT));
     }
-    reject_managed_field(&name).map_or(Ok(name), Err)
+    reject_managed_field(name)
 }
 
 pub(in crate::config) fn parse_set_field(text: &str) -> Result<HeaderName, ScalarError> {
-    let name = parse_field_name(text)?;
-    reject_managed_field(&name).map_or(Ok(name), Err)
+    reject_managed_field(parse_field_name(text)?)
 }
 
 pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey, ScalarError> {

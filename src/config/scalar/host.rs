@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::ScalarError;
-use crate::config::upstream::implied_port;
+use crate::net::url::implied_port;
 
 /// Parses a host with its port, explicit or implied.
 pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {

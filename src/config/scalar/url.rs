@@ -1,19 +1,18 @@
 //! Parses URLs of issuers, keys and Redis, and web origins.
 
-use std::net::IpAddr;
-
 use super::ScalarError;
 use super::host::parse_host_and_port;
 use super::upstream::parse_upstream;
 use crate::config::UpstreamAddress;
+use crate::config::template::percent_encode;
+use crate::net::url::{bracket_host, is_loopback};
 
 /// Parses the URL of a trusted resource: https, or http on loopback.
 pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
     let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
         return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
     };
-    let loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    if !tls && !loopback {
+    if !tls && !is_loopback(&host) {
         const HINT: &str =
             "write `https://`: data sent over http can be modified in transit; only loopback addresses may use http";
         return Err(ScalarError::new("is not an https URL", HINT));
@@ -79,7 +78,7 @@ pub(in crate::config) fn parse_origin(text: &str) -> Result<String, ScalarError>
     }
     // Other schemes have no default port here; any explicit port except 0 is kept.
     let (host, port) = parse_host_and_port(authority, scheme != "http")?;
-    let shown = if host.contains(':') { format!("[{host}]") } else { host };
+    let shown = bracket_host(&host);
     let implied = matches!((scheme, port), ("http", 80) | ("https", 443));
     let written = authority.rsplit_once(']').map_or(authority, |(_, after)| after).contains(':');
     let serialised =
@@ -110,10 +109,7 @@ impl RedisUrl {
 
     /// Sets the password, which may contain any character.
     pub(in crate::config) fn with_password(self, password: &str) -> RedisUrl {
-        // RFC 3986 §2.1: all but unreserved characters are percent-encoded.
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-        RedisUrl { password: Some(password.bytes().map(each).collect()), ..self }
+        RedisUrl { password: Some(percent_encode(password)), ..self }
     }
 
     pub(in crate::config) fn to_url(&self) -> String {

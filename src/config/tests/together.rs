@@ -10,8 +10,8 @@ use crate::config::file::{
     RedisSpec, RequireSpec, RouteSpec, RunLimitsSpec, SocketMapping, TierSpec, TimeoutsSpec, UpstreamHeaderMapping,
     UpstreamMapping, UpstreamTlsSpec,
 };
-use crate::config::keys::keys_of;
 use crate::config::load::load_with;
+use crate::config::section::Section;
 use crate::config::source::LoadContext;
 use crate::config::{ConfigProblem, ConfigProblems};
 
@@ -23,31 +23,31 @@ fn problems_of(path: &Path, text: &str) -> Vec<ConfigProblem> {
 /// Returns the keys of every mapping.
 fn every_key() -> Vec<&'static str> {
     let keys = [
-        keys_of::<ConfigFile>(),
-        keys_of::<ListenersSpec>(),
-        keys_of::<SocketMapping>(),
-        keys_of::<ListenerTlsSpec>(),
-        keys_of::<LimitsSpec>(),
-        keys_of::<RouteSpec>(),
-        keys_of::<TimeoutsSpec>(),
-        keys_of::<PeerDialectMapping>(),
-        keys_of::<CustomDialectSpec>(),
-        keys_of::<AuthSpec>(),
-        keys_of::<IssuerSpec>(),
-        keys_of::<ApiKeyListSpec>(),
-        keys_of::<ApiKeySpec>(),
-        keys_of::<ApiKeyFile>(),
-        keys_of::<RequireSpec>(),
-        keys_of::<RunLimitsSpec>(),
-        keys_of::<CorsSpec>(),
-        keys_of::<UpstreamHeaderMapping>(),
-        keys_of::<UpstreamMapping>(),
-        keys_of::<UpstreamTlsSpec>(),
-        keys_of::<HealthCheckSpec>(),
-        keys_of::<EjectionSpec>(),
-        keys_of::<RateLimitSpec>(),
-        keys_of::<TierSpec>(),
-        keys_of::<RedisSpec>(),
+        ConfigFile::KEYS,
+        ListenersSpec::KEYS,
+        SocketMapping::KEYS,
+        ListenerTlsSpec::KEYS,
+        LimitsSpec::KEYS,
+        RouteSpec::KEYS,
+        TimeoutsSpec::KEYS,
+        PeerDialectMapping::KEYS,
+        CustomDialectSpec::KEYS,
+        AuthSpec::KEYS,
+        IssuerSpec::KEYS,
+        ApiKeyListSpec::KEYS,
+        ApiKeySpec::KEYS,
+        ApiKeyFile::KEYS,
+        RequireSpec::KEYS,
+        RunLimitsSpec::KEYS,
+        CorsSpec::KEYS,
+        UpstreamHeaderMapping::KEYS,
+        UpstreamMapping::KEYS,
+        UpstreamTlsSpec::KEYS,
+        HealthCheckSpec::KEYS,
+        EjectionSpec::KEYS,
+        RateLimitSpec::KEYS,
+        TierSpec::KEYS,
+        RedisSpec::KEYS,
     ];
     keys.concat()
 }

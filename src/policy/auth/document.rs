@@ -1,7 +1,7 @@
 //! Fetches issuers' discovery documents and key sets.
 
 use crate::net::http_client::{HttpClient, HttpClientError, HttpLimits};
-use crate::net::url::{HttpUrl, HttpUrlError};
+use crate::net::url::{HttpUrl, HttpUrlError, is_loopback};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(super) struct DocumentUrl {
 pub(super) enum DocumentUrlError {
     #[error(transparent)]
     Url(#[from] HttpUrlError),
-    #[error("is no https URL, which every host but this machine requires")]
+    #[error("is not an https URL, which every host but this machine requires")]
     NotHttps,
 }
 
 impl DocumentUrl {
     pub(super) fn parse(text: &str) -> Result<DocumentUrl, DocumentUrlError> {
         let url = HttpUrl::parse(text)?;
-        let is_loopback = url.is_loopback();
+        let is_loopback = is_loopback(&url.host);
         if !url.tls && !is_loopback {
             return Err(DocumentUrlError::NotHttps);
         }

@@ -73,7 +73,7 @@ enum JwksFetchError {
     KeySet(#[from] KeySetError),
     #[error("discovery: {0}")]
     Discovery(FetchError),
-    #[error("discovery: no JSON")]
+    #[error("discovery: not JSON")]
     NotJson,
     #[error("discovery: the document is about another issuer")]
     OtherIssuer,

@@ -41,19 +41,19 @@ const ORDER_PROBES: u8 = 32;
 /// An error whose message completes a sentence that begins with the file or document.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeySetError {
-    #[error("is no JSON")]
+    #[error("is not JSON")]
     NotJson,
-    #[error("is no JWKS: it has no list `keys`")]
+    #[error("is not a JWKS: it has no list `keys`")]
     NotJwks,
-    #[error("holds no key")]
+    #[error("contains no key")]
     NoKey,
-    #[error("holds no key that can be used: {0}")]
+    #[error("contains no usable key: {0}")]
     NoUsableKey(String),
-    #[error("holds a PEM block with a broken frame or that is no base64")]
+    #[error("contains a PEM block with broken markers or invalid base64")]
     BrokenPem,
-    #[error("holds a PEM block without an end")]
+    #[error("contains a PEM block without an end")]
     UnfinishedPem,
-    #[error("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
+    #[error("contains no PEM block (`-----BEGIN PUBLIC KEY-----`)")]
     NoPem,
     #[error("block {number} {reason}")]
     Block { number: usize, reason: &'static str },
@@ -176,7 +176,7 @@ impl VerifyingKey {
 
     /// Parses an entry in the `keys` of a JWKS. Errors never quote the entry.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
-        let members = entry.as_object().ok_or("is no object")?;
+        let members = entry.as_object().ok_or("is not an object")?;
         if members.contains_key("d") {
             return Err("is a private key, which nobody may publish");
         }
@@ -203,12 +203,12 @@ impl VerifyingKey {
             // The library accepts anything that looks like a key; in a certificate, only this field is one.
             "CERTIFICATE" => {
                 let certificate = CertificateDer::from(block.contents());
-                let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| "is no certificate")?;
+                let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| "is not a certificate")?;
                 pem::encode(&Pem::new("PUBLIC KEY", parsed.subject_public_key_info().as_ref()))
             }
             // The library would accept it.
             label if label.ends_with("PRIVATE KEY") => {
-                return Err("is a private key; the gateway wants the public one");
+                return Err("is a private key; use the public key");
             }
             _ => return Err("is neither a public key nor a certificate"),
         };
@@ -217,13 +217,16 @@ impl VerifyingKey {
             .or_else(|_| DecodingKey::from_ec_pem(public))
             .or_else(|_| DecodingKey::from_ed_pem(public));
         let jwk = key.and_then(|key| Jwk::from_decoding_key(&key, None));
-        VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
+        VerifyingKey::from_public_jwk(
+            &jwk.map_err(|_| "is a key of an unknown type, which fits no algorithm")?,
+            allowed,
+        )
     }
 
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let key = DecodingKey::from_jwk(jwk);
-        let key = || key.map_err(|_| "has a member that is no base64url");
+        let key = || key.map_err(|_| "has a member that is not base64url");
         let (key, fitting): (_, &[_]) = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => (check_rsa(&key()?)?, &[RS256, RS384, RS512, PS256, PS384, PS512]),
             AlgorithmParameters::EllipticCurve(point) => {
@@ -289,7 +292,7 @@ fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str>
 
 fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) -> Result<DecodingKey, &'static str> {
     let parsed = key.try_get_as_bytes().is_ok_and(|point| ParsedPublicKey::new(how, point).is_ok());
-    if parsed { Ok(key) } else { Err("is no point of its curve") }
+    if parsed { Ok(key) } else { Err("is not a point on its curve") }
 }
 
 /// Refuses points of small order, for which signatures can be forged: the neutral element and zero form a valid

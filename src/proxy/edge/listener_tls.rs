@@ -95,7 +95,7 @@ pub(super) fn reject_reason(error: &io::Error) -> ConnectionRejectReason {
 
 fn load_material(contents: &[Vec<u8>], required: bool) -> Result<ListenerTlsMaterial, String> {
     let [cert, key, ca @ ..] = contents else { return Err("certificate and key belong together".to_owned()) };
-    let pair = certificate::parse_pair(cert, key).map_err(certificate::CertificateError::into_message)?;
+    let pair = certificate::parse_pair(cert, key).map_err(|error| error.to_string())?;
     let not_after = pair.not_after;
     let roots = ca.first().map(|ca| certificate::parse_authorities(ca)).transpose();
     let roots = roots.map_err(|cause| format!("authorities of clients: {cause}"))?;

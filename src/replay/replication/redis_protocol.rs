@@ -66,8 +66,8 @@ scripts! {
         for at = 7, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[6]) end
         return stop and 2 or 1";
 
-    /// Replaces the oldest frames with a summary (token, last frame in it, the summary, whether to discard all frames,
-    /// ms); if the summary is empty, readers can no longer join. Returns the same codes as `APPEND`.
+    /// Replaces the oldest frames with a summary (token, last replaced frame, summary, whether to discard all frames, ms).
+    /// Readers can no longer join if the summary is empty. Returns the same codes as `APPEND`.
     SUM = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if not t then return -1 end

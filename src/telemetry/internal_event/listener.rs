@@ -4,19 +4,14 @@ use super::sanitize;
 use crate::telemetry::ListenerMetrics;
 use crate::telemetry::label::{CertificateReload, ConnectionRejectReason};
 
-pub(crate) struct ListenerStarted {
-    pub(crate) plane: &'static str,
-    pub(crate) address: String,
-    pub(crate) tls: bool,
-}
-
-impl ListenerStarted {
-    pub(crate) fn emit(&self) {
-        tracing::info!(plane = self.plane, address = %self.address, tls = self.tls, "listening");
-    }
-}
-
 log_events! {
+    #[derive(Clone)]
+    info ListenerStarted {
+        plane: &'static str,
+        address: String,
+        tls: bool,
+    } (plane, %address, tls) "listening";
+
     /// A listener's certificate files changed; new connections use them.
     info CertificateReloaded<'a> {
         listener: &'a str,

@@ -2,9 +2,10 @@
 
 use super::{millis, sanitize};
 use crate::telemetry::metric::Metrics;
-use std::fmt;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
 /// Maximum length of the configuration problems in a log line, in characters.
 const MAX_PROBLEM_CHARS: usize = 16 << 10;
@@ -34,6 +35,23 @@ log_events! {
         hint: Option<&'a str>,
     } (line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
 
+    /// The log filter from the environment is invalid; the default is used.
+    warn LogFilterInvalid<'a> {
+        variable: &'static str,
+        mistake: &'a dyn fmt::Display,
+    } () "{variable} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`";
+
+    error AdminPlaneFailed { error: io::Error } (%error) "the admin plane cannot be served";
+
+    error AdminSocketUnpublished<'a> { error: io::Error, run_dir: &'a Path }
+        (%error, run_dir = %run_dir.display()) "the admin socket cannot be put in its place";
+
+    /// The process exits, since it could not be stopped by a signal.
+    error SignalsUnavailable { error: io::Error } (%error) "signals cannot be watched";
+
+    warn ServiceManagerUnreachable<'a> { error: io::Error, socket: &'a OsStr }
+        (%error, socket = %socket.display()) "the service manager cannot be notified";
+
     info NoPreviousProcess<'a> { run_dir: &'a Path }
         (run_dir = %run_dir.display()) "no gateway to take over from; starting as usual";
 
@@ -56,22 +74,14 @@ log_events! {
         cause: &'a str,
     } (place = %location, cause = sanitize(cause)) "the gateway failed; report this line";
 
+    info TakeoverCompleted {} () "taken over";
+
+    /// The previous process could not be notified, and may still accept connections.
+    error TakeoverUnconfirmed { failure: String }
+        (failure) "taken over, but the previous gateway could not be notified";
+
     /// A reload was requested, but the configuration did not come from a regular file.
     warn ReloadUnsupported {} () "the configuration did not come from a file that can be read again";
-}
-
-pub(crate) struct TakeoverCompleted {
-    /// why the previous process could not be notified; it may still accept connections
-    pub(crate) failure: Option<String>,
-}
-
-impl TakeoverCompleted {
-    pub(crate) fn emit(self) {
-        match self.failure {
-            None => tracing::info!("taken over"),
-            Some(failure) => tracing::error!(failure, "taken over, but the previous gateway could not be notified"),
-        }
-    }
 }
 
 /// A configuration has taken effect.

@@ -2,6 +2,7 @@
 
 use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
+use crate::event::Json;
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
@@ -17,19 +18,9 @@ pub(crate) struct RunInfo<'a> {
     pub(crate) ids: &'a RunIds,
 }
 
-impl<'a> RunInfo<'a> {
-    /// Describes another replica's run, for which only the ids are known.
-    fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
-        RunInfo { route: "", request_id: "", ids }
-    }
-
-    fn thread_id(&self) -> String {
-        sanitize(&self.ids.thread_id.text().unwrap_or_default())
-    }
-
-    fn run_id(&self) -> String {
-        sanitize(&self.ids.run_id.text().unwrap_or_default())
-    }
+/// Formats a thread or run id, which may be any JSON value.
+pub(crate) fn format_id(id: &Json<'_>) -> String {
+    sanitize(&id.text().unwrap_or_default())
 }
 
 /// A request failed before its event stream began.
@@ -49,48 +40,27 @@ impl RequestRejected<'_> {
     pub(crate) fn emit(self, metrics: &RequestMetrics) {
         let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.rejections.get(rejection.kind).inc();
-        macro_rules! line {
-            ($message:literal) => {
-                tracing::info!(
-                    route,
-                    method = method.label(),
-                    request_id,
-                    trace_id = trace_id.map(tracing::field::display),
-                    status = rejection.status(),
-                    code = rejection.kind.code(),
-                    policy = rejection.policy.as_deref().map(sanitize),
-                    client = caller.address.map(tracing::field::display),
-                    auth = caller.method.label(),
-                    source = caller.source.map(sanitize),
-                    subject = caller.subject.map(sanitize),
-                    tenant = caller.tenant.map(sanitize),
-                    key_id = caller.key_id.map(sanitize),
-                    detail = sanitize(rejection.message()),
-                    cause = rejection.cause.as_deref().map(sanitize),
-                    $message
-                )
-            };
-        }
         // The gateway did not refuse a request that failed at the agent.
-        if rejection.kind.proxy_status().is_some() {
-            line!("request failed at the agent");
-        } else {
-            line!("request refused");
-        }
-    }
-}
-
-/// A preflight request was answered. Logged at debug level, since browsers may send one before every request.
-pub(crate) struct PreflightAnswered<'a> {
-    pub(crate) route: &'a str,
-    pub(crate) response_status: u16,
-}
-
-impl PreflightAnswered<'_> {
-    pub(crate) fn emit(self, metrics: &RequestMetrics) {
-        let PreflightAnswered { route, response_status } = self;
-        metrics.inc_response(RequestMethod::Options, response_status);
-        tracing::debug!(route, status = response_status, "preflight answered");
+        let is_upstream_failure = rejection.kind.proxy_status().is_some();
+        let message = if is_upstream_failure { "request failed at the agent" } else { "request refused" };
+        tracing::info!(
+            route,
+            method = method.label(),
+            request_id,
+            trace_id = trace_id.map(tracing::field::display),
+            status = rejection.status(),
+            code = rejection.kind.code(),
+            policy = rejection.policy.as_deref().map(sanitize),
+            client = caller.address.map(tracing::field::display),
+            auth = caller.method.label(),
+            source = caller.source.map(sanitize),
+            subject = caller.subject.map(sanitize),
+            tenant = caller.tenant.map(sanitize),
+            key_id = caller.key_id.map(sanitize),
+            detail = sanitize(rejection.message()),
+            cause = rejection.cause.as_deref().map(sanitize),
+            "{message}"
+        );
     }
 }
 
@@ -134,8 +104,8 @@ impl RunEnded<'_> {
             tracing::warn!(
                 route = run.route,
                 request_id = run.request_id,
-                thread_id = run.thread_id(),
-                run_id = run.run_id(),
+                thread_id = format_id(&run.ids.thread_id),
+                run_id = format_id(&run.ids.run_id),
                 events = summary.totals.foreign,
                 "the agent's dialect is not the one in `agent` of the route"
             );
@@ -146,8 +116,8 @@ impl RunEnded<'_> {
                     route = run.route,
                     request_id = run.request_id,
                     trace_id = tracing::field::display(self.trace_id),
-                    thread_id = run.thread_id(),
-                    run_id = run.run_id(),
+                    thread_id = format_id(&run.ids.thread_id),
+                    run_id = format_id(&run.ids.run_id),
                     client = self.caller.address.map(tracing::field::display),
                     auth = self.caller.method.label(),
                     source = self.caller.source.map(sanitize),
@@ -200,8 +170,8 @@ macro_rules! run_events {
             $level $name<'a> { run: RunInfo<'a>, $($(#[$field_doc])* $field: $type),* } (
                 route = run.route,
                 request_id = run.request_id,
-                thread_id = run.thread_id(),
-                run_id = run.run_id()
+                thread_id = format_id(&run.ids.thread_id),
+                run_id = format_id(&run.ids.run_id)
                 $(, $($log)+)?
             ) $message;
         )+}
@@ -240,6 +210,13 @@ run_events! {
 }
 
 log_events! {
+    /// A preflight request was answered. Logged at debug level, since browsers may send one before every request.
+    debug PreflightAnswered<'a> {
+        route: &'a str,
+        response_status: u16,
+    } counts(metrics: &RequestMetrics) { metrics.inc_response(RequestMethod::Options, response_status); }
+        (route, status = response_status) "preflight answered";
+
     /// This replica starts relaying another replica's run.
     info RemoteRunFollowed<'a> {
         ids: &'a RunIds,
@@ -248,8 +225,8 @@ log_events! {
         /// number of the last event that the recap covers
         recap_until: u64,
     } (
-        thread_id = RunInfo::from_ids(ids).thread_id(),
-        run_id = RunInfo::from_ids(ids).run_id(),
+        thread_id = format_id(&ids.thread_id),
+        run_id = format_id(&ids.run_id),
         token,
         home = owner,
         behind = recap_until
@@ -261,8 +238,8 @@ log_events! {
         token: &'a str,
         owner: &'a str,
     } (
-        thread_id = RunInfo::from_ids(ids).thread_id(),
-        run_id = RunInfo::from_ids(ids).run_id(),
+        thread_id = format_id(&ids.thread_id),
+        run_id = format_id(&ids.run_id),
         token,
         home = owner,
         code = RejectionKind::RunLost.code()
@@ -273,8 +250,8 @@ log_events! {
         ids: &'a RunIds,
         token: &'a str,
     } (
-        thread_id = RunInfo::from_ids(ids).thread_id(),
-        run_id = RunInfo::from_ids(ids).run_id(),
+        thread_id = format_id(&ids.thread_id),
+        run_id = format_id(&ids.run_id),
         token
     ) "run no longer replicated";
 }

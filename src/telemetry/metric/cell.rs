@@ -78,11 +78,9 @@ impl MetricCell for Gauge {
     }
 
     fn read(&self) -> proto::Metric {
-        let mut metric = proto::Metric::default();
         let mut gauge = proto::Gauge::default();
         gauge.set_value(self.0.load(Ordering::Relaxed) as f64);
-        metric.set_gauge(gauge);
-        metric
+        proto::Metric::from_gauge(gauge)
     }
 }
 

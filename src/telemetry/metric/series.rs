@@ -88,7 +88,7 @@ pub(crate) trait LabelList: Send + Sync {
 
 impl<L: Label> LabelList for PhantomData<L> {
     fn values(&self) -> Vec<&'static str> {
-        L::VALUES.iter().map(|label| label.text()).collect()
+        L::texts()
     }
 }
 

@@ -14,7 +14,6 @@ use crate::telemetry::label::{
 use crate::translate::{EventLoss, EventRepair};
 use std::sync::LazyLock;
 
-/// Buckets for connect times, in seconds.
 const CONNECT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Buckets for waiting times in seconds, up to the default of `timeouts.idle`.
@@ -157,31 +156,23 @@ metric_groups! {
     }
 }
 
-const fn process_metric(name: &'static str, kind: MetricKind, help: &'static str) -> MetricSpec {
-    MetricSpec { name, kind, labels: &[], help, buckets: &[] }
-}
-
-/// Process metrics of the `prometheus` crate, available only on Linux.
-const PROCESS_METRICS: [MetricSpec; 7] = [
-    process_metric(
-        "process_cpu_seconds_total",
-        MetricKind::Counter,
-        "Total user and system CPU time spent in seconds.",
-    ),
-    process_metric("process_open_fds", MetricKind::Gauge, "Number of open file descriptors."),
-    process_metric("process_max_fds", MetricKind::Gauge, "Maximum number of open file descriptors."),
-    process_metric("process_virtual_memory_bytes", MetricKind::Gauge, "Virtual memory size in bytes."),
-    process_metric("process_resident_memory_bytes", MetricKind::Gauge, "Resident memory size in bytes."),
-    process_metric(
-        "process_start_time_seconds",
-        MetricKind::Gauge,
-        "Start time of the process since unix epoch in seconds.",
-    ),
-    process_metric("process_threads", MetricKind::Gauge, "Number of OS threads in the process."),
+/// Names, kinds and help of the `prometheus` crate's process metrics, available only on Linux.
+const PROCESS_METRICS: [(&str, MetricKind, &str); 7] = [
+    ("process_cpu_seconds_total", MetricKind::Counter, "Total user and system CPU time spent in seconds."),
+    ("process_open_fds", MetricKind::Gauge, "Number of open file descriptors."),
+    ("process_max_fds", MetricKind::Gauge, "Maximum number of open file descriptors."),
+    ("process_virtual_memory_bytes", MetricKind::Gauge, "Virtual memory size in bytes."),
+    ("process_resident_memory_bytes", MetricKind::Gauge, "Resident memory size in bytes."),
+    ("process_start_time_seconds", MetricKind::Gauge, "Start time of the process since unix epoch in seconds."),
+    ("process_threads", MetricKind::Gauge, "Number of OS threads in the process."),
 ];
 
 /// All exposed metrics.
-pub static CATALOGUE: LazyLock<Vec<MetricSpec>> = LazyLock::new(|| [GATEWAY_METRICS, &PROCESS_METRICS].concat());
+pub static CATALOGUE: LazyLock<Vec<MetricSpec>> = LazyLock::new(|| {
+    let of_process =
+        PROCESS_METRICS.map(|(name, kind, help)| MetricSpec { name, kind, labels: &[], help, buckets: &[] });
+    GATEWAY_METRICS.iter().copied().chain(of_process).collect()
+});
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 pub(super) use super::collector::SpanRecorder;
 use super::request_attributes::RequestAttributes;
 use crate::error::Rejection;
-use crate::telemetry::internal_event::{CallerInfo, RequestRejected, RunEnded, sanitize};
+use crate::telemetry::internal_event::{CallerInfo, RequestRejected, RunEnded, format_id};
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::trace_context::{RANDOM_FLAG, SpanId, TraceContext, TraceId, TraceParent};
 use http::HeaderValue;
@@ -133,8 +133,8 @@ impl SpanRecording {
         let attributes = [
             attribute("http.response.status_code", i64::from(ended.summary.status)),
             attribute("gen_ai.operation.name", "invoke_agent"),
-            attribute("gen_ai.conversation.id", sanitize(&ids.thread_id.text().unwrap_or_default())),
-            attribute("diglot.run_id", sanitize(&ids.run_id.text().unwrap_or_default())),
+            attribute("gen_ai.conversation.id", format_id(&ids.thread_id)),
+            attribute("diglot.run_id", format_id(&ids.run_id)),
             attribute("diglot.request_id", ended.run.request_id.to_owned()),
             attribute("diglot.client_dialect", ended.summary.client_dialect),
             attribute("diglot.agent_dialect", ended.summary.agent_dialect),

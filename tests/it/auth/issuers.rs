@@ -172,11 +172,11 @@ async fn starts_without_its_issuer_and_reports_it() {
     let elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
     let cases = [
         ("500", http_reply("500 Internal Server Error", "text/plain", "oops"), "status 500"),
-        ("garbage", json_reply("<html>"), "is no JSON"),
-        ("nothing", json_reply(""), "is no JSON"),
+        ("garbage", json_reply("<html>"), "is not JSON"),
+        ("nothing", json_reply(""), "is not JSON"),
         ("no list", json_reply("[]"), "no list `keys`"),
-        ("no keys", json_reply(r#"{"keys":[]}"#), "holds no key"),
-        ("odd keys", json_reply(r#"{"keys":[{"kty":"AKP"},7]}"#), "holds no key that can be used"),
+        ("no keys", json_reply(r#"{"keys":[]}"#), "contains no key"),
+        ("odd keys", json_reply(r#"{"keys":[{"kty":"AKP"},7]}"#), "contains no usable key"),
         ("huge", json_reply(&huge), "larger than"),
         ("endless", Reply::Bytes(endless.into()), "larger than"),
         ("redirect", Reply::Bytes(elsewhere.to_vec()), "redirects are not followed"),
@@ -277,7 +277,7 @@ async fn discovers_the_keys_of_an_issuer() {
     };
     says("the document is about another issuer").await;
     idp.set_reply(at, discovery(&issuer, "http://keys.example/"));
-    says("`jwks_uri` is no https URL").await;
+    says("`jwks_uri` is not an https URL").await;
     idp.set_reply(at, json_reply("{}"));
     says("the document is about another issuer").await;
     assert_eq!(idp.request_count("/keys"), 0);

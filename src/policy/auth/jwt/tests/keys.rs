@@ -74,7 +74,7 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
     ];
     for key in &bad {
         let alone = jwks(vec![key.clone()]).expect_err("no key");
-        assert!(alone.starts_with("holds no key that can be used: key 1 "), "{alone}: {key}");
+        assert!(alone.starts_with("contains no usable key: key 1 "), "{alone}: {key}");
     }
     let mut mixed = bad.to_vec();
     mixed.push(changed("p256", json!({"use": "sig", "key_ops": ["verify"], "alg": "ES256", "x5c": ["AAAA"]})));
@@ -177,13 +177,13 @@ fn reads_keys_from_pem() {
         (SMALL.to_owned(), "2048"),
         (private, "private key"),
         (pem("PUBLIC KEY", b"junk"), "fits no algorithm"),
-        (pem("CERTIFICATE", b"junk"), "no certificate"),
+        (pem("CERTIFICATE", b"junk"), "not a certificate"),
         (pem("X509 CRL", b"junk"), "neither"),
         ("-----BEGIN PUBLIC KEY-----\n!!!\n-----END PUBLIC KEY-----\n".to_owned(), "base64"),
         (file[0].clone() + "-----BEGIN PUBLIC KEY-----\nAAAA\n", "without an end"),
         (pem("RSA PRIVATE KEY", pairs.rsa.public_key().as_ref()), "private key"),
         (pem("EC PUBLIC KEY", pairs.p256.public_key().as_ref()), "neither"),
-        (pem("PUBLIC KEY", &off), "no point of its curve"),
+        (pem("PUBLIC KEY", &off), "not a point on its curve"),
         (String::new(), "no PEM block"),
     ] {
         let said = KeySet::from_pem(bad.as_bytes(), &issuer().algorithms).expect_err("refused").to_string();
