@@ -39,7 +39,7 @@ async fn refuses_bodies_beyond_the_total_and_recovers() {
     let refused = send_request(gateway.data, &run).await;
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_refused(&refused, 503, "bodies_full");
-    assert_eq!(gateway.metric("diglot_refusals_total{reason=\"bodies_full\",route=\"/run\"}").await, 1.0);
+    assert_eq!(gateway.metric("diglot_refusals_total{reason=\"bodies_full\",route=\"run\"}").await, 1.0);
     drop(stalled);
     gateway.wait_for_metric(SERIES, 0.0).await;
     assert_succeeded(&send_request(gateway.data, &run).await, COMPLETE_RUN);
