@@ -43,7 +43,7 @@ impl ProbeTarget {
             (Some("http"), Some(host), "" | "/") => {
                 Ok(ProbeTarget::Host(format!("{host}:{}", uri.port_u16().unwrap_or(80))))
             }
-            (Some("http"), Some(_), _) => Err("leave the path away; --ready is what chooses it".to_owned()),
+            (Some("http"), Some(_), _) => Err("remove the path; use --ready to check /readyz".to_owned()),
             _ => Err("write a URL such as http://127.0.0.1:8788; for a listener with TLS, use --config".to_owned()),
         }
     }

@@ -176,8 +176,8 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if has(Field::ThreadId.snake()) {
         return found(&AG_UI_SNAKE, "the request has a thread_id");
     }
-    let six = [Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps];
-    if six.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
+    let hai_members = [Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps];
+    if hai_members.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
         return found(&HAI, "the request has all members but state (HAI §3.3.1)");
     }
     found(&AG_UI_0, "the request has no protocolVersion, as before AG-UI 1.0")

@@ -112,8 +112,8 @@ impl RunGuard {
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
-            // HAI already separates kinds, so renamed messages get their ids back.
             start_optional: agent.is_start_optional(),
+            // HAI separates the kinds of messages, so renamed messages get their ids back.
             single_message_list: client.carry_location != CarryLocation::Extra,
             ending: None,
             violation: None,

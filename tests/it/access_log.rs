@@ -57,15 +57,15 @@ async fn logs_exactly_the_documented_fields() {
     assert_refused(&send_request(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
     assert_eq!(send_request(gateway.data, post("/once", &key, &of("r3"))).await.status, 200);
     assert_refused(&send_request(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
-    let said = gateway.terminate().await;
-    assert!(!said.contains(KEY), "{said}");
+    let log = gateway.terminate().await;
+    assert!(!log.contains(KEY), "{log}");
     let lines = |message: &str| -> Vec<Value> {
-        let all = said.lines().map(|line| serde_json::from_str(line).expect(line));
+        let all = log.lines().map(|line| serde_json::from_str(line).expect(line));
         all.filter(|line: &Value| line["message"] == message).collect()
     };
 
     let ended = lines("run ended");
-    assert_eq!(ended.len(), 3, "one of each run: {said}");
+    assert_eq!(ended.len(), 3, "one of each run: {log}");
     assert_eq!(logged_fields(&ended), documented_fields("`run ended`"));
     let (good, bad) = (&ended[0], &ended[1]);
     for (line, name, value) in [
@@ -101,7 +101,7 @@ async fn logs_exactly_the_documented_fields() {
     let refused = [lines("request failed at the agent"), lines("request refused")].concat();
     assert_eq!(logged_fields(&refused), documented_fields("`request refused`, `request failed at the agent`"));
     let cause = refused[0]["cause"].as_str();
-    assert_eq!((cause, bad["cause"].as_str()), (Some("127.0.0.1:1: connection refused"), cause), "{said}");
+    assert_eq!((cause, bad["cause"].as_str()), (Some("127.0.0.1:1: connection refused"), cause), "{log}");
     let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
     let post = Value::from("POST");
     assert_eq!(
@@ -128,8 +128,8 @@ async fn escapes_and_truncates_ids_in_log_lines() {
         }
     }
     // Every line is a JSON object of its own: one that was not would have failed the test above.
-    let said = gateway.terminate().await;
-    assert_eq!(said.matches("\"message\":\"run ended\"").count(), 0, "{said}");
+    let log = gateway.terminate().await;
+    assert_eq!(log.matches("\"message\":\"run ended\"").count(), 0, "{log}");
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ fn run_translate_with(arguments: &[&str], input: &str) -> (Option<i32>, String, 
     (status.code(), text(stdout), stderr)
 }
 
-/// A HAI run with what there is to explain: members of its own, a start that is held, a stray end, an open step.
+/// A HAI run with everything to explain: its own members, a deferred start, a stray end, an open step.
 const HAI_RUN: &str = r#"data: {"type":"RUN_STARTED","messageId":"m","role":"assistant"}
 
 data: {"type":"BUSINESS_DATA_START","messageId":"m","role":"assistant"}
@@ -105,7 +105,7 @@ fn explains_each_event_on_stderr() {
 #[test]
 fn strict_translation_stops_at_the_first_violation() {
     let (code, stdout, stderr) = run_translate_with(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
-    let rule = "BUSINESS_DATA_END breaks the rule that what starts is not open, and what ends is (stray_boundary).";
+    let rule = "BUSINESS_DATA_END breaks the rule that an item is started only while closed, and ended only while open (stray_boundary).";
     assert_eq!((code, stderr), (Some(1), format!("FILE:10: event 5: {rule}\n")));
     let last = stdout.lines().rfind(|line| !line.is_empty()).expect("an event").replace("data: ", "");
     let error: serde_json::Value = serde_json::from_str(&last).expect("JSON");
@@ -227,8 +227,12 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
         (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];
     for (options, input, code, last) in rows {
-        let said = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
-        assert_eq!((said.0, said.1.lines().last(), said.2.as_str()), (Some(*code), Some(*last), ""), "{input}");
+        let verified = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
+        assert_eq!(
+            (verified.0, verified.1.lines().last(), verified.2.as_str()),
+            (Some(*code), Some(*last), ""),
+            "{input}"
+        );
     }
     let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
@@ -261,11 +265,11 @@ fn verify_returns_another_exit_code_for_unreadable_input() {
         (&["verify", "--dialect", "klingon", "-"], 2, "error: "),
         (&["verify"], 2, "error: "),
     ];
-    for (arguments, code, says) in rows {
+    for (arguments, code, expected) in rows {
         let Output { status, stderr, .. } = diglot().args(*arguments).output().expect("the binary starts");
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(*code), "{stderr}");
-        assert!(stderr.starts_with(says), "{stderr}");
+        assert!(stderr.starts_with(expected), "{stderr}");
     }
 }
 

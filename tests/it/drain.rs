@@ -59,7 +59,7 @@ async fn closes_idle_connections_and_the_port_after_the_grace() {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
     client.read_head().await;
-    let heard = client.read_until("你好\"}\n\n").await;
+    let received = client.read_until("你好\"}\n\n").await;
 
     gateway.process.signal("TERM");
     assert_eq!(gateway.next_log("draining").await["runs"], 1);
@@ -69,7 +69,7 @@ async fn closes_idle_connections_and_the_port_after_the_grace() {
     assert_eq!(within_deadline("the end of an idle connection", idle.read(&mut [0; 8])).await.expect("no reset"), 0);
     agent.resume();
     let (rest, _) = client.read_rest().await;
-    assert!(heard.contains("RUN_STARTED") && String::from_utf8_lossy(&rest).contains("RUN_FINISHED"));
+    assert!(received.contains("RUN_STARTED") && String::from_utf8_lossy(&rest).contains("RUN_FINISHED"));
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 

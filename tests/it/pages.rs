@@ -56,28 +56,28 @@ fn members_cell(row: &EventRow) -> String {
             row.kind.slots().iter().map(|slot| slot.field).filter(|field| !fields.contains(field)).collect()
         }
     };
-    let mut said = Vec::new();
+    let mut cells = Vec::new();
     if !carried.is_empty() {
-        said.push(format!("carries {}", field_names(&carried)));
+        cells.push(format!("carries {}", field_names(&carried)));
     }
-    said.extend(row.field_aliases.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
-    said.join("; ")
+    cells.extend(row.field_aliases.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
+    cells.join("; ")
 }
 
 fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, String)]) {
     write_line(out, format_args!("\n## `{}`\n", dialect.name));
-    let home = match dialect.carry_location {
+    let location = match dialect.carry_location {
         CarryLocation::Native => {
             "The canonical dialect: nothing differs, and a frame that needs no repair passes unchanged.".to_owned()
         }
         _ => {
-            let (member, key) = dialect.carry_location.carry_member().expect("a home");
+            let (member, key) = dialect.carry_location.carry_member().expect("a member");
             format!(
                 "Members that only canonical AG-UI has are carried in `{member}[\"{key}\"]`, of events and of messages."
             )
         }
     };
-    write_line(out, home);
+    write_line(out, location);
     let options: Vec<String> = dialect
         .option_names
         .iter()

@@ -57,7 +57,7 @@ rules! {
     NoType Violation "no-type" "an event must have a `type` that is a string and not empty (§3.2 Reader)";
     EmptyData Violation "empty-data" "a `data:` line must not be empty (§4.2)";
     DoneMarker Violation "done-marker" "the stream must end without a `[DONE]` marker (§4.2)";
-    NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client knows no other separator (§4.2)";
+    NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client accepts no other separator (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
     // Values.
     MissingMember Violation "missing-member" "a required member must be present (§1.1, §2)";

@@ -84,7 +84,7 @@ async fn negotiates_the_http_version_unless_configured() {
 }
 
 #[tokio::test]
-async fn presents_a_client_certificate_when_asked() {
+async fn presents_a_client_certificate_on_request() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
     let stranger = Authority::new(&folder, "stranger");
@@ -178,7 +178,7 @@ fn reports_unusable_certificate_files_at_startup() {
     std::fs::write(&broken, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").expect("a file");
     let pem = authority.pem();
     let identity = |cert: &Path, key: &Path| format!("cert: {}, key: {}", cert.display(), key.display());
-    for (keys, said) in [
+    for (keys, problem) in [
         (format!("ca: {}", empty.display()), ":2:91: routes[0].upstream_tls.ca: there is no certificate in this file"),
         (
             format!("ca: {}", broken.display()),
@@ -195,7 +195,7 @@ fn reports_unusable_certificate_files_at_startup() {
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text);
             assert_eq!(output.status.code(), Some(78), "{keys}: {text}");
-            assert!(text.contains(said), "{keys}: {text}");
+            assert!(text.contains(problem), "{keys}: {text}");
         }
     }
 }
