@@ -214,12 +214,14 @@ mod tests {
     #[tokio::test]
     async fn limits_reservations_and_frees_dropped_ones() {
         let waiting = PendingRuns::<()>::default();
-        let reserve = |number: usize| waiting.reserve(numbered_key(number, (number % 8) as u8), TIMEOUT);
-        let reservations: Vec<_> = (0..PENDING_LIMIT).map(|number| reserve(number).expect("a place")).collect();
-        assert_eq!(reserve(PENDING_LIMIT).expect_err("full").kind, RejectionKind::TooManyWaiting);
+        let callers = (1..=8).cycle();
+        let reserve = |number: usize, caller| waiting.reserve(numbered_key(number, caller), TIMEOUT);
+        let reservations: Vec<_> =
+            (0..PENDING_LIMIT).zip(callers).map(|(number, caller)| reserve(number, caller).expect("a place")).collect();
+        assert_eq!(reserve(PENDING_LIMIT, 9).expect_err("full").kind, RejectionKind::TooManyWaiting);
         assert_eq!(waiting.take(&numbered_key(1, 1).thread), None);
         drop(reservations);
-        assert!(reserve(PENDING_LIMIT).is_ok());
+        assert!(reserve(PENDING_LIMIT, 9).is_ok());
     }
 
     #[tokio::test]
