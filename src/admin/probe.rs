@@ -200,13 +200,13 @@ mod tests {
 
     #[test]
     fn probes_wildcard_addresses_on_their_loopback() {
-        for (listens, asked) in [
+        for (listens, probed) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:1", "[::1]:1"),
             ("10.0.0.7:1", "10.0.0.7:1"),
             ("127.0.0.2:1", "127.0.0.2:1"),
         ] {
-            assert_eq!(loopback_address(listens.parse().expect("an address")).to_string(), asked);
+            assert_eq!(loopback_address(listens.parse().expect("an address")).to_string(), probed);
         }
     }
 }

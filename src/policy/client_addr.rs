@@ -192,12 +192,12 @@ mod tests {
     /// Checks that headers from peers on a Unix socket, which have no address, are used only if `unix` is trusted.
     #[test]
     fn trusts_unix_peers_only_where_configured() {
-        let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
+        let fields = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
         let mut addresses = addresses(&["10.0.0.0/8"]);
-        assert_eq!(chain_of(&addresses, PeerAddr::Unix, &said), ["198.51.100.7", "10.0.0.2"]);
+        assert_eq!(chain_of(&addresses, PeerAddr::Unix, &fields), ["198.51.100.7", "10.0.0.2"]);
         assert!(chain_of(&addresses, PeerAddr::Unix, &[]).is_empty());
         addresses.trusted_proxies.unix = false;
-        assert!(chain_of(&addresses, PeerAddr::Unix, &said).is_empty());
+        assert!(chain_of(&addresses, PeerAddr::Unix, &fields).is_empty());
     }
 
     #[test]

@@ -167,10 +167,10 @@ mod tests {
     /// Offers a run. The receiver is notified if no client takes it.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let reservation = waiting.reserve(PendingKey { thread: THREAD, caller: [0; 32] }, TIMEOUT).expect("a place");
-        let (unread, heard) = oneshot::channel();
+        let (unread, unread_rx) = oneshot::channel();
         let run = tokio::spawn(async {});
-        reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("heard"));
-        heard
+        reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("a receiver"));
+        unread_rx
     }
 
     #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ mod tests {
         let waiting = PendingRuns::default();
         let lifecycle = Lifecycle::default();
         for _ in 0..2 {
-            let heard = offer_run(&waiting, &lifecycle);
+            let unread_rx = offer_run(&waiting, &lifecycle);
             assert_eq!(
                 waiting.reserve(PendingKey { thread: THREAD, caller: [0; 32] }, TIMEOUT).expect_err("taken").kind,
                 RejectionKind::ThreadBusy
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(waiting.take(&[2; 32]), None);
             assert_eq!(waiting.take(&THREAD), Some("reader"));
             assert_eq!(waiting.take(&THREAD), None);
-            assert!(heard.await.is_err(), "somebody came");
+            assert!(unread_rx.await.is_err(), "a reader came");
         }
     }
 
@@ -205,9 +205,9 @@ mod tests {
     async fn frees_the_slot_when_the_gateway_shuts_down() {
         let waiting = PendingRuns::default();
         let lifecycle = Lifecycle::default();
-        let heard = offer_run(&waiting, &lifecycle);
+        let unread_rx = offer_run(&waiting, &lifecycle);
         lifecycle.advance(LifecyclePhase::Cut);
-        assert!(heard.await.is_err(), "time was left");
+        assert!(unread_rx.await.is_err(), "the time has passed");
         assert_eq!(waiting.take(&THREAD), None);
     }
 

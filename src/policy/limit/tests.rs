@@ -310,7 +310,7 @@ async fn refunds_the_other_limits_when_one_refuses() {
     let ask = async |indices: Vec<usize>| {
         let mut head = request("192.0.2.1", &[], Some(identity("ada", Some("acme"))));
         head.extensions.insert(Arc::new(matched_route("run", indices, &metrics)));
-        limits.pass(&mut head, LimitStage::BeforeAuth).await.expect("neither is asked before authentication");
+        limits.pass(&mut head, LimitStage::BeforeAuth).await.expect("neither limit applies before authentication");
         (limits.pass(&mut head, LimitStage::AfterAuth).await, RateLimitHeaders::fields_from(&head.extensions))
     };
     let (passed, fields) = ask(vec![0, 1]).await;

@@ -52,7 +52,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
 }
 
 /// Events that protobuf cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
-const NOT_SAYABLE: &[&str] = &[
+const INEXPRESSIBLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
     r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
     r#"{"type":"CUSTOM","name":"n","value":1e400}"#,
@@ -93,9 +93,9 @@ const NOT_SAYABLE: &[&str] = &[
 
 #[test]
 fn carries_events_that_protobuf_cannot_express_in_metadata() {
-    for event in NOT_SAYABLE {
-        let (bytes, told) = encode_event(event);
-        assert_eq!(told, WireFidelity::Carried, "{event}");
+    for event in INEXPRESSIBLE {
+        let (bytes, fidelity) = encode_event(event);
+        assert_eq!(fidelity, WireFidelity::Carried, "{event}");
         assert_eq!(normalise_json(&decode_one(&bytes)), normalise_json(event));
     }
 }

@@ -53,13 +53,13 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
 type Writer = PipeWriter<()>;
 
 async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
-    let mut heard = Vec::new();
-    while !heard.ends_with(end.as_bytes()) {
+    let mut received = Vec::new();
+    while !received.ends_with(end.as_bytes()) {
         let mut byte = [0];
-        assert_eq!(client.read(&mut byte).await.expect("bytes"), 1, "{}", String::from_utf8_lossy(&heard));
-        heard.push(byte[0]);
+        assert_eq!(client.read(&mut byte).await.expect("bytes"), 1, "{}", String::from_utf8_lossy(&received));
+        received.push(byte[0]);
     }
-    String::from_utf8(heard).expect("text")
+    String::from_utf8(received).expect("text")
 }
 
 /// Ends a body without waiting, since a test's client never attaches.
@@ -102,8 +102,8 @@ async fn delivers_a_stream_behind_an_answer_still_being_sent() {
         let (client, _served, _process, writers) = connection(window);
         let (mut client, mut requests) = tokio::io::split(client);
         let whole = b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n".as_slice();
-        let asked = [whole, ASK, whole].concat();
-        let sent = tokio::spawn(async move { requests.write_all(&asked).await.map(|()| requests) });
+        let requested = [whole, ASK, whole].concat();
+        let sent = tokio::spawn(async move { requests.write_all(&requested).await.map(|()| requests) });
         // hyper reads as much as it wants before any response is read.
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
@@ -133,9 +133,9 @@ async fn serves_pipelined_requests_in_order() {
 
 #[tokio::test]
 async fn releases_the_run_when_the_client_disconnects() {
-    for asked in [ASK.to_vec(), ASK.repeat(20)] {
+    for requested in [ASK.to_vec(), ASK.repeat(20)] {
         let (mut client, served, _process, writers) = connection(1 << 16);
-        client.write_all(&asked).await.expect("taken");
+        client.write_all(&requested).await.expect("taken");
         read_until(&mut client, ";\r\n").await;
         let writer = last_writer(&writers);
         drop(client);
