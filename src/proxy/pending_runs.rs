@@ -187,11 +187,11 @@ mod tests {
     #[tokio::test]
     async fn limits_reservations_and_frees_dropped_ones() {
         let waiting = PendingRuns::<()>::default();
-        let seats: Vec<_> =
+        let slots: Vec<_> =
             (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string(), TIMEOUT).expect("a place")).collect();
         assert_eq!(waiting.reserve("more".to_owned(), TIMEOUT).expect_err("full"), RejectionKind::TooManyWaiting);
         assert_eq!(waiting.take("1"), None);
-        drop(seats);
+        drop(slots);
         assert!(waiting.reserve("more".to_owned(), TIMEOUT).is_ok());
     }
 }
