@@ -143,7 +143,7 @@ fn schema_and_check_agree_on_every_mutation() {
                 differences += &format!("{what}: the schema accepts it, the check reports {}\n", first_line(problems));
             }
             (Some(wrong), Ok(())) => {
-                differences += &format!("{what}: the check accepts it, the schema reports {wrong}\n")
+                differences += &format!("{what}: the check accepts it, the schema reports {wrong}\n");
             }
             (Some(_), Err(_)) => refused += 1,
             _ => {}
