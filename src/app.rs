@@ -137,7 +137,7 @@ impl App {
         server.add_service(run_once("upkeep", ConfigReloader::new(active, source, reload_requests).run()));
 
         let drain = Drain {
-            lifecycle,
+            lifecycle: lifecycle.clone(),
             metrics,
             config,
             policies,
@@ -153,6 +153,7 @@ impl App {
         socket_files.iter().for_each(|file| file.remove());
         // After the last runs, so that their spans are also sent.
         tracing.flush(SPAN_FLUSH_TIMEOUT);
+        internal_event::ProcessStopped { cut_runs: lifecycle.cut_runs() }.emit();
         Ok(())
     }
 

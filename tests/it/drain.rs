@@ -101,6 +101,24 @@ async fn finishes_h2_streams_before_closing_the_connection() {
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
+#[tokio::test]
+async fn answers_drain_wait_with_the_number_of_cut_runs() {
+    let agent = paused_agent();
+    let top = "drain_timeout: 200ms";
+    let mut gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    client.read_head().await;
+    client.read_until("你好\"}\n\n").await;
+    let mut waiting = Client::connect(gateway.status).await;
+    waiting.send("GET /drain/wait HTTP/1.1\r\nHost: status\r\n\r\n").await;
+    gateway.process.signal("TERM");
+    let (rest, _) = client.read_rest().await;
+    assert!(String::from_utf8_lossy(&rest).contains("gateway_draining"));
+    assert_eq!(waiting.read_answer().await.text(), "drained; runs that were still open and ended with an error: 1\n");
+    assert_eq!(gateway.next_log("stopped").await["cut_runs"], 1);
+}
+
 /// An agent that is stopped first waits here until its runs have ended.
 #[tokio::test]
 async fn answers_drain_wait_when_the_drain_ends() {

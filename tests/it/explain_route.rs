@@ -113,6 +113,7 @@ const REQUESTS: &[(RequestSpec<'static>, u16)] = &[
         204,
     ),
     (("OPTIONS", "/agents/chat", &["origin: https://evil.example", "access-control-request-method: POST"], None), 403),
+    (("POST", "/agents/chat", &["x-api-key: wrong", JSON], Some(INPUT)), 401),
     // Behind them.
     (("POST", "/open", &["content-type: text/plain"], Some(INPUT)), 415),
     (("POST", "/open", &["accept: application/json"], Some(INPUT)), 406),
@@ -191,6 +192,16 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
     assert_eq!(request.head.lines().next(), Some("POST /agent?kept=1&key=hunter2-query HTTP/1.1"));
     assert_eq!(step["urls"][0], agent.url().replace("kept=1", "***"));
     assert_eq!(step["body_bytes"], request.body.len());
+}
+
+#[test]
+fn reports_gates_after_a_refusal_as_not_reached() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/"));
+    let (_, text) = run_explain_route(file.path(), ("POST", "/agents/chat", &[JSON], None), "text");
+    assert!(text.contains("not reached; by itself it passes") && !text.contains("request to the agent"), "{text}");
+    let output = diglot().arg("explain-route").arg(file.path()).arg("agents/chat").output().expect("the binary starts");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*complaint), (Some(2), "diglot: the path must begin with `/`: /agents/chat\n"));
 }
 
 /// The output has the gates in order, their requirements, and the checks that depend on the body.

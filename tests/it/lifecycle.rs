@@ -102,6 +102,7 @@ async fn ends_runs_with_an_error_at_the_drain_timeout() {
     gateway.process.signal("TERM");
     assert_failed(&read_rest(client, answer).await, "gateway_draining", RUN_BEGINNING);
     assert_eq!(gateway.next_log("run ended").await["outcome"], "drained");
+    assert_eq!(gateway.next_log("stopped").await["cut_runs"], 1);
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
@@ -221,14 +222,14 @@ fn refuses_to_start_and_lists_all_configuration_problems() {
 fn check_reports_without_serving() {
     let (code, stdout, stderr) = run_command(&["check"], &TempFile::new(GOOD));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert!(stdout.contains("ok, 1 route(s)") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
+    assert!(stdout.contains("ok, 1 route") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
 
     let file = TempFile::new(BAD);
     let (code, stdout, stderr) = run_command(&["check"], &file);
     assert_eq!(code, Some(78), "{stdout}{stderr}");
     // A problem names the file, the line and the column.
     assert!(stdout.contains(&format!("{}:1:13", file.path().display())), "{stdout}");
-    assert!(stderr.contains("4 problem(s)"), "{stderr}");
+    assert!(stderr.contains("4 problems"), "{stderr}");
 }
 
 /// If the reader of the log stops, lines are lost, and the gateway continues.

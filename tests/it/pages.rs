@@ -21,7 +21,8 @@ event, the difference between the two (its shape), and the members that the dial
 without a row is the same as in AG-UI if the dialect is based on AG-UI; otherwise it travels as `CUSTOM`.
 
 A dialect's own members travel in `metadata.<dialect>` of the canonical event. Members that only canonical AG-UI has travel in the
-place that the section of the dialect names. Names that begin with `$` are notes: they record the original notation.
+place that the section of the dialect names. Names that begin with `$` are notes: they record the
+original notation, so that a translation back restores it; applications can ignore them.
 ";
 
 fn write_line(out: &mut String, line: impl std::fmt::Display) {
@@ -40,6 +41,22 @@ fn shapes(source: &str) -> Vec<(String, String)> {
                 let name = line.trim_end_matches(',').split('(').next().unwrap_or_default().to_owned();
                 all.push((name, std::mem::take(&mut doc).join(" ")));
             }
+        }
+    }
+    all
+}
+
+/// The sentences that document the repairs and losses, by label.
+fn label_docs(source: &str) -> Vec<(String, String)> {
+    let (mut all, mut doc) = (Vec::new(), Vec::new());
+    for line in source.lines().map(str::trim) {
+        match (line.strip_prefix("/// "), line.split_once(" = \"")) {
+            (Some(sentence), _) => doc.push(sentence),
+            (None, Some((_, rest))) => {
+                let label = rest.split('"').next().unwrap_or_default();
+                all.push((label.to_owned(), std::mem::take(&mut doc).join(" ")));
+            }
+            (None, None) => doc.clear(),
         }
     }
     all
@@ -157,11 +174,19 @@ fn page() -> String {
     }
     write_line(
         &mut out,
-        "\n## Repairs and losses\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, as in `--explain`:\n\n| label | the rule, if the agent broke one |\n|---|---|",
+        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
     );
-    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), one.rule()));
-    for (label, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), one.rule()))) {
-        write_line(&mut out, format_args!("| `{label}` | {} |", rule.unwrap_or_default()));
+    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/repair.rs"));
+    let sentences = label_docs(&source.expect("the source"));
+    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.rule()));
+    for (label, class, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), "loss", one.rule()))) {
+        let (_, doc) =
+            sentences.iter().find(|(own, _)| own == label).unwrap_or_else(|| panic!("{label} has no sentence"));
+        let (cause, effect) = doc.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon: {doc}"));
+        write_line(
+            &mut out,
+            format_args!("| `{label}` | {class} | {cause} | {effect} | {} |", rule.unwrap_or_default()),
+        );
     }
     write_line(&mut out, "\n## The canonical events\n\n| event | members (required ones first) |\n|---|---|");
     for kind in EventType::ALL {

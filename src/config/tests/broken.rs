@@ -274,6 +274,17 @@ f:3:2: this is not YAML: while parsing a block mapping, did not find expected ke
 ",
     ),
     (
+        "an unquoted variable between braces",
+        r"
+routes:
+  - {name: chat, path: /a, client: ag-ui, agent: hai, upstream: ${AGENT}}
+",
+        r##"
+f:2:66: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
+  hint: between `{` and `}`, quote a value that contains `{` or `}`, such as "${NAME}" or "/runs/{id}", and put a comma between the keys
+"##,
+    ),
+    (
         "a reserved character",
         r"
 keep_alive: @x

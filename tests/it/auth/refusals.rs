@@ -85,7 +85,7 @@ async fn challenges_callers_and_names_the_token_error() {
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("an API key in `x-api-key`")), "{problem}");
     assert_eq!(answer.header("www-authenticate"), Some("ApiKey realm=\"diglot\", header=\"x-api-key\""));
     assert_succeeded(&call("/keys", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
-    assert_eq!(problem["hint"], "Send one of the credentials that the detail names.");
+    assert_eq!(problem["hint"], "Send a credential of a kind that the route accepts.");
     let problem = assert_refused(&call("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
     assert_eq!(problem["hint"], "Check the API key, or ask the operator of the gateway for a new one.");
     // A token is not an API key, and an API key is not a token.

@@ -28,6 +28,9 @@ EXAMPLES
 - With `errors: run_error` on a route, refusals are a `RUN_ERROR` too, on a stream of their own with status 200, which the
   AG-UI client displays better than a status ([access.md](access.md#refusals)).
 - `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its message and its `Retry-After`.
+- The `type` of `rate_limited`, `too_many_streams` and `overloaded` is a registered one
+  (`https://iana.org/assignments/http-problem-types#…`, with the member `violated-policies`); that of all others is
+  `urn:diglot:problem:<code>`.
 - `Retry-After` is sent where the wait is known. A client that waits that long after `rate_limited` is let through.
 - `token_expired` and `tool_not_allowed` can also occur in mid-run; `run_limit_reached`, `run_lost` and `run_abandoned` are
   failures of a run that has begun, and are sent as `RUN_ERROR`.

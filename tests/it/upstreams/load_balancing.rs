@@ -22,7 +22,7 @@ async fn spreads_long_runs_by_weight() {
     assert_eq!((agents[0].open_run_count(), agents[1].open_run_count()), (225, 75));
     let report = gateway.get_status("/readyz?verbose").await;
     for (agent, runs) in agents.iter().zip([225, 75]) {
-        let line = format!("[+] upstream {} of run ok, {runs} run(s)\n", agent.label());
+        let line = format!("[+] upstream {} of run ok, {runs} runs\n", agent.label());
         assert!(report.text().contains(&line), "{}", report.text());
     }
 }
@@ -79,7 +79,7 @@ async fn reuses_connections_for_later_runs() {
 /// Waits until the upstream has no run: then its connection is in the pool, or closed.
 pub(super) async fn wait_until_idle(gateway: &Gateway) {
     eventually("no run", async || {
-        gateway.get_status("/readyz?verbose").await.text().contains(", 0 run(s)\n").then_some(())
+        gateway.get_status("/readyz?verbose").await.text().contains(", 0 runs\n").then_some(())
     })
     .await;
 }
@@ -157,7 +157,7 @@ async fn fails_over_from_an_unresolvable_name() {
     let line = gateway.next_log("upstream not resolved").await;
     assert!(line["cause"].as_str().is_some_and(|cause| cause.starts_with("http://agent.invalid:9001: ")), "{line}");
     let report = gateway.get_status("/readyz?verbose").await;
-    let expected = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 run(s)\n";
+    let expected = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 runs\n";
     assert!(report.text().contains(expected), "{}", report.text());
     assert_eq!(gateway.metric(r#"diglot_upstream_up{route="run",upstream="http://agent.invalid:9001"}"#).await, 0.0);
 }

@@ -4,7 +4,7 @@ use super::certificates::{Authority, CertifiedKey, Folder};
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AgentConfig, TestAgent};
 use super::{assert_run, start_gateway, wait_until};
-use crate::support::agent::{Agent, Step};
+use crate::support::agent::{Agent, Step, write};
 use crate::support::client::post_run;
 use crate::support::gateway::{TempFile, diglot};
 use crate::support::sse::assert_refused;
@@ -31,15 +31,21 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
 
     let stranger = start_tls_agent(&theirs.issue("stranger", "localhost"), BOTH, None).await;
     let other = start_tls_agent(&ours.issue("other", "agents.internal"), BOTH, None).await;
-    for (agent, more) in [
-        (&stranger, trusted_ca(&ours.pem())),
-        (&other, trusted_ca(&ours.pem())),
+    let (untrusted, misnamed) = ("UnknownIssuer", "certificate not valid for name");
+    for (agent, more, error) in [
+        (&stranger, trusted_ca(&ours.pem()), untrusted),
+        (&other, trusted_ca(&ours.pem()), misnamed),
         // The system's authorities do not include the test's.
-        (&good, String::new()),
-        (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display())),
+        (&good, String::new(), untrusted),
+        (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display()), misnamed),
     ] {
-        let gateway = start_gateway(&agent.url(), &more).await;
+        let mut gateway = start_gateway(&agent.url(), &more).await;
         assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_tls");
+        let line = gateway.next_log("run ended").await;
+        let cause = line["cause"].as_str().unwrap_or_default();
+        let label = agent.label();
+        let expected = format!(":{}: invalid peer certificate: {error}", label.rsplit(':').next().unwrap_or_default());
+        assert!(cause.contains(&expected), "{cause}, not {expected}");
         let series = format!(r#"diglot_upstream_requests_total{{outcome="tls",upstream="{}"}}"#, agent.label());
         assert_eq!(gateway.metric(&series).await, 1.0, "{more}");
     }
@@ -50,6 +56,16 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
     let alone = CertifiedKey::self_signed(&folder, "alone", "localhost");
     let agent = start_tls_agent(&alone, BOTH, None).await;
     assert_run(&start_gateway(&agent.url(), &trusted_ca(&alone.cert)).await).await;
+}
+
+#[tokio::test]
+async fn names_an_agent_without_tls_in_the_log() {
+    let plain = Agent::with_script(vec![write("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::WaitForClose]);
+    let mut gateway = start_gateway(&format!("https://localhost:{}/", plain.address().port()), "").await;
+    assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_tls");
+    let line = gateway.next_log("run ended").await;
+    let expected = format!("{}: the agent answered without TLS: ", plain.address());
+    assert!(line["cause"].as_str().is_some_and(|cause| cause.starts_with(&expected)), "{line}");
 }
 
 #[tokio::test]
