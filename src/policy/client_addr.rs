@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_forwarded_as_rfc_7239_says() {
+    fn parses_forwarded_by_rfc_7239() {
         let rows: &[(&str, &[&str])] = &[
             // Examples of RFC 7239 §4 and §7.1.
             ("for=\"_gazonk\"", &["10.0.0.1"]),

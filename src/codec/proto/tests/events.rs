@@ -103,7 +103,7 @@ fn carries_events_that_protobuf_cannot_express_in_metadata() {
 /// Checks that a reader unaware of the carried JSON still finds the other metadata and everything that protobuf can
 /// express.
 #[test]
-fn keeps_existing_metadata_beside_the_carried_event() {
+fn keeps_existing_metadata_with_the_carried_event() {
     let (bytes, _) = encode_event(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
     // Under another key, nothing is restored.
     let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
@@ -118,8 +118,8 @@ fn keeps_existing_metadata_beside_the_carried_event() {
 #[test]
 fn restores_only_a_carried_event_of_the_same_type() {
     let forged = |text: &str| {
-        let home = json::build_object(|object| object.member("json", Json::string(text).as_str()));
-        let metadata = json::build_object(|object| object.member("diglot", home.as_str()));
+        let carried = json::build_object(|object| object.member("json", Json::string(text).as_str()));
+        let metadata = json::build_object(|object| object.member("diglot", carried.as_str()));
         let mut fields = Vec::new();
         write_struct(&mut fields, metadata.as_str());
         let fields: String = fields.iter().map(|byte| format!("{byte:02x}")).collect();
