@@ -32,7 +32,7 @@ pub(super) struct EventReader {
 
 /// The canonical event for a frame, according to the note that it may carry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NotedEvent {
+enum CarriedType {
     /// none; the frame is read by its own type
     OwnType,
     /// a gateway added the frame, which has no canonical event
@@ -166,16 +166,16 @@ impl EventReader {
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
         let (mut parts, carried_type) = self.split_members(row, members, sink.report());
-        let noted = match carried_type {
+        let carried = match carried_type {
             Some(note) => self.parse_canonical_type(&note, &parts.event, sink.report()),
-            None => NotedEvent::OwnType,
+            None => CarriedType::OwnType,
         };
-        if row.shape.own_shape().is_none() || noted != NotedEvent::OwnType {
+        if row.shape.own_shape().is_none() || carried != CarriedType::OwnType {
             self.read_other(sink);
         }
-        match noted {
-            NotedEvent::Nothing => return,
-            NotedEvent::Canonical(kind) => {
+        match carried {
+            CarriedType::Nothing => return,
+            CarriedType::Canonical(kind) => {
                 let event = match &mut self.adapter {
                     Some(adapter) if row.shape.own_shape().is_some() => {
                         adapter.restore(row, kind, parts, self.dialect.name)
@@ -185,7 +185,7 @@ impl EventReader {
                 self.observe(&event);
                 return sink.emit(event);
             }
-            NotedEvent::OwnType => {}
+            CarriedType::OwnType => {}
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -316,7 +316,7 @@ impl EventReader {
     }
 
     /// Parses the canonical type in a note, and ignores an invalid one, since notes are external input.
-    fn parse_canonical_type(&self, note: &str, event: &Event<'_>, report: &mut TranslationReport) -> NotedEvent {
+    fn parse_canonical_type(&self, note: &str, event: &Event<'_>, report: &mut TranslationReport) -> CarriedType {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
@@ -324,13 +324,13 @@ impl EventReader {
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
             if text.is_none_or(|text| text.is_str("")) {
-                return NotedEvent::Nothing;
+                return CarriedType::Nothing;
             }
         } else if let Some(kind) = EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()) {
-            return NotedEvent::Canonical(kind);
+            return CarriedType::Canonical(kind);
         }
         report.count_repair(EventRepair::UnknownType);
-        NotedEvent::OwnType
+        CarriedType::OwnType
     }
 }
 
