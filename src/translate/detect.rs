@@ -70,6 +70,13 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
+/// Returns the dialect of an event that has the type `wire`: the one that its signs indicate, or the first with this type.
+pub(crate) fn dialect_of_event(wire: &str, data: &str) -> Option<&'static Dialect> {
+    let by_sign = matching_signs(data, false).next().map(|sign| sign.dialect);
+    let mut candidates = by_sign.into_iter().chain(ALL.iter().copied());
+    candidates.find(|dialect| dialect.has_event(wire))
+}
+
 /// Detects the dialect of a captured stream: the one with the most signs, or the first seen if several tie.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
@@ -176,8 +183,8 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     if has(Field::ThreadId.snake()) {
         return found(&AG_UI_SNAKE, "the request has a thread_id");
     }
-    let six = [Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps];
-    if six.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
+    let hai_members = [Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps];
+    if hai_members.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
         return found(&HAI, "the request has all members but state (HAI §3.3.1)");
     }
     found(&AG_UI_0, "the request has no protocolVersion, as before AG-UI 1.0")

@@ -230,6 +230,7 @@ mod tests {
         let seconds = Duration::from_secs(30);
         LimitsConfig {
             request_body: 1 << 20,
+            request_bodies: 1 << 20,
             frame: 1 << 20,
             client_buffer: 1 << 16,
             header_bytes: 1 << 16,
@@ -270,7 +271,7 @@ mod tests {
     /// The connection stays open because the client answers PING. The closed window must not hold the run or its
     /// permits.
     #[tokio::test(start_paused = true)]
-    async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
+    async fn resets_the_stream_of_a_client_with_a_closed_window() {
         let (client, stream) = tokio::io::duplex(1 << 16);
         let held = Arc::new(());
         let (writer, reader) = pipe(1 << 10, Arc::clone(&held));

@@ -49,29 +49,29 @@ fn join_frames(frames: &[String]) -> String {
     frames.iter().map(|frame| format!("{frame}\n\n")).collect()
 }
 
-fn prelude(client: PeerDialect, prior: &PriorInput, heard: &[String]) -> Vec<String> {
+fn prelude(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
     let messages = Some(json!(prior.messages).to_string().into());
     let input = RecapInput { messages, state: prior.state.map(Into::into) };
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), input);
     // In pieces, as a log that was trimmed gives them.
-    let (left, right) = heard.split_at(heard.len() / 2);
+    let (left, right) = received.split_at(received.len() / 2);
     recap.push(join_frames(left).as_bytes());
     recap.push(b": keep-alive\n\n");
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
     recap.write(NOW, Some(CURSOR), &mut out);
-    let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
-    let ids = said.iter().filter(|frame| frame.starts_with("id: ")).count();
-    assert_eq!(ids, usize::from(!said.is_empty()), "{said:#?}");
-    if let Some(last) = said.last_mut() {
+    let mut output = frames(&String::from_utf8(out).expect("UTF-8"));
+    let ids = output.iter().filter(|frame| frame.starts_with("id: ")).count();
+    assert_eq!(ids, usize::from(!output.is_empty()), "{output:#?}");
+    if let Some(last) = output.last_mut() {
         *last = last.strip_prefix(&format!("id: {CURSOR}\n")).expect("the id is on the last frame").to_owned();
     }
-    said
+    output
 }
 
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
-fn prelude_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, heard: &[String]) -> Vec<String> {
-    let (left, right) = heard.split_at((heard.len() / 2).max(1));
+fn prelude_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
+    let (left, right) = received.split_at((received.len() / 2).max(1));
     let sum = prelude(client, prior, left);
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), RecapInput::default());
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
@@ -119,8 +119,8 @@ fn first_failure_with(
     let whole = before().reduce(stream);
     let legal = client_rejection(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
-        let said = prelude(client, &prior, &stream[..cut]);
-        let joined: Vec<String> = said.iter().chain(&stream[cut..]).cloned().collect();
+        let output = prelude(client, &prior, &stream[..cut]);
+        let joined: Vec<String> = output.iter().chain(&stream[cut..]).cloned().collect();
         let show = || format!("cut {cut}\n{}", joined.join("\n"));
         if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
             return Some(format!("rejected: {why}\n{}", show()));
@@ -130,7 +130,7 @@ fn first_failure_with(
         // Clients with whole messages differ from AG-UI's, and their reaction to a snapshot is undefined. A message
         // that a snapshot of the agent removed and a client still has keeps its place when the client comes back.
         let whole_texts = client.dialect.name == "social-app";
-        let told_anew =
+        let restarted =
             stream[..cut].iter().any(|frame| frame.contains("S_SNAPSHOT\"") || frame.contains("\"MESSAGE_SNAPSHOT\""));
         // Two messages with one id become one in a snapshot.
         let ids: BTreeSet<String> = whole.messages.iter().map(|message| message["id"].to_string()).collect();
@@ -139,7 +139,7 @@ fn first_failure_with(
         if state.is_none() {
             half.state = None;
         }
-        let half = (!whole_texts && !told_anew && unique).then_some(half);
+        let half = (!whole_texts && !restarted && unique).then_some(half);
         let held = [before(), ReducerClient::default()].into_iter().chain(half);
         held.into_iter().find_map(|client| {
             let held = client.messages.clone();
@@ -249,8 +249,8 @@ fn preludes_match_the_corpus() {
         let messages: Vec<Value> = serde_json::from_str(&read("messages.json")).expect("messages");
         let prior = PriorInput { messages, state: None };
         let stream = frames(&read("heard.sse"));
-        let said = |cut: usize| join_frames(&prelude(client, &prior, &stream[..cut]));
-        let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", said(cut))).collect();
+        let output = |cut: usize| join_frames(&prelude(client, &prior, &stream[..cut]));
+        let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", output(cut))).collect();
         if std::env::var_os("UPDATE").is_some() {
             fs::write(folder.join("preludes.sse"), all).expect("the corpus can be written");
         } else {
@@ -276,9 +276,9 @@ fn hai_client_reconnects_as_the_seed_prints() {
     let stream = frames(&stream.expect("a file of the corpus"));
     let messages = vec![json!({"id": "msg-1", "role": "user", "content": "Hello"})];
     let before = PriorInput { messages, state: None };
-    let said = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
-    assert_eq!(said.len(), 2, "the start, and the conversation: {said:?}");
-    assert_eq!(canonical(said[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
+    let output = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
+    assert_eq!(output.len(), 2, "the start, and the conversation: {output:?}");
+    assert_eq!(canonical(output[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
 }
 
 /// The size of a text is that of its content, and of a state that of its value, however often they change.
@@ -306,9 +306,9 @@ fn late_clients_of_a_run_that_never_began_get_its_input() {
     for name in all_sides() {
         let client = side(name);
         let stream = translate_frames(&[r#"{"type":"RUN_ERROR","message":"no"}"#.to_owned()], side("ag-ui"), client);
-        let said = prelude(client, &prior_input(Some(STATE)), &stream);
-        let has = |kind: &str| said.iter().any(|frame| frame.contains(kind));
-        assert!(has("RUN_STARTED") && has("again") && has("STATE_SNAPSHOT") && has("RUN_ERROR"), "{name}: {said:#?}");
+        let output = prelude(client, &prior_input(Some(STATE)), &stream);
+        let has = |kind: &str| output.iter().any(|frame| frame.contains(kind));
+        assert!(has("RUN_STARTED") && has("again") && has("STATE_SNAPSHOT") && has("RUN_ERROR"), "{name}: {output:#?}");
         assert_eq!(first_failure(client, &stream), None, "{name}");
     }
 }

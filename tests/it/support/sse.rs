@@ -18,7 +18,7 @@ pub const CONTENT: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\
 pub const CLOSED: &str = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"a1\"}\n\n";
 pub const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 
-/// The events that a client receives of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
+/// The events that a client receives of a run that broke off after [`STARTED`], [`OPENED`] and [`CONTENT`].
 pub const RUN_BEGINNING: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
 
 /// The events that a client receives of a complete run.
@@ -84,7 +84,9 @@ fn problem_type(code: &str) -> String {
         "rate_limited" | "too_many_streams" => {
             "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
         }
-        "overloaded" => "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned(),
+        "bodies_full" | "overloaded" => {
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned()
+        }
         own => format!("urn:diglot:problem:{own}"),
     }
 }
