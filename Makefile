@@ -14,7 +14,8 @@ help: ## list the targets
 
 demo: ## start a gateway with embedded agents on this machine; options in ARGS="..."
 	@.githooks/setup
-	@echo "Building diglot; the first build takes two to three minutes."
+	@echo "Building diglot; the first build takes two to ten minutes."
+	@cargo build --locked
 	@cargo run --locked --quiet -- demo $(ARGS)
 
 test: ## run every check: format, lints, the core alone, tests, docs, real clients
@@ -29,6 +30,7 @@ build: ## build the release binary, target/release/diglot
 	@ls -l $(PROGRAM) | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1e6 }'
 
 install: ## install the release binary, its systemd unit and shell completions below PREFIX (/usr/local)
+	@test -x $(PROGRAM) || { echo "$(PROGRAM) does not exist; run 'make build' first" >&2; exit 1; }
 	install -D -m 0755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/diglot
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/diglot.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/diglot.service

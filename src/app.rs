@@ -137,7 +137,7 @@ impl App {
         server.add_service(run_once("upkeep", ConfigReloader::new(active, source, reload_requests).run()));
 
         let drain = Drain {
-            lifecycle,
+            lifecycle: lifecycle.clone(),
             metrics,
             config,
             policies,
@@ -153,6 +153,7 @@ impl App {
         socket_files.iter().for_each(|file| file.remove());
         // After the last runs, so that their spans are also sent.
         tracing.flush(SPAN_FLUSH_TIMEOUT);
+        internal_event::ProcessStopped { cut_runs: lifecycle.cut_runs() }.emit();
         Ok(())
     }
 
@@ -231,7 +232,8 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
         (StartMode::Upgrade, None, _) => Err(StartError::Unusable(
-            "`run_dir` is not set, and that is where `--upgrade` finds the gateway before".to_owned(),
+            "`run_dir` is not set; `--upgrade` finds the running gateway through it, so set it in the configuration of both"
+                .to_owned(),
         )),
         (StartMode::Upgrade, _, Some(run_dir)) => Predecessor::connect(run_dir).map(Some),
         (StartMode::NewSockets, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),

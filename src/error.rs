@@ -69,7 +69,7 @@ macro_rules! rejections {
 
 rejections! {
     InvalidRequest = 400 "invalid_request",
-        "The request cannot be read.", "Fix what the detail names and send the request again.";
+        "The request cannot be read.", "Correct the request and send it again.";
     RouteNotFound = 404 "route_not_found",
         "No route has this path.", "Paths are compared exactly; check `routes` in the gateway's configuration.";
     MethodNotAllowed = 405 "method_not_allowed" [allow: Some("POST")],
@@ -123,7 +123,7 @@ rejections! {
         "Send `Content-Type: application/json` and no Content-Encoding.";
     AuthenticationRequired = 401 "authentication_required",
         "The route requires a credential.",
-        "Send one of the credentials that the detail names.";
+        "Send a credential of a kind that the route accepts.";
     InvalidToken = 401 "invalid_token",
         "The credential is not accepted.", "Get a new token from an issuer that the route accepts, or check the API key.";
     TokenExpired = 401 "token_expired",
@@ -132,7 +132,7 @@ rejections! {
         "Tokens cannot be checked right now: the issuer's keys are unavailable.",
         "Try again shortly; `/readyz?verbose` on the status port names the issuer that does not answer.";
     InsufficientScope = 403 "insufficient_scope",
-        "The credential lacks a scope that the route requires.", "Get a credential with the scopes that the detail names.";
+        "The credential lacks a scope that the route requires.", "Get a credential with the scopes that the route requires.";
     Forbidden = 403 "forbidden",
         "The caller may not use this route.", "Use a credential that meets `require` of the route.";
     ToolNotAllowed = 403 "tool_not_allowed",
@@ -169,7 +169,8 @@ rejections! {
     UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
         "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
-        "The agent refused the request.", "See the agent's own log for the reason.";
+        "The agent answered with an error status.",
+        "See the agent's own log for the reason; after a 404, check the path in `upstream`.";
     UpstreamContentType = 502 "upstream_content_type" [proxy_status: Some("http_protocol_error")],
         "The agent's response is not an event stream.", "Check that `upstream` is the agent's streaming endpoint.";
     UpstreamContentEncoding = 502 "upstream_content_encoding" [proxy_status: Some("http_response_content_coding")],
@@ -318,6 +319,11 @@ impl Rejection {
     /// Returns the `message` of RUN_ERROR and `detail` of the problem document.
     pub(crate) fn message(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
+    }
+
+    /// Returns the internal cause, or else the explanation that replaces the row's text.
+    pub(crate) fn logged_cause(&self) -> Option<&str> {
+        self.cause.as_deref().or(self.detail.as_deref())
     }
 
     pub(crate) fn hint(&self) -> &str {

@@ -43,7 +43,7 @@ impl ProbeTarget {
             (Some("http"), Some(host), "" | "/") => {
                 Ok(ProbeTarget::Host(format!("{host}:{}", uri.port_u16().unwrap_or(80))))
             }
-            (Some("http"), Some(_), _) => Err("leave the path away; --ready is what chooses it".to_owned()),
+            (Some("http"), Some(_), _) => Err("remove the path; use --ready to check /readyz".to_owned()),
             _ => Err("write a URL such as http://127.0.0.1:8788; for a listener with TLS, use --config".to_owned()),
         }
     }
@@ -200,13 +200,13 @@ mod tests {
 
     #[test]
     fn probes_wildcard_addresses_on_their_loopback() {
-        for (listens, asked) in [
+        for (listens, probed) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:1", "[::1]:1"),
             ("10.0.0.7:1", "10.0.0.7:1"),
             ("127.0.0.2:1", "127.0.0.2:1"),
         ] {
-            assert_eq!(loopback_address(listens.parse().expect("an address")).to_string(), asked);
+            assert_eq!(loopback_address(listens.parse().expect("an address")).to_string(), probed);
         }
     }
 }

@@ -72,9 +72,12 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
 }
 
 /// Responds once draining has begun and no run is open. The pre-stop hook of an agent waits for this.
-async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
+async fn wait_for_drain(State(status): State<StatusState>) -> String {
     status.lifecycle.wait_drained().await;
-    "drained\n"
+    match status.lifecycle.cut_runs() {
+        0 => "drained\n".to_owned(),
+        cut => format!("drained; runs that were still open and ended with an error: {cut}\n"),
+    }
 }
 
 async fn expose_metrics(State(status): State<StatusState>) -> Response {

@@ -223,7 +223,7 @@ impl Drain {
 
     async fn cut_runs(&self) {
         let PlaneDrainSignals { data, status, admin } = &*self.drain_signals;
-        self.lifecycle.advance(LifecyclePhase::Cut);
+        self.lifecycle.cut();
         data.close_connections();
         let _ = timeout(CUT_GRACE, async { tokio::join!(self.lifecycle.wait_idle(), data.wait_drained()) }).await;
         status.close_connections();

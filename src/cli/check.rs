@@ -1,6 +1,6 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
-use super::output::{CliExit, CliResult, print_error, print_line};
+use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::net::read_file;
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &CheckArgs) -> CliResult {
         for (severity, noun) in [(ProblemSeverity::Error, "problem"), (ProblemSeverity::Warning, "warning")] {
             let count = problems.iter().filter(|problem| problem.severity == severity).count();
             if count > 0 {
-                print_error(format_args!("{}: {count} {noun}(s)", file.display()));
+                print_error(format_args!("{}: {}", file.display(), with_plural(count, noun)));
             }
         }
         all.extend(problems);
@@ -113,7 +113,7 @@ fn check_startable(config: &Config) -> Result<(), String> {
 
 /// Prints each route and who may call it.
 fn print_summary(file: &str, config: &Config) {
-    print_line(format_args!("{file}: ok, {} route(s)", config.routes.len()));
+    print_line(format_args!("{file}: ok, {}", with_plural(config.routes.len(), "route")));
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
         let client = route.client.name();

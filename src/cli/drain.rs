@@ -10,7 +10,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const AFTER_HELP: &str = "\
 The gateway answers 503 on /readyz, accepts new runs for `drain_grace`, lets open runs finish within `drain_timeout`, and \
-exits. A SIGTERM during the drain has no effect; a second one ends the runs at once.
+exits; runs that are still open then end with an error, and --wait prints their number. A SIGTERM during the drain has no effect; a second one ends the runs at once.
 
 Exit codes: 0 ok, 1 runs are still open after --timeout, 2 usage, 69 no gateway is running there, 78 the configuration is \
 invalid or has no `run_dir`.";
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &DrainArgs) -> CliResult {
         return print_result("draining");
     }
     match admin::send_request(&run_dir, "GET", "/drain/wait", arguments.timeout) {
-        Ok(_) => print_result("drained"),
+        Ok(answer) => print_result(answer.body.trim_end()),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             Err(CliExit::Problems.failure("runs are still open; the gateway continues to drain"))
         }

@@ -89,6 +89,10 @@ fn is_routed(explained: &RouteExplanation) -> bool {
 }
 
 fn request_head(arguments: &ExplainRouteArgs) -> Result<Parts, String> {
+    let path = &arguments.path;
+    if !path.starts_with('/') && !path.contains("://") && path != "*" {
+        return Err(format!("the path must begin with `/`: /{path}"));
+    }
     let mut request = Request::builder().method(arguments.method.as_str()).uri(&arguments.path);
     let mut has_host = false;
     for field in &arguments.headers {
@@ -163,11 +167,14 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
         return;
     }
     out.push_str("gates, in order\n");
+    let mut is_refused = false;
     for gate in &route.gates {
-        line(out, gate.gate, &format_verdict(gate));
+        let reached = if is_refused { "not reached; by itself it " } else { "" };
+        line(out, gate.gate, &format!("{reached}{}", format_verdict(gate)));
+        is_refused |= matches!(gate.verdict, GateVerdict::Refuses(_));
         gate.wants.iter().for_each(|requirement| line(out, "", &format!("requires {requirement}")));
     }
-    for step in &route.agent_gets {
+    for step in route.agent_gets.iter().filter(|_| !is_refused) {
         format_agent_request(out, step);
     }
     out.push_str("run settings\n");

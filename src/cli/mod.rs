@@ -75,7 +75,7 @@ enum CliCommand {
     Verify(verify::VerifyArgs),
     /// Detect the dialect of a recorded stream or request
     Detect(detect::DetectArgs),
-    /// Create tokens and API keys for testing
+    /// Create API keys, and tokens for testing
     Token(Box<token::TokenArgs>),
     /// Run one of the demo agents
     MockAgent(mock_agent::MockAgentArgs),

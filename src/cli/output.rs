@@ -76,6 +76,12 @@ pub(super) fn print_error(error: impl Display) {
     let _ = writeln!(io::stderr(), "diglot: {error}");
 }
 
+/// Formats a number of things, such as `1 event` or `2 events`.
+pub(super) fn with_plural<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let ending = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 /// Prints a line to stdout and flushes it. Returns `false` if stdout is closed.
 pub(super) fn print_line(line: impl Display) -> bool {
     let mut out = io::stdout().lock();

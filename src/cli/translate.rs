@@ -3,7 +3,7 @@
 use super::dialect_arg;
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
-use super::output::{CliExit, CliResult, print_error};
+use super::output::{CliExit, CliResult, print_error, with_plural};
 use super::recording_reader::{EventPosition, NO_EVENT, ReadStop, read_recording};
 use super::translate_explain::{TranslateExplainer, format_counts};
 use crate::codec::Framing;
@@ -122,9 +122,9 @@ fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
             if translated.downgraded > 0 {
                 let file = arguments.file.display();
                 let to = arguments.to.dialect.name;
-                let count = translated.downgraded;
+                let places = with_plural(translated.downgraded, "place");
                 print_error(format_args!(
-                    "{file}: left out content that older peers of {to} reject, in {count} place(s); `pin` the peer's version to keep it"
+                    "{file}: left out content that older peers of {to} reject, in {places}; `pin` the peer's version to keep it"
                 ));
             }
             Ok(CliExit::Ok)
@@ -175,14 +175,15 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     }
     if dropped > 0 {
         let file = arguments.file.display();
-        print_error(format_args!("{file}: {dropped} content part(s) of a later protocol version could not be read"));
+        let parts = with_plural(dropped, "content part");
+        print_error(format_args!("{file}: {parts} of a later protocol version could not be read"));
     }
     // The route's text format determines the format on the way back; the recording shows which format its route would
     // have.
     let from = detect::detect_options(arguments.from, events.iter().map(String::as_str));
     let mut trip = RoundTrip::new(from, arguments.to, ids_of_args(arguments));
     events.iter().for_each(|data| trip.push_event(data));
-    let what = format!("{} event(s)", positions.len());
+    let what = with_plural(positions.len(), "event");
     Ok(report_roundtrip(arguments, &trip.finish(), &positions, &what))
 }
 
@@ -219,8 +220,8 @@ fn report_roundtrip(
         print_error(format_args!("{file}: {what} {result} from {from} to {to} and back; {tail}"));
         return CliExit::Ok;
     }
-    let count = outcome.differences.len();
-    print_error(format_args!("{file}: {count} difference(s) after {from} to {to} and back, in {what}; {tail}"));
+    let differences = with_plural(outcome.differences.len(), "difference");
+    print_error(format_args!("{file}: {differences} after {from} to {to} and back, in {what}; {tail}"));
     CliExit::Problems
 }
 
@@ -338,8 +339,9 @@ impl<W: Write> TranslateJob<'_, W> {
         }
         let left_out = self.stream.report().losses[EventLoss::AfterTerminal as usize];
         if left_out > 0 {
+            let events = with_plural(left_out, "event");
             print_error(format_args!(
-                "{file}: {left_out} event(s) after the end of the run were left out; translate one run at a time"
+                "{file}: {events} after the end of the run left out; translate one run at a time"
             ));
             exit = CliExit::Problems;
         }
@@ -357,7 +359,9 @@ fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option
     Some(match malformed + report.losses[EventLoss::DoneMarker as usize] {
         0 => NO_EVENT.to_owned(),
         frames => format!(
-            "no event found: {frames} frame(s) or line(s) were read, but no event of {}; check --from with `diglot detect`",
+            "no event found: {} or line{} read, but no event of {}; check --from with `diglot detect`",
+            with_plural(frames, "frame"),
+            if frames == 1 { "" } else { "s" },
             from.dialect.name
         ),
     })

@@ -1,5 +1,6 @@
 //! The output of `translate --explain`: a line for each event, and the totals.
 
+use super::output::with_plural;
 use super::recording_reader::EventPosition;
 use crate::dialect::Dialect;
 use crate::translate::explain_trace::TraceEntry;
@@ -125,8 +126,8 @@ impl TranslateExplainer {
         let repairs = EventRepair::ALL.iter().map(|one| (one.label(), self.repairs[*one as usize]));
         let losses = EventLoss::ALL.iter().map(|one| (one.label(), self.losses[*one as usize]));
         format!(
-            "{} event(s) in, {} out; carried: {}; repaired: {}; lost: {}",
-            self.read,
+            "{} in, {} out; carried: {}; repaired: {}; lost: {}",
+            with_plural(self.read, "event"),
             self.written,
             format_counts(self.carried.iter().map(|(name, count)| (name.as_str(), *count))),
             format_counts(repairs),

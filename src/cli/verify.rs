@@ -3,7 +3,7 @@
 use super::dialect_arg;
 use super::input::{self, IoFailure};
 use super::input_framing::{InputPiece, ProtobufInput, read_pieces};
-use super::output::{CliExit, CliResult, ReportFormat};
+use super::output::{CliExit, CliResult, ReportFormat, with_plural};
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
@@ -23,7 +23,7 @@ has no event (`no-events`), which the client accepts although it is not a run, 2
 In protobuf, which has no lines, a message counts as a line.
 
 --format json prints one document: {\"file\", \"dialect\", \"findings\", \"verdict\": \"accepted\" or \"rejected\", \
-\"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\"}. A finding is {\"severity\": \"violation\" or \
+\"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\", \"looks_like\": another dialect that some events belong to, or null}. A finding is {\"severity\": \"violation\" or \
 \"warning\", \"rule\": its name, \"line\": from 1, \"event\": from 1, or 0 for the whole stream, \"type\": of the event, \
 \"path\": a JSON Pointer into the event, \"found\": the value there, \"text\": the rule with its section}.";
 
@@ -133,7 +133,8 @@ impl<W: Write> VerifyReport<W> {
     }
 
     fn write_end(mut self, summary: &VerifySummary) -> io::Result<()> {
-        let VerifySummary { events, violations, warnings, first_violation: first } = summary;
+        let VerifySummary { events, violations, warnings, foreign_events, looks_like, first_violation: first } =
+            summary;
         let verdict = if summary.is_accepted() { "accepted" } else { "rejected" };
         match self.format {
             ReportFormat::Text => {
@@ -145,12 +146,19 @@ impl<W: Write> VerifyReport<W> {
                     with_plural(*warnings, RuleSeverity::Warning.as_str())
                 );
                 let verdict = if *events == 0 { "nothing to verify" } else { verdict };
-                writeln!(self.out, "{}: {verdict}{at}: {counted}", self.file)?;
+                let mut warning = String::new();
+                if let Some(dialect) = looks_like {
+                    let foreign = with_plural(*foreign_events, "event");
+                    let advice = format!("if the recording is in {dialect}, verify it with --dialect {dialect}");
+                    writeln!(self.out, "{}: {foreign} of another dialect; {advice}", self.file)?;
+                    warning = format!(", but it looks like {dialect}");
+                }
+                writeln!(self.out, "{}: {verdict}{at}{warning}: {counted}", self.file)?;
             }
             ReportFormat::Json => {
                 let rest = json!({
                     "verdict": verdict, "rejected_at": first.map(|(line, _)| line), "events": events,
-                    "violations": violations, "warnings": warnings,
+                    "violations": violations, "warnings": warnings, "looks_like": looks_like,
                 });
                 // The document is written in parts so that findings appear immediately.
                 writeln!(self.out, "\n],{}", rest.to_string().trim_start_matches('{'))?;
@@ -158,8 +166,4 @@ impl<W: Write> VerifyReport<W> {
         }
         self.out.flush()
     }
-}
-
-fn with_plural(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -55,7 +55,7 @@ fn reports_every_mistake_of_each_broken_file() {
             reported += &format!("{}\n", ConfigProblem { excerpt: None, ..problem.clone() });
         }
         if reported != *expected {
-            differences += &format!("--- {cause}\n{text}\nexpected:{expected}said:{reported}");
+            differences += &format!("--- {cause}\n{text}\nexpected:{expected}actual:{reported}");
         }
         let shown = problems.to_string();
         assert!(!shown.contains("s3cret") && !shown.contains("hunter2"), "{cause} tells a secret: {shown}");

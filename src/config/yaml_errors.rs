@@ -160,6 +160,16 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
         ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
         ("unexpected character", "put the value in quotes"),
+        (
+            "flow mapping",
+            "between `{` and `}`, quote a value that contains `{` or `}`, such as \"${NAME}\" or \"/runs/{id}\", and put a \
+             comma between the keys",
+        ),
+        (
+            "flow sequence",
+            "between `[` and `]`, quote a value that contains `{`, `}`, `[` or `]`, such as \"${NAME}\", and put a comma \
+             between the values",
+        ),
         ("did not find expected", "indent the keys of one mapping by the same number of spaces"),
     ];
     HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint)

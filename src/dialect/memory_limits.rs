@@ -1,8 +1,8 @@
 //! Limits the memory of a run, whatever the agent sends.
 //!
 //! ```text
-//!   buffered   events that leave later (`sequence`, `answer`, `call`)   at most the route's frame, or MIN_BUFFER_LIMIT
-//!   retained   ids kept until the run ends (guard, readers)             at most RETAINED_IDS_LIMIT
+//!   buffered   events that an adapter sends later             at most the route's frame, or MIN_BUFFER_LIMIT
+//!   retained   ids kept until the run ends (guard, readers)   at most RETAINED_IDS_LIMIT
 //! ```
 //! Buffered events are written as one frame or many, so the frame limit applies to them. Both limits are checked after
 //! each frame from the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run

@@ -192,12 +192,12 @@ mod tests {
     /// Checks that headers from peers on a Unix socket, which have no address, are used only if `unix` is trusted.
     #[test]
     fn trusts_unix_peers_only_where_configured() {
-        let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
+        let fields = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
         let mut addresses = addresses(&["10.0.0.0/8"]);
-        assert_eq!(chain_of(&addresses, PeerAddr::Unix, &said), ["198.51.100.7", "10.0.0.2"]);
+        assert_eq!(chain_of(&addresses, PeerAddr::Unix, &fields), ["198.51.100.7", "10.0.0.2"]);
         assert!(chain_of(&addresses, PeerAddr::Unix, &[]).is_empty());
         addresses.trusted_proxies.unix = false;
-        assert!(chain_of(&addresses, PeerAddr::Unix, &said).is_empty());
+        assert!(chain_of(&addresses, PeerAddr::Unix, &fields).is_empty());
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_forwarded_as_rfc_7239_says() {
+    fn parses_forwarded_by_rfc_7239() {
         let rows: &[(&str, &[&str])] = &[
             // Examples of RFC 7239 §4 and §7.1.
             ("for=\"_gazonk\"", &["10.0.0.1"]),

@@ -64,7 +64,7 @@ pub(crate) struct ExplainedRoute {
     pub(crate) agent: ExplainedDialect,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
-    /// GET requests to the agent, one for each step
+    /// requests to the agent, one for each step
     pub(crate) agent_gets: Vec<ExplainedRequest>,
     /// values by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,

@@ -32,6 +32,8 @@ pub(crate) struct Lifecycle {
 #[derive(Debug, Default)]
 struct OpenRuns {
     count: AtomicUsize,
+    /// runs that were open at the cut
+    cut: AtomicUsize,
     idle: Notify,
 }
 
@@ -63,6 +65,17 @@ impl Lifecycle {
 
     pub(crate) fn open_runs(&self) -> usize {
         self.open_runs.count.load(Ordering::Acquire)
+    }
+
+    /// Ends all open runs.
+    pub(crate) fn cut(&self) {
+        self.open_runs.cut.store(self.open_runs(), Ordering::Release);
+        self.advance(LifecyclePhase::Cut);
+    }
+
+    /// Returns the number of runs that were open at the cut.
+    pub(crate) fn cut_runs(&self) -> usize {
+        self.open_runs.cut.load(Ordering::Acquire)
     }
 
     pub(crate) async fn wait_drained(&self) {

@@ -143,10 +143,10 @@ mod tests {
     /// Offers a run. The receiver is notified if no client takes it.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let reservation = waiting.reserve("t".to_owned(), TIMEOUT).expect("a place");
-        let (unread, heard) = oneshot::channel();
+        let (unread, unread_rx) = oneshot::channel();
         let run = tokio::spawn(async {});
-        reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("heard"));
-        heard
+        reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("a receiver"));
+        unread_rx
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,12 +154,12 @@ mod tests {
         let waiting = PendingRuns::default();
         let lifecycle = Lifecycle::default();
         for _ in 0..2 {
-            let heard = offer_run(&waiting, &lifecycle);
+            let unread_rx = offer_run(&waiting, &lifecycle);
             assert_eq!(waiting.reserve("t".to_owned(), TIMEOUT).expect_err("taken"), RejectionKind::ThreadBusy);
             assert_eq!(waiting.take("u"), None);
             assert_eq!(waiting.take("t"), Some("reader"));
             assert_eq!(waiting.take("t"), None);
-            assert!(heard.await.is_err(), "somebody came");
+            assert!(unread_rx.await.is_err(), "a reader came");
         }
     }
 
@@ -178,20 +178,20 @@ mod tests {
     async fn frees_the_slot_when_the_gateway_shuts_down() {
         let waiting = PendingRuns::default();
         let lifecycle = Lifecycle::default();
-        let heard = offer_run(&waiting, &lifecycle);
+        let unread_rx = offer_run(&waiting, &lifecycle);
         lifecycle.advance(LifecyclePhase::Cut);
-        assert!(heard.await.is_err(), "time was left");
+        assert!(unread_rx.await.is_err(), "the time has passed");
         assert_eq!(waiting.take("t"), None);
     }
 
     #[tokio::test]
     async fn limits_reservations_and_frees_dropped_ones() {
         let waiting = PendingRuns::<()>::default();
-        let seats: Vec<_> =
+        let slots: Vec<_> =
             (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string(), TIMEOUT).expect("a place")).collect();
         assert_eq!(waiting.reserve("more".to_owned(), TIMEOUT).expect_err("full"), RejectionKind::TooManyWaiting);
         assert_eq!(waiting.take("1"), None);
-        drop(seats);
+        drop(slots);
         assert!(waiting.reserve("more".to_owned(), TIMEOUT).is_ok());
     }
 }

@@ -158,7 +158,9 @@ impl RunTask {
         };
         Err(match interrupt {
             RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle) => {
-                RunEndReason::Failed(RejectionKind::UpstreamTimeout.into())
+                let limit = self.context.cluster.settings.timeouts.first_byte;
+                let cause = format_args!("no response within {limit:?} (`timeouts.first_byte` of the route)");
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_cause(cause))
             }
             interrupt => RunEndReason::from_interrupt(interrupt, &self.context),
         })
@@ -435,6 +437,9 @@ impl RunTask {
                 self.flush_final().await;
             }
             None => {}
+        }
+        if outcome == RunOutcome::AgentError {
+            self.context.record.summary.agent_error = self.stream.take_agent_error();
         }
         // Also counts what was read without producing an event for the client.
         self.record_metrics();

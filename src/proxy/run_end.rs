@@ -47,7 +47,11 @@ impl From<LogStopReason> for RunEndReason {
 impl RunEndReason {
     pub(super) fn from_deadline(kind: DeadlineKind, context: &RunContext) -> RunEndReason {
         match kind {
-            DeadlineKind::AgentIdle => RunEndReason::Failed(RejectionKind::UpstreamIdle.into()),
+            DeadlineKind::AgentIdle => {
+                let limit = context.cluster.settings.timeouts.idle;
+                let cause = format_args!("the agent sent nothing within {limit:?} (`timeouts.idle` of the route)");
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_cause(cause))
+            }
             DeadlineKind::FirstEvent => {
                 let limit = context.cluster.settings.timeouts.first_event.unwrap_or_default();
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
@@ -73,7 +77,10 @@ impl RunEndReason {
     /// Converts an error in the agent's stream to a reason.
     pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
-            StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),
+            StreamError::Truncated => Rejection::from(RejectionKind::UpstreamTruncated).with_cause(format_args!(
+                "the stream ended after {}, without the end of the run",
+                stream.last_event_type().unwrap_or("no known event")
+            )),
             StreamError::Violation => {
                 let rejection = Rejection::from(RejectionKind::ProtocolViolation);
                 stream.violation().map_or(rejection.clone(), |offence| rejection.with_detail(offence.to_string()))

@@ -47,7 +47,7 @@ impl AllowedTools {
             let Some(names) = tool_names(tool) else {
                 return Some(RequestRefusal::forbidden_tool(
                     place,
-                    "has no name, so nobody can say whether it is allowed",
+                    "has no name, so it cannot be checked against the allowed tools",
                 ));
             };
             let (path, name) =

@@ -71,6 +71,13 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
+/// Returns the dialect of an event that has the type `wire`: the one that its signs indicate, or the first with this type.
+pub(crate) fn dialect_of_event(wire: &str, data: &str) -> Option<&'static Dialect> {
+    let by_sign = matching_signs(data, false).next().map(|sign| sign.dialect);
+    let mut candidates = by_sign.into_iter().chain(ALL.iter().copied());
+    candidates.find(|dialect| dialect.has_event(wire))
+}
+
 /// Detects the dialect of a captured stream: the one with the most signs, or the first seen if several tie.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,

@@ -24,6 +24,7 @@ pub(crate) mod report;
 mod nested_values;
 pub mod detect;
 mod request_refusal;
+mod agent_error;
 mod allowed_tools;
 mod run_ids;
 mod aliases;
@@ -45,6 +46,7 @@ pub(crate) mod stream;
 pub mod roundtrip;
 
 pub use crate::event::{EventLoss, EventRepair};
+pub(crate) use agent_error::AgentError;
 pub use allowed_tools::AllowedTools;
 pub(crate) use budget::BudgetLimit;
 pub use report::{BrokenRule, DialectSwitch, TranslationReport};

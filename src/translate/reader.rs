@@ -4,7 +4,7 @@
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
-use super::detect::DialectDetector;
+use super::detect::{self, DialectDetector};
 use super::event_parts::IncomingEvent;
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::report::TranslationReport;
@@ -74,6 +74,10 @@ impl EventReader {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
+    pub(crate) fn last_event_type(&self) -> Option<&'static str> {
+        self.last_row.map(|(_, row)| row.wire)
+    }
+
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         if let Some(adapter) = &mut self.adapter {
             adapter.finish(sink);
@@ -100,8 +104,13 @@ impl EventReader {
         let Some((label, row)) = known else {
             self.read_other(sink);
             sink.report().events_read[dialect.other_label_index()] += 1;
-            let foreign = crate::dialect::ALL.iter().any(|other| other.has_event(&wire));
-            sink.report().count_repair(if foreign { EventRepair::ForeignType } else { EventRepair::UnknownType });
+            match detect::dialect_of_event(&wire, data) {
+                Some(foreign) => {
+                    sink.report().foreign_dialect.get_or_insert(foreign.name);
+                    sink.report().count_repair(EventRepair::ForeignType);
+                }
+                None => sink.report().count_repair(EventRepair::UnknownType),
+            }
             let data = aliases::strip_object(dialect, data, sink.report());
             return sink.emit(self.wrap_frame(&wire, &data));
         };

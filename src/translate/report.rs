@@ -30,6 +30,8 @@ pub struct TranslationReport {
     pub dialect_switch: Option<DialectSwitch>,
     /// the first broken rule
     pub broken_rule: Option<BrokenRule>,
+    /// the dialect of the first event that belongs to another dialect than the agent's
+    pub(crate) foreign_dialect: Option<&'static str>,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }

@@ -7,6 +7,7 @@
 
 mod chunks;
 
+use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
@@ -98,7 +99,8 @@ pub(super) struct RunGuard {
     /// whether the client keeps all kinds of messages in one list
     single_message_list: bool,
     ending: Option<RunEnding>,
-    violation: Option<StrictViolation>,
+    violation: Option<Box<StrictViolation>>,
+    pub(crate) agent_error: Option<Box<AgentError>>,
     pub(crate) retained_bytes: usize,
 }
 
@@ -117,6 +119,7 @@ impl RunGuard {
             single_message_list: client.has_one_message_list,
             ending: None,
             violation: None,
+            agent_error: None,
             retained_bytes: 0,
         }
     }
@@ -130,13 +133,14 @@ impl RunGuard {
     }
 
     pub(crate) fn violation(&self) -> Option<&StrictViolation> {
-        self.violation.as_ref()
+        self.violation.as_deref()
     }
 
     /// Returns false if the run must end after this frame.
     pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
         if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
-            self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
+            let violation = || Box::new(StrictViolation { broken_rule: breach, event_type: event_type(data) });
+            self.violation.get_or_insert_with(violation);
         }
         self.violation.is_none() || self.ending.is_some()
     }
@@ -146,6 +150,7 @@ impl RunGuard {
         if self.ending.is_some() {
             return report.count_loss(EventLoss::AfterTerminal);
         }
+        let agent_error = (event.kind == EventType::RunError).then(|| Box::new(AgentError::from_event(&event)));
         match self.mode {
             GuardMode::Repair => {
                 self.repair_event(event, report, next);
@@ -172,6 +177,7 @@ impl RunGuard {
                 next(original, report);
             }
         }
+        self.agent_error = agent_error.filter(|_| self.ending.is_some());
     }
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends

@@ -1,5 +1,6 @@
 //! Translates one run's event stream as it arrives.
 
+use super::agent_error::AgentError;
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
 use super::frame_reader::{AgentFrame, FrameReader};
@@ -255,6 +256,16 @@ impl Stream {
     #[must_use]
     pub fn violation(&self) -> Option<&StrictViolation> {
         self.stages.guard.violation()
+    }
+
+    /// Returns the error with which the agent ended the run.
+    pub(crate) fn take_agent_error(&mut self) -> Option<Box<AgentError>> {
+        self.stages.guard.agent_error.take()
+    }
+
+    /// Returns the type of the last event that the agent's dialect has.
+    pub(crate) fn last_event_type(&self) -> Option<&'static str> {
+        self.reader.last_event_type()
     }
 
     /// Returns the counts of events, repairs and losses since the start or since they were last taken.

@@ -25,8 +25,8 @@ impl std::fmt::Display for StreamError {
             StreamError::Truncated => f.write_str("the stream ended without a terminal event"),
             StreamError::Violation => f.write_str("the agent broke a rule of the protocol"),
             StreamError::ForbiddenTool => f.write_str("the agent called a tool that is not allowed"),
-            StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has as many events as it may have"),
-            StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has as many bytes as it may have"),
+            StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has reached its limit of events"),
+            StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has reached its limit of bytes"),
         }
     }
 }

@@ -88,9 +88,9 @@ fn main() {
     let bearer = |token: String| Some(("authorization", format!("Bearer {token}")));
     let public = "https://idp.example";
     let mut rows = vec![
-        ("anybody, no limit", "bare", None),
-        ("anybody, a rate limit", "open", None),
-        ("anybody, a cap of runs", "capped", None),
+        ("any caller, no limit", "bare", None),
+        ("any caller, a rate limit", "open", None),
+        ("any caller, a cap of runs", "capped", None),
         ("API key, of 10,000", "keys", Some(("x-api-key", API_KEY.to_owned()))),
         (
             "HS256",
@@ -109,10 +109,10 @@ fn main() {
         ("EdDSA", "tokens", bearer(token(public, "EdDSA", |text| ed.sign(text).as_ref().to_vec()))),
     ];
     if config.rate_limits.redis.is_some() {
-        rows.insert(2, ("anybody, a limit in Redis", "shared", None));
+        rows.insert(2, ("any caller, a limit in Redis", "shared", None));
         // The only task that connects.
-        for upkeep in policy.background_tasks() {
-            runtime.spawn(upkeep.future);
+        for task in policy.background_tasks() {
+            runtime.spawn(task.future);
         }
     }
     for (name, path, credential) in rows {

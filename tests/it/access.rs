@@ -161,17 +161,17 @@ async fn assert_follows_key_file(broken: Option<String>, what: &str) {
     good(&gateway, &["one", "two", "own"]).await;
 
     std::fs::write(file.path(), key_file_yaml(&[key_entry("two", ""), key_entry("three", "")])).expect("a file");
-    let said = gateway.next_log("file read again").await;
-    assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("INFO"), file.path().to_str()));
+    let line = gateway.next_log("file read again").await;
+    assert_eq!((line["level"].as_str(), line["path"].as_str()), (Some("INFO"), file.path().to_str()));
     good(&gateway, &["two", "three", "own"]).await;
 
     match broken {
         Some(content) => std::fs::write(file.path(), content).expect("a file"),
         None => std::fs::remove_file(file.path()).expect("a file"),
     }
-    let said = gateway.next_log("file cannot be used; the last good content stays").await;
-    assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("ERROR"), file.path().to_str()));
-    let cause = said["cause"].as_str().expect("a cause");
+    let line = gateway.next_log("file cannot be used; the last good content stays").await;
+    assert_eq!((line["level"].as_str(), line["path"].as_str()), (Some("ERROR"), file.path().to_str()));
+    let cause = line["cause"].as_str().expect("a cause");
     assert!(cause.contains(what) && !cause.contains(PLANTED) && !cause.contains(&sha256("two-key")), "{cause}");
     good(&gateway, &["two", "three", "own"]).await;
 
@@ -181,7 +181,7 @@ async fn assert_follows_key_file(broken: Option<String>, what: &str) {
 }
 
 #[tokio::test]
-async fn refuses_callers_who_miss_a_required_scope_or_tenant() {
+async fn refuses_callers_without_a_required_scope_or_tenant() {
     let agent = start_agent();
     let gateway = start_gateway(
         &agent,
@@ -252,8 +252,8 @@ async fn binds_threads_to_the_subject_and_tenant_that_opened_them() {
         let answer = start_run(&gateway, "owned", caller, &input_in_thread(id)).await;
         assert_refused(&answer, 403, "thread_not_owned");
         // An id may spell `ada` by chance.
-        let said = answer.text().replace(answer.header("x-request-id").expect("an id"), "");
-        assert!(["ada", "acme", "bob"].iter().all(|trace| !said.contains(trace)), "{said}");
+        let text = answer.text().replace(answer.header("x-request-id").expect("an id"), "");
+        assert!(["ada", "acme", "bob"].iter().all(|trace| !text.contains(trace)), "{text}");
     }
     assert_refused(&start_run(&gateway, "other", "ada", INPUT).await, 403, "thread_not_owned");
     // Two spellings of what is no text, which an agent reads as one id.
@@ -457,7 +457,7 @@ async fn accepts_credentials_made_by_diglot_token() {
 
 #[test]
 fn names_missing_or_conflicting_token_options() {
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (&[] as &[&str], "required"),
         (&["--secret-file", "/dev/null", "--audience", "a", "--subject", "s"], "--issuer"),
         (&["--secret-file", "/dev/null", "--issuer", "i", "--subject", "s"], "--audience"),
@@ -470,7 +470,7 @@ fn names_missing_or_conflicting_token_options() {
     ] {
         let (code, stdout, stderr) = run_token_command(arguments);
         assert_eq!((code, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
-        assert!(stderr.contains(says), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
     let (code, _, stderr) =
         run_token_command(&["--secret-file", "/nowhere", "--issuer", "i", "--audience", "a", "--subject", "s"]);

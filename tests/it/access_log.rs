@@ -4,9 +4,11 @@ use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
 use super::support::sha256;
-use super::support::sse::{CONTENT, HEAD, OPENED, STARTED, assert_refused, complete_run};
+use super::support::sse::{CLOSED, CONTENT, HEAD, OPENED, STARTED, assert_refused, complete_run};
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+const AGENT_ERROR: &str = "data: {\"type\":\"RUN_ERROR\",\"message\":\"the tool\\nbroke\",\"code\":\"E42\"}\n\n";
 
 const KEY: &str = "a-key-that-nobody-guesses";
 
@@ -25,8 +27,8 @@ fn logged_fields(lines: &[Value]) -> BTreeSet<String> {
 }
 
 /// Starts a gateway that requires a key, with an agent at `/run`, whose runs outlive their clients, and none at
-/// `/gone`.
-async fn start_guarded_gateway(agent: &Agent) -> Gateway {
+/// `/gone`, and `broken` at `/broken`.
+async fn start_guarded_gateway(agent: &Agent, broken: &Agent) -> Gateway {
     let top = format!(
         "auth: {{api_keys: [{{name: keys, keys: [{{id: k1, sha256: {}, subject: ada, tenant: acme}}]}}]}}\n\
          rate_limits: [{{name: once, requests: 1, per: 1h}}]\n",
@@ -42,6 +44,7 @@ async fn start_guarded_gateway(agent: &Agent) -> Gateway {
         route("run", &agent.url(), ""),
         route("once", &agent.url(), ", rate_limits: [once]"),
         route("gone", "http://127.0.0.1:1/", ""),
+        route("broken", &broken.url(), ""),
     ];
     Gateway::start(Setup { top: &top, routes: &routes.concat(), ..Setup::default() }).await
 }
@@ -50,24 +53,26 @@ async fn start_guarded_gateway(agent: &Agent) -> Gateway {
 #[tokio::test]
 async fn logs_exactly_the_documented_fields() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
-    let gateway = start_guarded_gateway(&agent).await;
+    let broken = Agent::with_response([HEAD, STARTED, CLOSED, CONTENT, AGENT_ERROR].concat());
+    let gateway = start_guarded_gateway(&agent, &broken).await;
     let key = format!("X-Api-Key: {KEY}\r\nConnection: close\r\n");
     assert_eq!(send_request(gateway.data, post("/run", &key, INPUT)).await.status, 200);
     let of = |run: &str| INPUT.replace("r1", run);
     assert_refused(&send_request(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
     assert_eq!(send_request(gateway.data, post("/once", &key, &of("r3"))).await.status, 200);
     assert_refused(&send_request(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
-    let said = gateway.terminate().await;
-    assert!(!said.contains(KEY), "{said}");
+    assert_eq!(send_request(gateway.data, post("/broken", &key, &of("r5"))).await.status, 200);
+    let log = gateway.terminate().await;
+    assert!(!log.contains(KEY), "{log}");
     let lines = |message: &str| -> Vec<Value> {
-        let all = said.lines().map(|line| serde_json::from_str(line).expect(line));
+        let all = log.lines().map(|line| serde_json::from_str(line).expect(line));
         all.filter(|line: &Value| line["message"] == message).collect()
     };
 
     let ended = lines("run ended");
-    assert_eq!(ended.len(), 3, "one of each run: {said}");
+    assert_eq!(ended.len(), 4, "one of each run: {log}");
     assert_eq!(logged_fields(&ended), documented_fields("`run ended`"));
-    let (good, bad) = (&ended[0], &ended[1]);
+    let (good, bad, broken) = (&ended[0], &ended[1], &ended[3]);
     for (line, name, value) in [
         (good, "route", Value::from("run")),
         (good, "thread_id", "t1".into()),
@@ -94,6 +99,13 @@ async fn logs_exactly_the_documented_fields() {
         (bad, "outcome", "upstream_error".into()),
         (bad, "code", "upstream_unreachable".into()),
         (bad, "events_in", 0.into()),
+        (broken, "level", "WARN".into()),
+        (broken, "outcome", "agent_error".into()),
+        (broken, "code", Value::Null),
+        (broken, "agent_code", "E42".into()),
+        (broken, "agent_message", "the tool\u{fffd}broke".into()),
+        (broken, "repair_names", "ids_replaced, opener_supplied".into()),
+        (broken, "loss_names", "stray_boundary".into()),
     ] {
         assert_eq!(line[name], value, "{name} in {line}");
     }
@@ -101,13 +113,68 @@ async fn logs_exactly_the_documented_fields() {
     let refused = [lines("request failed at the agent"), lines("request refused")].concat();
     assert_eq!(logged_fields(&refused), documented_fields("`request refused`, `request failed at the agent`"));
     let cause = refused[0]["cause"].as_str();
-    assert_eq!((cause, bad["cause"].as_str()), (Some("127.0.0.1:1: connection refused"), cause), "{said}");
+    assert_eq!((cause, bad["cause"].as_str()), (Some("127.0.0.1:1: connection refused"), cause), "{log}");
     let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
     let post = Value::from("POST");
     assert_eq!(
         codes,
         [(&"upstream_unreachable".into(), &post, &Value::Null), (&"rate_limited".into(), &post, &"once".into())]
     );
+}
+
+/// The gateway ends runs for different reasons; each line has the reason.
+#[tokio::test]
+async fn logs_the_cause_of_each_failed_run() {
+    let ends_early = Agent::with_response([HEAD, STARTED, OPENED].concat());
+    let silent = Agent::with_script(vec![Step::Read, write([HEAD, STARTED].concat()), Step::WaitForClose]);
+    let unanswered = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
+    let strict = Agent::with_response([HEAD, CONTENT].concat());
+    for (agent, more, code, cause) in [
+        (
+            &ends_early,
+            "",
+            "upstream_truncated",
+            "the stream ended after TEXT_MESSAGE_START, without the end of the run",
+        ),
+        (
+            &silent,
+            ", timeouts: {idle: 1s}",
+            "upstream_idle",
+            "the agent sent nothing within 1s (`timeouts.idle` of the route)",
+        ),
+        (
+            &unanswered,
+            ", timeouts: {first_byte: 1s}",
+            "upstream_timeout",
+            "no response within 1s (`timeouts.first_byte` of the route)",
+        ),
+        (
+            &strict,
+            ", guard: strict",
+            "protocol_violation",
+            "TEXT_MESSAGE_CONTENT breaks the rule that the first event is the start of the run, or an error (run_started_supplied).",
+        ),
+    ] {
+        let url = agent.url();
+        let routes =
+            format!("routes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: '{url}'{more}}}]\n");
+        let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+        send_request(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await;
+        let line = gateway.next_log("run ended").await;
+        assert_eq!((&line["level"], &line["code"], &line["cause"]), (&"WARN".into(), &code.into(), &cause.into()));
+    }
+}
+
+#[tokio::test]
+async fn warns_of_an_agent_that_uses_another_dialect_than_configured() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let routes =
+        format!("routes: [{{name: run, path: /run, client: ag-ui, agent: hai, upstream: '{}'}}]\n", agent.url());
+    let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+    assert_eq!(send_request(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await.status, 200);
+    let line = gateway.next_log("the agent's dialect is not the one in `agent` of the route").await;
+    assert_eq!((&line["level"], &line["route"], &line["events"]), (&"WARN".into(), &"run".into(), &3.into()));
+    assert_eq!((&line["configured"], &line["looks_like"]), (&"hai".into(), &"ag-ui".into()));
 }
 
 /// "Escaped and cut in logs" (failures.md): an id with any content stays on one line, without control characters.
@@ -128,8 +195,8 @@ async fn escapes_and_truncates_ids_in_log_lines() {
         }
     }
     // Every line is a JSON object of its own: one that was not would have failed the test above.
-    let said = gateway.terminate().await;
-    assert_eq!(said.matches("\"message\":\"run ended\"").count(), 0, "{said}");
+    let log = gateway.terminate().await;
+    assert_eq!(log.matches("\"message\":\"run ended\"").count(), 0, "{log}");
 }
 
 #[tokio::test]

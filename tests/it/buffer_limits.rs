@@ -29,8 +29,8 @@ fn flood_stream(from: PeerDialect, to: PeerDialect, opening: &[&str], event: &st
     let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
     let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
     let mut out = Vec::new();
-    for said in opening {
-        stream.push(format!("data: {said}\n\n").as_bytes(), 0, &mut out).expect("an opening");
+    for opener in opening {
+        stream.push(format!("data: {opener}\n\n").as_bytes(), 0, &mut out).expect("an opening");
     }
     let filler = "x".repeat(PIECE);
     for passed in 0..FLOOD {
@@ -74,14 +74,14 @@ fn limits_buffered_text_to_one_frame() {
             r##"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"@#"}"##,
         ),
         (
-            "calls that nobody answers, on the way out",
+            "calls without an answer, on the way out",
             ag_ui,
             social,
             &[RUN],
             r##"{"type":"TOOL_CALL_START","toolCallId":"@","toolCallName":"#"}"##,
         ),
         (
-            "calls that nobody answers, on the way in",
+            "calls without an answer, on the way in",
             social,
             ag_ui,
             &[RUN],
@@ -103,10 +103,10 @@ fn limits_buffered_text_to_one_frame() {
         ),
     ];
     for (what, from, to, opening, event) in rows {
-        let (passed, heard) = flood_stream(*from, *to, opening, event);
-        // Each has its text once, and some its id beside it.
+        let (passed, output) = flood_stream(*from, *to, opening, event);
+        // Each frame has its text once, and some also its id.
         assert!(((1 << 20) / PIECE / 2 - 1..=(1 << 20) / PIECE).contains(&passed), "{what}: {passed}");
-        let last = heard.trim_end().rsplit("data: ").next().expect("a frame");
+        let last = output.trim_end().rsplit("data: ").next().expect("a frame");
         assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{what}: {last:.200}");
     }
 }
@@ -115,9 +115,9 @@ fn limits_buffered_text_to_one_frame() {
 fn writes_buffered_text_before_the_run_ends() {
     let text = r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#;
     let piece = r##"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"[@]#"}"##;
-    let (passed, heard) = flood_stream(side("ag-ui"), side("social-app"), &[RUN, text], piece);
+    let (passed, output) = flood_stream(side("ag-ui"), side("social-app"), &[RUN, text], piece);
     for number in 0..=passed {
-        assert!(heard.contains(&format!("[{number}]")), "{number}");
+        assert!(output.contains(&format!("[{number}]")), "{number}");
     }
 }
 

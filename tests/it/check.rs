@@ -62,7 +62,7 @@ fn reports_every_mistake_at_once() {
     let file = TempFile::new(BAD);
     let name = file.path().display();
     let CommandOutput { code, out, err } = run_check(&[], &[file.path()]);
-    assert_eq!((code, err), (Some(78), format!("diglot: {name}: {} problem(s)\n", EXPECTED_PROBLEMS.len())), "{out}");
+    assert_eq!((code, err), (Some(78), format!("diglot: {name}: {} problems\n", EXPECTED_PROBLEMS.len())), "{out}");
     let heads = EXPECTED_PROBLEMS
         .iter()
         .map(|(line, column, path, message)| format!("{name}:{line}:{column}: {path}: {message}"));
@@ -106,9 +106,9 @@ fn fails_on_warnings_only_with_strict() {
     let (doubtful, good, bad) = (TempFile::new(WITH_WARNING), TempFile::new(GOOD), TempFile::new(BAD));
     let name = doubtful.path().display();
     let CommandOutput { code, out, err } = run_check(&[], &[doubtful.path()]);
-    assert_eq!((code, err), (Some(0), format!("diglot: {name}: 1 warning(s)\n")));
+    assert_eq!((code, err), (Some(0), format!("diglot: {name}: 1 warning\n")));
     let warning = format!("{name}:1:16: warning: drain_timeout: running streams are aborted as soon as");
-    assert!(out.starts_with(&warning) && out.contains(&format!("\n{name}: ok, 1 route(s)\n")), "{out}");
+    assert!(out.starts_with(&warning) && out.contains(&format!("\n{name}: ok, 1 route\n")), "{out}");
     for (files, code) in [
         (&[doubtful.path(), good.path()][..], 1),
         (&[good.path()], 0),
@@ -139,7 +139,7 @@ fn reads_the_file_by_name_environment_or_stdin() {
         (done.status.code(), String::from_utf8(done.stdout).expect("UTF-8"))
     };
     let (code, out) = piped(GOOD.as_bytes());
-    assert!(code == Some(0) && out.starts_with("-: ok, 1 route(s)\n"), "{out}");
+    assert!(code == Some(0) && out.starts_with("-: ok, 1 route\n"), "{out}");
     let (code, out) = piped(BAD.as_bytes());
     assert!(code == Some(78) && out.starts_with("-:1:13: keep_alive: "), "{out}");
     let (code, out) = piped(&vec![b'#'; 2 << 20]);
@@ -213,7 +213,7 @@ fn check_refuses_the_keys_that_serve_refuses() {
         let shown = file.path().display();
         let column = 60 + key.len();
         let start = format!("{shown}:2:{column}: auth.issuers[0].{key}: `{name}` ");
-        assert_eq!((code, err), (Some(78), format!("diglot: {shown}: 1 problem(s)\n")), "{out}");
+        assert_eq!((code, err), (Some(78), format!("diglot: {shown}: 1 problem\n")), "{out}");
         assert!(out.starts_with(&start) && out.contains(why) && out.contains(hint), "{out}");
         assert!(!out.contains("ok, ") && !out.contains(content), "{out}");
         let served = run_command(diglot().args(["serve", "--config"]).arg(file.path()));

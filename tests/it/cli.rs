@@ -24,7 +24,7 @@ fn reports_events_after_the_first_run() {
     assert_eq!((code, alone.lines().count(), stderr.as_str()), (Some(0), 2, ""));
     let (code, stdout, stderr) = run_translate(&RUN.repeat(3));
     assert_eq!((code, stdout), (Some(1), alone), "{stderr}");
-    let expected = "4 event(s) after the end of the run were left out; translate one run at a time\n";
+    let expected = "4 events after the end of the run left out; translate one run at a time\n";
     assert!(stderr.ends_with(expected), "{stderr}");
 }
 
@@ -38,7 +38,7 @@ fn distinguishes_input_without_events_from_truncated_input() {
     }
     for input in ["data: hello\n\n", "{\"kind\":1}\n"] {
         let (_, _, stderr) = run_translate(input);
-        assert!(stderr.contains("no event found: 1 frame(s) or line(s) were read, but no event of ag-ui"), "{stderr}");
+        assert!(stderr.contains("no event found: 1 frame or line read, but no event of ag-ui"), "{stderr}");
     }
     let (_, _, stderr) = run_translate(RUN.lines().next().expect("an event"));
     assert!(stderr.contains("the stream ended without a terminal event"), "{stderr}");
@@ -57,7 +57,7 @@ fn run_translate_with(arguments: &[&str], input: &str) -> (Option<i32>, String, 
     (status.code(), text(stdout), stderr)
 }
 
-/// A HAI run with what there is to explain: members of its own, a start that is held, a stray end, an open step.
+/// A HAI run with everything to explain: its own members, a deferred start, a stray end, an open step.
 const HAI_RUN: &str = r#"data: {"type":"RUN_STARTED","messageId":"m","role":"assistant"}
 
 data: {"type":"BUSINESS_DATA_START","messageId":"m","role":"assistant"}
@@ -95,17 +95,17 @@ fn explains_each_event_on_stderr() {
          FILE:12: event 6 STEP_STARTED (hai, §4.2 build_step_started): written as STEP_STARTED\n\
          FILE:14: event 7 without a type: nothing written; lost: done_marker\n\
          FILE:16: event 8 RUN_FINISHED (hai, §4.2 build_run_finished): read as RUN_FINISHED, written as STEP_FINISHED, RUN_FINISHED; carried messageId, role in metadata.hai; repaired: closer_supplied\n\
-         FILE: 7 event(s) in, 7 out; carried: blockId 1, messageId 2, role 2; repaired: closer_supplied 1; lost: stray_boundary 1, done_marker 1\n"
+         FILE: 7 events in, 7 out; carried: blockId 1, messageId 2, role 2; repaired: closer_supplied 1; lost: stray_boundary 1, done_marker 1\n"
     );
     assert_eq!(stderr, expected);
     let (_, _, stderr) = run_translate_with(&["--from", "ag-ui", "--to", "ag-ui", "--explain"], RUN);
-    assert!(stderr.ends_with("2 event(s) in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
+    assert!(stderr.ends_with("2 events in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
 }
 
 #[test]
 fn strict_translation_stops_at_the_first_violation() {
     let (code, stdout, stderr) = run_translate_with(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
-    let rule = "BUSINESS_DATA_END breaks the rule that what starts is not open, and what ends is (stray_boundary).";
+    let rule = "BUSINESS_DATA_END breaks the rule that an item is started only while closed, and ended only while open (stray_boundary).";
     assert_eq!((code, stderr), (Some(1), format!("FILE:10: event 5: {rule}\n")));
     let last = stdout.lines().rfind(|line| !line.is_empty()).expect("an event").replace("data: ", "");
     let error: serde_json::Value = serde_json::from_str(&last).expect("JSON");
@@ -121,12 +121,12 @@ fn strict_translation_stops_at_the_first_violation() {
 #[test]
 fn reports_differences_after_a_round_trip() {
     let sides = ["--from", "hai", "--to", "ag-ui", "--roundtrip"];
-    let whole = "FILE: 8 event(s) came back, except for what is left out, from hai to ag-ui and back; \
+    let whole = "FILE: 8 events came back, except for what is left out, from hai to ag-ui and back; \
                  added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
     assert_eq!(run_translate_with(&sides, HAI_RUN), (Some(0), String::new(), whole.to_owned()));
     let changed = HAI_RUN.replace(r#""stepName":"s""#, r#""stepName":"s","timestamp":9007199254740993"#);
     let expected = "FILE:12: event 6: /timestamp (repaired: value_carried)\n  before  9007199254740993\n  after   gone\n\
-                    FILE: 1 difference(s) after hai to ag-ui and back, in 8 event(s); \
+                    FILE: 1 difference after hai to ag-ui and back, in 8 events; \
                     added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
     assert_eq!(run_translate_with(&sides, &changed), (Some(1), String::new(), expected.to_owned()));
     let blocks = HAI_RUN.replace(r#""delta":"好""#, r#""delta":{"output":{"type":"text","content":"好"}}"#);
@@ -145,7 +145,7 @@ fn compares_a_request_after_a_round_trip() {
     let whole = "FILE: the request came back unchanged from ag-ui to hai and back; added: nothing; left out: nothing\n";
     assert_eq!(run_translate_with(&sides, body), (Some(0), String::new(), whole.to_owned()));
     let (code, _, stderr) = run_translate_with(&sides, r#"{"threadId":5,"runId":"r","messages":[]}"#);
-    let expected = "FILE: /threadId\n  before  5\n  after   \"5\"\nFILE: 1 difference(s) after ag-ui to hai and back, \
+    let expected = "FILE: /threadId\n  before  5\n  after   \"5\"\nFILE: 1 difference after ag-ui to hai and back, \
                     in the request; added: nothing; left out: nothing\n";
     assert_eq!((code, stderr.as_str()), (Some(1), expected));
     assert_eq!(
@@ -227,9 +227,18 @@ fn verify_returns_a_verdict_as_exit_code_and_last_line() {
         (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];
     for (options, input, code, last) in rows {
-        let said = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
-        assert_eq!((said.0, said.1.lines().last(), said.2.as_str()), (Some(*code), Some(*last), ""), "{input}");
+        let verified = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
+        assert_eq!(
+            (verified.0, verified.1.lines().last(), verified.2.as_str()),
+            (Some(*code), Some(*last), ""),
+            "{input}"
+        );
     }
+    let (code, stdout, _) = run_verify(&["--dialect", "ag-ui"], HAI_RUN);
+    assert!(stdout.lines().last().is_some_and(|last| last.contains(", but it looks like hai: ")), "{code:?} {stdout}");
+    let (_, stdout, _) = run_verify(&["--dialect", "hai"], REJECTED);
+    let warning = "FILE: 1 event of another dialect; if the recording is in ag-ui, verify it with --dialect ag-ui\n";
+    assert!(stdout.contains(warning), "{stdout}");
     let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
                     an item must be open when it is continued or ended (§3.2 Verify)";
@@ -261,11 +270,11 @@ fn verify_returns_another_exit_code_for_unreadable_input() {
         (&["verify", "--dialect", "klingon", "-"], 2, "error: "),
         (&["verify"], 2, "error: "),
     ];
-    for (arguments, code, says) in rows {
+    for (arguments, code, expected) in rows {
         let Output { status, stderr, .. } = diglot().args(*arguments).output().expect("the binary starts");
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(*code), "{stderr}");
-        assert!(stderr.starts_with(says), "{stderr}");
+        assert!(stderr.starts_with(expected), "{stderr}");
     }
 }
 

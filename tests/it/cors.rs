@@ -11,7 +11,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// `/app` for one page with cookies, `/any` for all pages, `/none` for none, `/locked` for a page that has a key.
+/// `/app` for one page with cookies, `/any` for all pages, `/none` for none, `/locked` for a page with a key.
 async fn start_gateway(agent: &Agent) -> Gateway {
     let url = agent.url();
     let route = |name: &str, more: &str| {

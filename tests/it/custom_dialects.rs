@@ -16,8 +16,8 @@ fn custom_side() -> PeerDialect {
 
 fn translate_events(from: PeerDialect, to: PeerDialect, events: &[&str]) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let (heard, _) = translate_stream(from, to, [wire.as_bytes()]);
-    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
+    let (output, _) = translate_stream(from, to, [wire.as_bytes()]);
+    output.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
 }
 
 const START: &str = r#"{"type":"RUN_STARTED","thread_id":"t1","run_id":"r1"}"#;
@@ -32,18 +32,18 @@ const ERROR: &str = concat!(
 
 #[test]
 fn ends_the_run_at_a_configured_error_event() {
-    let heard = translate_events(
+    let output = translate_events(
         custom_side(),
         side("ag-ui"),
         &[START, EXCEPTION, r#"{"type":"STEP_STARTED","stepName":"late"}"#],
     );
-    assert_eq!(heard[1..], [ERROR]);
+    assert_eq!(output[1..], [ERROR]);
 }
 
 #[test]
 fn passes_other_custom_events_unchanged() {
-    let heard = translate_events(side("ag-ui-snake"), side("ag-ui"), &[START, EXCEPTION]);
-    assert_eq!(heard[1], EXCEPTION);
+    let output = translate_events(side("ag-ui-snake"), side("ag-ui"), &[START, EXCEPTION]);
+    assert_eq!(output[1], EXCEPTION);
 }
 
 #[test]
@@ -57,28 +57,28 @@ fn writes_the_error_back_as_its_custom_event() {
 
 #[test]
 fn keeps_the_error_for_sides_without_the_custom_event() {
-    let heard = translate_events(custom_side(), side("ag-ui-snake"), &[START, EXCEPTION]);
-    assert_eq!(heard[1..], [ERROR]);
+    let output = translate_events(custom_side(), side("ag-ui-snake"), &[START, EXCEPTION]);
+    assert_eq!(output[1..], [ERROR]);
 }
 
 #[test]
 fn uses_the_json_text_of_a_non_string_value() {
-    let heard = translate_events(
+    let output = translate_events(
         custom_side(),
         side("ag-ui"),
         &[START, r#"{"type":"CUSTOM","name":"SYSTEM_EXCEPTION","value":{"n":1.10}}"#],
     );
-    assert!(heard[1].contains(r#""message":"{\"n\":1.10}""#), "{}", heard[1]);
+    assert!(output[1].contains(r#""message":"{\"n\":1.10}""#), "{}", output[1]);
 }
 
 #[test]
 fn prefers_configured_values_to_those_of_the_dialect() {
     let start = |role: &str| format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"m","role":"{role}"}}"#);
-    for (said, read) in [("机器人", "assistant"), ("助手", "assistant"), ("用户", "user")] {
-        let heard = translate_events(custom_side(), side("ag-ui"), &[START, &start(said)]);
-        assert!(heard[1].contains(&format!(r#""role":"{read}""#)), "{said}: {}", heard[1]);
+    for (input, read) in [("机器人", "assistant"), ("助手", "assistant"), ("用户", "user")] {
+        let output = translate_events(custom_side(), side("ag-ui"), &[START, &start(input)]);
+        assert!(output[1].contains(&format!(r#""role":"{read}""#)), "{input}: {}", output[1]);
         // The original word comes back, whichever of the two it was.
-        assert!(translate_events(custom_side(), custom_side(), &[START, &start(said)])[1].contains(said));
+        assert!(translate_events(custom_side(), custom_side(), &[START, &start(input)])[1].contains(input));
     }
     let start = start("assistant");
     let canonical = [r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#, &start];
@@ -109,7 +109,7 @@ fn counts_what_is_dropped_for_older_agents() {
     }
 }
 
-/// Notes come from outside: none ends a run, and none makes text go away.
+/// Notes come from outside, so no note may end a run or remove text.
 #[test]
 fn ignores_invalid_carried_metadata() {
     let rows = [
@@ -143,10 +143,13 @@ fn ignores_invalid_carried_metadata() {
     ];
     for (dialect, event, kind) in rows {
         let start = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
-        let said = format!("data: {start}\n\ndata: {event}\n\n");
-        let (heard, _) = translate_stream(side(dialect), side("ag-ui"), [said.as_bytes()]);
-        assert!(heard.contains(&format!("\"type\":\"{kind}\"")), "{event}: {heard}");
-        assert!(heard.contains("upstream_truncated") && !heard.contains("data: {\"type\":\"RUN_FINISHED\""), "{heard}");
+        let input = format!("data: {start}\n\ndata: {event}\n\n");
+        let (output, _) = translate_stream(side(dialect), side("ag-ui"), [input.as_bytes()]);
+        assert!(output.contains(&format!("\"type\":\"{kind}\"")), "{event}: {output}");
+        assert!(
+            output.contains("upstream_truncated") && !output.contains("data: {\"type\":\"RUN_FINISHED\""),
+            "{output}"
+        );
     }
 }
 
@@ -162,13 +165,13 @@ fn translates_snapshots_with_the_values_of_a_custom_dialect() {
         strip: vec!["cost".to_owned()],
     };
     let own = PeerDialect::new(own.into_dialect());
-    let said = concat!(
+    let input = concat!(
         "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
         "data: {\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"m\",\"role\":\"bot\",\"content\":\"hi\",\"cost\":6}]}\n\n",
         "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
     );
-    let (heard, _) = translate_stream(own, side("ag-ui"), [said.as_bytes()]);
-    assert!(heard.contains(r#"{"id":"m","role":"assistant","content":"hi"}"#), "{heard}");
-    let (back, _) = translate_stream(side("ag-ui"), own, [heard.as_bytes()]);
+    let (output, _) = translate_stream(own, side("ag-ui"), [input.as_bytes()]);
+    assert!(output.contains(r#"{"id":"m","role":"assistant","content":"hi"}"#), "{output}");
+    let (back, _) = translate_stream(side("ag-ui"), own, [output.as_bytes()]);
     assert!(back.contains(r#""role":"bot""#), "{back}");
 }

@@ -59,7 +59,7 @@ async fn closes_idle_connections_and_the_port_after_the_grace() {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
     client.read_head().await;
-    let heard = client.read_until("你好\"}\n\n").await;
+    let received = client.read_until("你好\"}\n\n").await;
 
     gateway.process.signal("TERM");
     assert_eq!(gateway.next_log("draining").await["runs"], 1);
@@ -69,7 +69,7 @@ async fn closes_idle_connections_and_the_port_after_the_grace() {
     assert_eq!(within_deadline("the end of an idle connection", idle.read(&mut [0; 8])).await.expect("no reset"), 0);
     agent.resume();
     let (rest, _) = client.read_rest().await;
-    assert!(heard.contains("RUN_STARTED") && String::from_utf8_lossy(&rest).contains("RUN_FINISHED"));
+    assert!(received.contains("RUN_STARTED") && String::from_utf8_lossy(&rest).contains("RUN_FINISHED"));
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
@@ -99,6 +99,24 @@ async fn finishes_h2_streams_before_closing_the_connection() {
     let rest = within_deadline("the end of the body", body.collect()).await.expect("a clean end").to_bytes();
     assert!(String::from_utf8_lossy(&rest).contains("RUN_FINISHED"));
     assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn answers_drain_wait_with_the_number_of_cut_runs() {
+    let agent = paused_agent();
+    let top = "drain_timeout: 200ms";
+    let mut gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    client.read_head().await;
+    client.read_until("你好\"}\n\n").await;
+    let mut waiting = Client::connect(gateway.status).await;
+    waiting.send("GET /drain/wait HTTP/1.1\r\nHost: status\r\n\r\n").await;
+    gateway.process.signal("TERM");
+    let (rest, _) = client.read_rest().await;
+    assert!(String::from_utf8_lossy(&rest).contains("gateway_draining"));
+    assert_eq!(waiting.read_answer().await.text(), "drained; runs that were still open and ended with an error: 1\n");
+    assert_eq!(gateway.next_log("stopped").await["cut_runs"], 1);
 }
 
 /// An agent that is stopped first waits here until its runs have ended.

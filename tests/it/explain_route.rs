@@ -69,15 +69,18 @@ fn run_explain_route(
         command.arg("--body").arg(body.path());
     }
     let output = command.output().expect("the binary starts");
-    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!said.contains("hunter2") && !said.contains("sesame") && complaint.is_empty(), "{said}{complaint}");
-    (output.status.code(), said)
+    assert!(
+        !printed.contains("hunter2") && !printed.contains("sesame") && complaint.is_empty(),
+        "{printed}{complaint}"
+    );
+    (output.status.code(), printed)
 }
 
-fn explain_as_json(config: &Path, asked: RequestSpec<'_>) -> Value {
-    let (_, said) = run_explain_route(config, asked, "json");
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
+fn explain_as_json(config: &Path, spec: RequestSpec<'_>) -> Value {
+    let (_, printed) = run_explain_route(config, spec, "json");
+    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
 /// The request on the wire.
@@ -110,6 +113,7 @@ const REQUESTS: &[(RequestSpec<'static>, u16)] = &[
         204,
     ),
     (("OPTIONS", "/agents/chat", &["origin: https://evil.example", "access-control-request-method: POST"], None), 403),
+    (("POST", "/agents/chat", &["x-api-key: wrong", JSON], Some(INPUT)), 401),
     // Behind them.
     (("POST", "/open", &["content-type: text/plain"], Some(INPUT)), 415),
     (("POST", "/open", &["accept: application/json"], Some(INPUT)), 406),
@@ -132,33 +136,33 @@ async fn explains_the_outcome_that_the_gateway_answers_with() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let file = TempFile::new(&config_yaml(&agent.url()));
     let gateway = Gateway::start_with_config(file.path(), &[]).await;
-    for (asked, status) in REQUESTS {
-        let answer = send_request(gateway.data, request_text(*asked)).await;
-        assert_eq!(answer.status, *status, "{asked:?}: {}", String::from_utf8_lossy(&answer.body));
-        let said = explain_as_json(file.path(), *asked);
-        let outcome = &said["outcome"];
+    for (spec, status) in REQUESTS {
+        let answer = send_request(gateway.data, request_text(*spec)).await;
+        assert_eq!(answer.status, *status, "{spec:?}: {}", String::from_utf8_lossy(&answer.body));
+        let explanation = explain_as_json(file.path(), *spec);
+        let outcome = &explanation["outcome"];
         let refused = if outcome["refused"].is_null() { &outcome["no_route"][0] } else { &outcome["refused"] };
         let expected = match status {
             200 | 204 => Value::Null,
             status => Value::from(*status),
         };
-        assert_eq!(refused["status"], expected, "{asked:?}: {outcome}");
+        assert_eq!(refused["status"], expected, "{spec:?}: {outcome}");
         if *status >= 400 {
             let problem: Value = serde_json::from_slice(&answer.body).expect("a problem document");
-            assert_eq!((&refused["code"], &refused["message"]), (&problem["code"], &problem["detail"]), "{asked:?}");
+            assert_eq!((&refused["code"], &refused["message"]), (&problem["code"], &problem["detail"]), "{spec:?}");
         }
-        let (code, text) = run_explain_route(file.path(), *asked, "text");
+        let (code, text) = run_explain_route(file.path(), *spec, "text");
         let none = matches!(status, 404 | 405);
-        assert_eq!(code, Some(i32::from(none)), "{asked:?}: {text}");
+        assert_eq!(code, Some(i32::from(none)), "{spec:?}: {text}");
     }
     let large = format!("{{\"threadId\":\"{}\"}}", "x".repeat(5000));
-    let asked: RequestSpec<'_> = ("POST", "/open", &[JSON], Some(&large));
-    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 413);
-    assert_eq!(explain_as_json(file.path(), asked)["outcome"]["refused"]["status"], 413);
+    let spec: RequestSpec<'_> = ("POST", "/open", &[JSON], Some(&large));
+    assert_eq!(send_request(gateway.data, request_text(spec)).await.status, 413);
+    assert_eq!(explain_as_json(file.path(), spec)["outcome"]["refused"]["status"], 413);
     let tool = INPUT.replace("\"tools\":[]", r#""tools":[{"name":"rm","description":"","parameters":{}}]"#);
-    let asked: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON], Some(&tool));
-    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 403);
-    assert_eq!(explain_as_json(file.path(), asked)["outcome"]["refused"]["code"], "tool_not_allowed");
+    let spec: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON], Some(&tool));
+    assert_eq!(send_request(gateway.data, request_text(spec)).await.status, 403);
+    assert_eq!(explain_as_json(file.path(), spec)["outcome"]["refused"]["code"], "tool_not_allowed");
 }
 
 /// The agent receives the reported fields and no others.
@@ -167,11 +171,11 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
     let mut agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let file = TempFile::new(&config_yaml(&agent.url()));
     let gateway = Gateway::start_with_config(file.path(), &[]).await;
-    let asked: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON, "x-tenant: acme", "cookie: a=b"], Some(INPUT));
-    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 200);
+    let spec: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON, "x-tenant: acme", "cookie: a=b"], Some(INPUT));
+    assert_eq!(send_request(gateway.data, request_text(spec)).await.status, 200);
     let request = agent.next_request().await;
-    let said = explain_as_json(file.path(), asked);
-    let step = &said["route"]["agent_gets"][0];
+    let explanation = explain_as_json(file.path(), spec);
+    let step = &explanation["route"]["agent_gets"][0];
     let fields = step["fields"].as_array().expect("fields");
     let own = |from: &str| -> BTreeSet<&str> {
         let of = fields.iter().filter(|field| field[2].as_str().is_some_and(|own| own.starts_with(from)));
@@ -190,12 +194,22 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
     assert_eq!(step["body_bytes"], request.body.len());
 }
 
+#[test]
+fn reports_gates_after_a_refusal_as_not_reached() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/"));
+    let (_, text) = run_explain_route(file.path(), ("POST", "/agents/chat", &[JSON], None), "text");
+    assert!(text.contains("not reached; by itself it passes") && !text.contains("request to the agent"), "{text}");
+    let output = diglot().arg("explain-route").arg(file.path()).arg("agents/chat").output().expect("the binary starts");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*complaint), (Some(2), "diglot: the path must begin with `/`: /agents/chat\n"));
+}
+
 /// The output has the gates in order, their requirements, and the checks that depend on the body.
 #[test]
 fn lists_the_gates_in_their_order() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
-    let said = explain_as_json(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
-    let route = &said["route"];
+    let explanation = explain_as_json(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
+    let route = &explanation["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
     // The order of the diagram in `src/policy/mod.rs`.
     let order =
@@ -223,11 +237,11 @@ fn lists_the_gates_in_their_order() {
 #[test]
 fn lists_both_steps_of_a_two_step_agent() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
-    let said = explain_as_json(file.path(), ("POST", "/social", &[], None));
-    let steps = said["route"]["agent_gets"].as_array().expect("steps");
-    let asked: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
+    let explanation = explain_as_json(file.path(), ("POST", "/social", &[], None));
+    let steps = explanation["route"]["agent_gets"].as_array().expect("steps");
+    let requests: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
     assert_eq!(
-        asked,
+        requests,
         [
             ("POST".into(), serde_json::json!(["http://10.0.0.1:9001/runs", "unix:/run/agent.sock:/runs"])),
             (
@@ -239,8 +253,8 @@ fn lists_both_steps_of_a_two_step_agent() {
             ),
         ]
     );
-    assert_eq!(said["route"]["answer"], "application/json");
-    assert_eq!(said["route"]["settings"]["timeouts.reader"], "1m");
+    assert_eq!(explanation["route"]["answer"], "application/json");
+    assert_eq!(explanation["route"]["settings"]["timeouts.reader"], "1m");
 }
 
 #[test]
@@ -253,11 +267,11 @@ fn suggests_the_route_that_was_meant() {
         ("/agents/chatt", "did you mean `/agents/chat`?"),
         ("/nowhere/at/all", "use one of: `/agents/chat`, `/open`, `/social`"),
     ] {
-        let (code, said) = run_explain_route(file.path(), ("POST", path, &[], None), "text");
-        assert!(code == Some(1) && said.contains(hint), "{path}: {said}");
+        let (code, printed) = run_explain_route(file.path(), ("POST", path, &[], None), "text");
+        assert!(code == Some(1) && printed.contains(hint), "{path}: {printed}");
     }
-    let (code, said) = run_explain_route(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
-    assert!(code == Some(0) && said.contains("to resume a run"), "{said}");
+    let (code, printed) = run_explain_route(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
+    assert!(code == Some(0) && printed.contains("to resume a run"), "{printed}");
 }
 
 #[test]

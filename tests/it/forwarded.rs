@@ -74,7 +74,7 @@ async fn replaces_spoofed_identity_and_forwarding_headers() {
     let traceparent = header_lines(&request, "traceparent");
     assert!(traceparent.len() == 1 && !traceparent[0].contains("0af7651916cd43dd8448eb211c80319c"), "{traceparent:?}");
     // Bytes that are no visible ASCII, and `%`, are percent-encoded UTF-8.
-    let said = [
+    let expected = [
         ("x-diglot-subject", "Zo%C3%AB%20Q"),
         ("x-diglot-tenant", "acme"),
         ("x-diglot-tier", "gold"),
@@ -85,7 +85,7 @@ async fn replaces_spoofed_identity_and_forwarding_headers() {
         ("x-forwarded-host", "gateway"),
         ("via", "1.1 diglot"),
     ];
-    for (name, value) in said {
+    for (name, value) in expected {
         assert_eq!(header_lines(&request, name), [value], "{name} in {}", request.head);
     }
 }
@@ -117,8 +117,8 @@ async fn trusts_forwarded_addresses_up_to_the_first_untrusted_one() {
         let request = call_agent(&gateway, &mut agent, fields).await;
         assert_eq!(header_lines(&request, "x-forwarded-for"), [expected], "{fields}");
     }
-    let told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: app.example:8443\r\n";
-    let request = call_agent(&gateway, &mut agent, told).await;
+    let origin_fields = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: app.example:8443\r\n";
+    let request = call_agent(&gateway, &mut agent, origin_fields).await;
     assert_eq!(header_lines(&request, "x-forwarded-proto"), ["https"]);
     assert_eq!(header_lines(&request, "x-forwarded-host"), ["app.example:8443"]);
     let request = call_agent(&gateway, &mut agent, "X-Forwarded-Proto: javascript\r\nX-Forwarded-Host: a/b\r\n").await;

@@ -51,7 +51,7 @@ impl Case {
         let at = (0..expected.len().max(actual.len())).find(|&at| expected.get(at) != actual.get(at))?;
         let show = |list: &[String]| list.get(at).cloned().unwrap_or_else(|| "nothing".to_owned());
         let (expected, actual) = (show(&expected), show(&actual));
-        Some(format!("{}, entry {at}\n  expected {expected}\n  heard    {actual}\n", self.folder.display()))
+        Some(format!("{}, entry {at}\n  expected {expected}\n  actual   {actual}\n", self.folder.display()))
     }
 }
 
@@ -149,18 +149,18 @@ fn translates_streams_as_expected_at_every_split() {
     let mut failures = Vec::new();
     for case in cases("stream") {
         let input = case.read("input.sse").into_bytes();
-        let (heard, report) = translate_stream(case.from, case.to, [&input[..]]);
-        let expected = format!("{heard}{}", report_lines(&report));
+        let (actual, report) = translate_stream(case.from, case.to, [&input[..]]);
+        let expected = format!("{actual}{}", report_lines(&report));
         failures.extend(case.compare_with_file("expected.sse", &expected, frames));
         for at in 1..input.len() {
             let (left, right) = input.split_at(at);
             let (cut, counted) = translate_stream(case.from, case.to, [left, right]);
-            if (&cut, report_lines(&counted)) != (&heard, report_lines(&report)) {
+            if (&cut, report_lines(&counted)) != (&actual, report_lines(&report)) {
                 failures.push(format!("{}: another stream when cut at byte {at}\n", case.folder.display()));
                 break;
             }
         }
-        if translate_stream(case.from, case.to, input.chunks(1)).0 != heard {
+        if translate_stream(case.from, case.to, input.chunks(1)).0 != actual {
             failures.push(format!("{}: another stream byte by byte\n", case.folder.display()));
         }
     }
@@ -172,12 +172,12 @@ fn translates_requests_as_expected() {
     let mut failures = Vec::new();
     for case in cases("request") {
         let input = case.read("input.json");
-        let heard =
+        let actual =
             match request::translate_request(input.as_bytes(), case.from, case.to, &RunIds::new("t-new", "r-new")) {
                 Ok(translated) => translated.body,
                 Err(refused) => format!("\"refused: {refused}\""),
             };
-        failures.extend(case.compare_with_file("expected.json", &format!("{heard}\n"), |text| vec![canonical(text)]));
+        failures.extend(case.compare_with_file("expected.json", &format!("{actual}\n"), |text| vec![canonical(text)]));
     }
     assert_no_failures(&failures);
 }

@@ -150,9 +150,9 @@ async fn closes_connections_that_flood() {
         stream.write_all(&begin).await.expect("it reads");
         let (mut from, mut to) = stream.into_split();
         let sending = tokio::spawn(async move { to.write_all(&flood).await.map(|()| to) });
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         // The client does not close, so the end comes from the gateway.
-        let _ = within_deadline(name, from.read_to_end(&mut heard)).await;
+        let _ = within_deadline(name, from.read_to_end(&mut received)).await;
         drop(sending.await);
     }
     assert_eq!(agent.connection_count(), 0);

@@ -112,8 +112,8 @@ fn translate_events(events: &[String], from: &str, to: &str) -> Vec<String> {
 
 fn translate_between_sides(events: &[String], from: PeerDialect, to: PeerDialect) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let (heard, _) = translate_stream(from, to, [wire.as_bytes()]);
-    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(frame_data).collect()
+    let (output, _) = translate_stream(from, to, [wire.as_bytes()]);
+    output.split("\n\n").filter(|frame| !frame.is_empty()).map(frame_data).collect()
 }
 
 /// Returns the data of a frame; an `event:` line, if present, must repeat the type.
@@ -290,7 +290,7 @@ fn strip_added_members(original: &str, event: &str) -> String {
         match (ours, own.is_empty()) {
             (None, _) => drop(after.insert("extra".to_owned(), extra)),
             (Some(ours), true) => {
-                // An original `extra` that is no object is kept beside the added one.
+                // An original `extra` that is not an object is kept in addition to the added one.
                 after.extend(members(&ours).remove("$extra").map(|own| ("extra".to_owned(), own)));
             }
             (Some(_), false) => drop(after.insert("extra".to_owned(), object(&own))),
@@ -364,10 +364,10 @@ fn l2_ag_ui_requests_survive_canonical() {
 fn old_clients_accept_what_is_written_for_them() {
     for dialect in PINS {
         for seed in 0..STREAMS {
-            let said = ag_ui::stream(seed);
-            let heard = translate_events(&said, "ag-ui", dialect);
-            if let Some(why) = old_client::rejection_reason(side(dialect).peer_version, &heard) {
-                panic!("{dialect}, seed {seed}, {why}\n  {}", heard.join("\n  "));
+            let sent = ag_ui::stream(seed);
+            let received = translate_events(&sent, "ag-ui", dialect);
+            if let Some(why) = old_client::rejection_reason(side(dialect).peer_version, &received) {
+                panic!("{dialect}, seed {seed}, {why}\n  {}", received.join("\n  "));
             }
         }
     }
@@ -428,8 +428,8 @@ impl NormalForm {
             .get("error")
             .zip(after.get("error"))
             .filter(|pair| pair.0.starts_with('{') && pair.1.starts_with('{'));
-        if let Some((said, mut error)) = errors.map(|(before, after)| (members(before), members(after))) {
-            error.retain(|name, _| said.contains_key(name) || name != "message");
+        if let Some((known, mut error)) = errors.map(|(before, after)| (members(before), members(after))) {
+            error.retain(|name, _| known.contains_key(name) || name != "message");
             after.insert("error".to_owned(), object(&error));
         }
         // An empty home is as good as none.
@@ -506,8 +506,8 @@ fn l2_requests_survive_canonical() {
 fn command_line_round_trip_finds_no_difference() {
     for dialect in HAI {
         for seed in 0..STREAMS / 5 {
-            let said = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
-            for (from, to, events) in [(dialect, "ag-ui", said), ("ag-ui", dialect, ag_ui::stream(seed))] {
+            let sent = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
+            for (from, to, events) in [(dialect, "ag-ui", sent), ("ag-ui", dialect, ag_ui::stream(seed))] {
                 let mut trip = RoundTrip::new(side(from), side(to), Some(RunIds::new("t1", "r1")));
                 events.iter().for_each(|event| trip.push_event(event));
                 let outcome = trip.finish();

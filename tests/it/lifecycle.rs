@@ -40,7 +40,7 @@ async fn finishes_open_runs_and_accepts_none_during_a_drain() {
     for signal in ["TERM", "INT"] {
         let agent = start_paused_agent();
         let mut gateway = Gateway::start_for(&agent).await;
-        let (client, heard) = start_run(&gateway).await;
+        let (client, answer) = start_run(&gateway).await;
         gateway.process.signal(signal);
         gateway.next_log("draining").await;
 
@@ -52,7 +52,7 @@ async fn finishes_open_runs_and_accepts_none_during_a_drain() {
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 
         agent.resume();
-        assert_succeeded(&read_rest(client, heard).await, COMPLETE_RUN);
+        assert_succeeded(&read_rest(client, answer).await, COMPLETE_RUN);
         assert_eq!(gateway.process.exit().await.code(), Some(0));
         assert_eq!(agent.connection_count(), 1);
     }
@@ -86,11 +86,11 @@ async fn handles_signals_from_the_first_log_line_on() {
 async fn ignores_sighup() {
     let agent = start_paused_agent();
     let gateway = Gateway::start_for(&agent).await;
-    let (client, heard) = start_run(&gateway).await;
+    let (client, answer) = start_run(&gateway).await;
     gateway.process.signal("HUP");
     assert_eq!(gateway.get_status("/readyz").await.status, 200);
     agent.resume();
-    assert_succeeded(&read_rest(client, heard).await, COMPLETE_RUN);
+    assert_succeeded(&read_rest(client, answer).await, COMPLETE_RUN);
 }
 
 #[tokio::test]
@@ -98,10 +98,11 @@ async fn ends_runs_with_an_error_at_the_drain_timeout() {
     let agent = start_paused_agent();
     let mut gateway =
         Gateway::start(Setup { upstreams: &[agent.url()], top: "drain_timeout: 200ms", ..Setup::default() }).await;
-    let (client, heard) = start_run(&gateway).await;
+    let (client, answer) = start_run(&gateway).await;
     gateway.process.signal("TERM");
-    assert_failed(&read_rest(client, heard).await, "gateway_draining", RUN_BEGINNING);
+    assert_failed(&read_rest(client, answer).await, "gateway_draining", RUN_BEGINNING);
     assert_eq!(gateway.next_log("run ended").await["outcome"], "drained");
+    assert_eq!(gateway.next_log("stopped").await["cut_runs"], 1);
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
@@ -109,11 +110,11 @@ async fn ends_runs_with_an_error_at_the_drain_timeout() {
 async fn ends_runs_at_once_on_a_second_signal() {
     let agent = start_paused_agent();
     let mut gateway = Gateway::start_for(&agent).await;
-    let (client, heard) = start_run(&gateway).await;
+    let (client, answer) = start_run(&gateway).await;
     gateway.process.signal("TERM");
     gateway.next_log("draining").await;
     gateway.process.signal("TERM");
-    assert_failed(&read_rest(client, heard).await, "gateway_draining", RUN_BEGINNING);
+    assert_failed(&read_rest(client, answer).await, "gateway_draining", RUN_BEGINNING);
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
@@ -133,7 +134,7 @@ async fn answers_503_to_unanswered_runs_at_the_drain_timeout() {
 
 /// A request that was accepted before the drain is served, although its body comes later.
 #[tokio::test]
-async fn serves_a_request_whose_body_arrives_during_the_drain() {
+async fn serves_a_request_with_a_body_that_arrives_during_the_drain() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let mut gateway = Gateway::start_for(&agent).await;
     let mut client = Client::connect(gateway.data).await;
@@ -190,7 +191,7 @@ const GOOD: &str =
 const BAD: &str = "keep_alive: soon\nroutes:\n  - path: chat\n    client: ag-iu\n    agent: hai\n";
 
 #[test]
-fn names_the_listener_whose_port_is_taken() {
+fn names_the_listener_with_a_taken_port() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound");
     for plane in ["data", "status"] {
@@ -221,14 +222,14 @@ fn refuses_to_start_and_lists_all_configuration_problems() {
 fn check_reports_without_serving() {
     let (code, stdout, stderr) = run_command(&["check"], &TempFile::new(GOOD));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert!(stdout.contains("ok, 1 route(s)") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
+    assert!(stdout.contains("ok, 1 route") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
 
     let file = TempFile::new(BAD);
     let (code, stdout, stderr) = run_command(&["check"], &file);
     assert_eq!(code, Some(78), "{stdout}{stderr}");
     // A problem names the file, the line and the column.
     assert!(stdout.contains(&format!("{}:1:13", file.path().display())), "{stdout}");
-    assert!(stderr.contains("4 problem(s)"), "{stderr}");
+    assert!(stderr.contains("4 problems"), "{stderr}");
 }
 
 /// If the reader of the log stops, lines are lost, and the gateway continues.
@@ -242,8 +243,8 @@ fn keeps_serving_when_the_log_is_not_read() {
         line.clear();
         assert!(log.read_line(&mut line).expect("a line") > 0, "the gateway has ended");
     }
-    let said: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    let data: SocketAddr = said["address"].as_str().expect("an address").parse().expect("an address");
+    let entry: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let data: SocketAddr = entry["address"].as_str().expect("an address").parse().expect("an address");
     // A pipe holds 64 KiB; a line of a refusal has some 250 bytes.
     for request in 0..1000 {
         let mut stream = TcpStream::connect(data).expect("a connection");

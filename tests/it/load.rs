@@ -16,7 +16,7 @@ const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 26 << 10 
 /// A mock agent and its URL.
 async fn start_mock_agent(dialect: &str) -> (Process, String) {
     let mut process = Process::start(diglot().args(["mock-agent", "--dialect", dialect]), true);
-    let line = process.line().await.expect("the agent says where it is");
+    let line = process.line().await.expect("the agent prints its address");
     let url = line.rsplit(' ').next().expect("a word").to_owned();
     (process, url)
 }

@@ -30,8 +30,8 @@ fn series(text: &str) -> Vec<Series<'_>> {
 /// Runs `promtool` on an exposition; returns its success and its messages.
 fn check_exposition(exposition: &str) -> (bool, String) {
     let output = promtool(&["check", "metrics"], exposition);
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(said).expect("text"))
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(printed).expect("text"))
 }
 
 /// Routes of all sorts before one agent, with everything that has metrics of its own.
@@ -54,10 +54,10 @@ routes:
 
 #[test]
 fn promtool_detects_invalid_expositions() {
-    let (good, said) = check_exposition("# HELP things Things.\n# TYPE things counter\nthings 1\n");
-    assert!(!good && said.contains("_total"), "{said}");
-    let (good, said) = check_exposition("what is this\n");
-    assert!(!good, "{said}");
+    let (good, printed) = check_exposition("# HELP things Things.\n# TYPE things counter\nthings 1\n");
+    assert!(!good && printed.contains("_total"), "{printed}");
+    let (good, printed) = check_exposition("what is this\n");
+    assert!(!good, "{printed}");
 }
 
 /// The lints pass, with a counted series of every kind, and the exposition matches the catalogue.
@@ -74,8 +74,8 @@ async fn exposes_valid_metrics_that_match_the_catalogue() {
     gateway.wait_for_metric(allowed, 1.0).await;
     gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
     let answer = gateway.get_status("/metrics").await;
-    let (good, said) = check_exposition(answer.text());
-    assert!(good && said.is_empty(), "{said}");
+    let (good, printed) = check_exposition(answer.text());
+    assert!(good && printed.is_empty(), "{printed}");
 
     let mut seen = BTreeSet::new();
     for (name, labels, _) in series(answer.text()) {
@@ -106,26 +106,26 @@ async fn exposes_valid_metrics_that_match_the_catalogue() {
 #[tokio::test]
 async fn counts_events_as_prometheus_sums_them() {
     let mut process = Process::start(diglot().args(["mock-agent", "--dialect", "hai"]), true);
-    let line = process.line().await.expect("the agent says where it is");
+    let line = process.line().await.expect("the agent prints its address");
     let url = line.rsplit(' ').next().expect("a word").to_owned();
     let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
     let prometheus = Prometheus::start_scraping(&[gateway.status], &[]).await;
     let body = INPUT.replace(r#""forwardedProps":{}"#, r#""forwardedProps":{"diglot":{"events":40}}"#);
-    let mut heard = BTreeMap::<String, f64>::new();
+    let mut received = BTreeMap::<String, f64>::new();
     for runs in 1..=2 {
         let answer = send_request(gateway.data, post("/from-hai", "", &body)).await;
-        let said = events(answer.text());
-        types(&said).into_iter().for_each(|kind| *heard.entry(kind.to_owned()).or_default() += 1.0);
+        let answered = events(answer.text());
+        types(&answered).into_iter().for_each(|kind| *received.entry(kind.to_owned()).or_default() += 1.0);
         gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="from-hai"}"#, f64::from(runs)).await;
         prometheus.wait_for_scrape().await;
     }
     let counted = prometheus.query(r#"diglot_events_total{dialect="ag-ui",direction="to_client"}"#).await;
     let counted: BTreeMap<_, _> = counted.into_iter().map(|(labels, count)| (labels["type"].clone(), count)).collect();
-    assert_eq!(counted, heard);
+    assert_eq!(counted, received);
     // Each event of this agent is one of its client, and no other: forty pieces and what is around them, twice.
     let sums = "sum by (dialect, direction) (diglot_events_total)";
-    let all: f64 = heard.values().sum();
-    assert!(all >= 80.0, "{heard:?}");
+    let all: f64 = received.values().sum();
+    assert!(all >= 80.0, "{received:?}");
     let of = |samples: Vec<(BTreeMap<String, String>, f64)>| -> BTreeMap<_, _> {
         samples.into_iter().map(|(labels, v)| ((labels["direction"].clone(), labels["dialect"].clone()), v)).collect()
     };

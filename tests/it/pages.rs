@@ -21,7 +21,8 @@ event, the difference between the two (its shape), and the members that the dial
 without a row is the same as in AG-UI if the dialect is based on AG-UI; otherwise it travels as `CUSTOM`.
 
 A dialect's own members travel in `metadata.<dialect>` of the canonical event. Members that only canonical AG-UI has travel in the
-place that the section of the dialect names. Names that begin with `$` are notes: they record the original notation.
+place that the section of the dialect names. Names that begin with `$` are notes: they record the
+original notation, so that a translation back restores it; applications can ignore them.
 ";
 
 fn write_line(out: &mut String, line: impl std::fmt::Display) {
@@ -45,6 +46,22 @@ fn shapes(source: &str) -> Vec<(String, String)> {
     all
 }
 
+/// The sentences that document the repairs and losses, by label.
+fn label_docs(source: &str) -> Vec<(String, String)> {
+    let (mut all, mut doc) = (Vec::new(), Vec::new());
+    for line in source.lines().map(str::trim) {
+        match (line.strip_prefix("/// "), line.split_once(" = \"")) {
+            (Some(sentence), _) => doc.push(sentence),
+            (None, Some((_, rest))) => {
+                let label = rest.split('"').next().unwrap_or_default();
+                all.push((label.to_owned(), std::mem::take(&mut doc).join(" ")));
+            }
+            (None, None) => doc.clear(),
+        }
+    }
+    all
+}
+
 fn field_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
 }
@@ -56,28 +73,28 @@ fn members_cell(row: &EventRow) -> String {
             row.kind.slots().iter().map(|slot| slot.field).filter(|field| !fields.contains(field)).collect()
         }
     };
-    let mut said = Vec::new();
+    let mut cells = Vec::new();
     if !carried.is_empty() {
-        said.push(format!("carries {}", field_names(&carried)));
+        cells.push(format!("carries {}", field_names(&carried)));
     }
-    said.extend(row.field_aliases.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
-    said.join("; ")
+    cells.extend(row.field_aliases.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
+    cells.join("; ")
 }
 
 fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, String)]) {
     write_line(out, format_args!("\n## `{}`\n", dialect.name));
-    let home = match dialect.carry_location {
+    let location = match dialect.carry_location {
         CarryLocation::Native => {
             "The canonical dialect: nothing differs, and a frame that needs no repair passes unchanged.".to_owned()
         }
         _ => {
-            let (member, key) = dialect.carry_location.carry_member().expect("a home");
+            let (member, key) = dialect.carry_location.carry_member().expect("a member");
             format!(
                 "Members that only canonical AG-UI has are carried in `{member}[\"{key}\"]`, of events and of messages."
             )
         }
     };
-    write_line(out, home);
+    write_line(out, location);
     let options: Vec<String> = dialect
         .option_names
         .iter()
@@ -157,11 +174,19 @@ fn page() -> String {
     }
     write_line(
         &mut out,
-        "\n## Repairs and losses\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, as in `--explain`:\n\n| label | the rule, if the agent broke one |\n|---|---|",
+        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
     );
-    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), one.rule()));
-    for (label, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), one.rule()))) {
-        write_line(&mut out, format_args!("| `{label}` | {} |", rule.unwrap_or_default()));
+    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/repair.rs"));
+    let sentences = label_docs(&source.expect("the source"));
+    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.rule()));
+    for (label, class, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), "loss", one.rule()))) {
+        let (_, doc) =
+            sentences.iter().find(|(own, _)| own == label).unwrap_or_else(|| panic!("{label} has no sentence"));
+        let (cause, effect) = doc.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon: {doc}"));
+        write_line(
+            &mut out,
+            format_args!("| `{label}` | {class} | {cause} | {effect} | {} |", rule.unwrap_or_default()),
+        );
     }
     write_line(&mut out, "\n## The canonical events\n\n| event | members (required ones first) |\n|---|---|");
     for kind in EventType::ALL {

@@ -70,8 +70,8 @@ async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
     for guard in ["repair", "report"] {
         let mut agent = start_agent(&(run_beginning() + call));
         let mut gateway = start_gateway(&agent, &format!("tools: [search], guard: {guard}")).await;
-        for (path, heard) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_BEGUN)] {
-            let error = assert_failed(&post_run(gateway.data, path).await, "tool_not_allowed", heard);
+        for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_RUN_BEGINNING)] {
+            let error = assert_failed(&post_run(gateway.data, path).await, "tool_not_allowed", expected);
             assert!(error["message"].as_str().is_some_and(|text| text.contains("`delete_all`")), "{error}");
             agent.next_request().await;
             agent.wait_until_closed().await;
@@ -81,8 +81,8 @@ async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
     }
 }
 
-/// [`BEGUN`] as a HAI client receives it.
-const HAI_BEGUN: &[&str] = &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT"];
+/// [`RUN_BEGINNING`] as a HAI client receives it.
+const HAI_RUN_BEGINNING: &[&str] = &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT"];
 
 #[tokio::test]
 async fn ends_the_run_when_a_hai_agent_calls_a_forbidden_tool() {
@@ -124,8 +124,9 @@ async fn limits_the_bytes_of_a_run() {
         let text = answer.text();
         let (last, before) =
             text.trim_end().rsplit_once("\n\n").map(|(before, last)| (last, before.len() + 2)).expect("frames");
-        let said = text[..before].trim_end().rsplit_once("\n\n").map(|(_, said)| said.len() + 2).expect("frames");
-        assert!(before <= 4000 && before + said > 4000, "{before} and {said}");
+        let last_frame =
+            text[..before].trim_end().rsplit_once("\n\n").map(|(_, last_frame)| last_frame.len() + 2).expect("frames");
+        assert!(before <= 4000 && before + last_frame > 4000, "{before} and {last_frame}");
         assert!(last.contains("run_limit_reached") && last.contains("more than 4000 bytes"), "{last}");
         assert_eq!(answer.end, End::Clean);
         gateway.wait_for_metric(&outcome_series(open, "limited"), 1.0).await;
@@ -139,8 +140,8 @@ async fn limits_the_bytes_of_a_run() {
 async fn limits_the_duration_of_a_run() {
     let agent = start_agent(&run_beginning());
     let mut gateway = start_gateway(&agent, "run_limits: {duration: 300ms}").await;
-    for (path, heard) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_BEGUN)] {
-        let error = assert_failed(&post_run(gateway.data, path).await, "run_limit_reached", heard);
+    for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_RUN_BEGINNING)] {
+        let error = assert_failed(&post_run(gateway.data, path).await, "run_limit_reached", expected);
         assert_eq!(error["message"], "The run took longer than 300ms (`run_limits.duration` of the route).");
         assert_eq!(gateway.next_log("run ended").await["outcome"], "limited");
     }

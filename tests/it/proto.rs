@@ -102,7 +102,7 @@ async fn writes_invalid_frames_as_raw_and_rejects_oversized_ones() {
     assert_eq!((types(&all).last(), &all[all.len() - 1]["code"]), (Some(&"RUN_ERROR"), &"frame_too_large".into()));
 }
 
-/// Keep-alives that come often, of which this wire has none.
+/// Frequent keep-alives, which this wire format does not have.
 #[tokio::test]
 async fn sends_no_keep_alives_in_protobuf() {
     let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
@@ -157,20 +157,20 @@ fn ends_the_run_at_an_event_too_large_for_a_frame() {
 #[test]
 fn translate_accepts_protobuf_for_ag_ui_only() {
     let file = TempFile::new(&complete_run());
-    let told = |options: &[&str]| {
+    let run = |options: &[&str]| {
         let mut command = diglot();
         let Output { status, stdout, stderr } =
             command.arg("translate").args(options).arg(file.path()).output().expect("the binary starts");
         (status.code(), stdout, String::from_utf8_lossy(&stderr).into_owned())
     };
-    let (code, stdout, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--format", "proto"]);
+    let (code, stdout, stderr) = run(&["--from", "ag-ui", "--to", "ag-ui", "--format", "proto"]);
     assert_eq!((code, stdout, stderr.as_str()), (Some(0), to_proto(&complete_run()), ""));
     for options in [
         &["--from", "ag-ui", "--to", "hai", "--format", "proto"][..],
         &["--from", "hai", "--to", "ag-ui", "--input", "proto"],
         &["--from", "ag-ui", "--to", "ag-ui", "--format", "proto", "--request"],
     ] {
-        let (code, stdout, stderr) = told(options);
+        let (code, stdout, stderr) = run(options);
         assert_eq!((code, stdout.len()), (Some(2), 0), "{stderr}");
         assert!(stderr.contains("only for event streams of ag-ui"), "{stderr}");
     }

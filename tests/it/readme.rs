@@ -86,8 +86,8 @@ fn every_link_resolves() {
 fn deploy_index_lists_every_page() {
     let pages = pages();
     let index = &pages[Path::new("deploy/README.md")];
-    let beside = pages.keys().filter(|path| path.parent() == Some(Path::new("deploy")) && !path.ends_with("README.md"));
-    let missing: Vec<_> = beside
+    let others = pages.keys().filter(|path| path.parent() == Some(Path::new("deploy")) && !path.ends_with("README.md"));
+    let missing: Vec<_> = others
         .filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
             !index.links.iter().any(|(_, link)| link.split('#').next() == Some(name))

@@ -118,8 +118,8 @@ async fn names_changes_that_need_a_restart() {
     let next = config_yaml(&format!("{kept}\nlimits: {{headers: 50, frame: 1MiB}}"), &agent, &[("b", "")]);
     replace_file(&file, &next.replace("status: 127.0.0.1:0", "status: []"));
     gateway.process.signal("HUP");
-    let said = gateway.next_log("changed, but not in use before a restart or `diglot serve --upgrade`").await;
-    assert_eq!(said["keys"], "listeners.status, limits.headers");
+    let line = gateway.next_log("changed, but not in use before a restart or `diglot serve --upgrade`").await;
+    assert_eq!(line["keys"], "listeners.status, limits.headers");
     assert_succeeded(&post_run(gateway.data, "/b").await, COMPLETE_RUN);
     // Each later reload reports it again, as long as it is true.
     let waits = "not in use before a restart or `diglot serve --upgrade`: listeners.status, limits.headers";
@@ -266,19 +266,19 @@ async fn accepts_admin_commands_on_its_socket() {
     let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
     let top = format!("run_dir: {}\nauth: {{api_keys: []}}", run_dir.display());
     replace_file(&file, &config_yaml(&top, &agent, &[("a", ", upstream_headers: {authorization: hunter2}")]));
-    let said = |arguments: &[&str]| {
+    let run = |arguments: &[&str]| {
         let output = diglot().args(arguments).output().expect("the binary starts");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
     let (config, folder_name) = (file.to_str().expect("UTF-8"), run_dir.to_str().expect("UTF-8"));
-    let (code, _, stderr) = said(&["reload", "--config", config]);
+    let (code, _, stderr) = run(&["reload", "--config", config]);
     assert!(code == Some(69) && stderr.contains("cannot connect to a gateway"), "{stderr}");
 
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
     let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!((mode(&run_dir), mode(&run_dir.join("admin.sock"))), (0o700, 0o600));
-    assert_eq!(said(&["reload", "--config", config]), (Some(0), "nothing changed\n".to_owned(), String::new()));
+    assert_eq!(run(&["reload", "--config", config]), (Some(0), "nothing changed\n".to_owned(), String::new()));
     let config_now = admin_request(&run_dir, "GET /config", "");
     assert!(config_now.starts_with("HTTP/1.1 200") && config_now.contains("name: a"), "{config_now}");
     assert!(!config_now.contains("hunter2"), "{config_now}");
@@ -296,23 +296,23 @@ async fn accepts_admin_commands_on_its_socket() {
     assert_eq!(gateway.metric(r#"diglot_requests_total{code="404",method="POST",route=""}"#).await, 2.0, "{refused}");
 
     replace_file(&file, &config_yaml(&top, &agent, &[("b", "")]));
-    let (code, stdout, _) = said(&["reload", "--run-dir", folder_name]);
+    let (code, stdout, _) = run(&["reload", "--run-dir", folder_name]);
     assert_eq!((code, stdout.as_str()), (Some(0), "routes added: b; routes removed: a\n"));
     replace_file(&file, "routes: []\n");
-    let (code, stdout, stderr) = said(&["reload", "--run-dir", folder_name]);
+    let (code, stdout, stderr) = run(&["reload", "--run-dir", folder_name]);
     assert!(code == Some(78) && stdout.is_empty() && stderr.contains("there is no route"), "{stderr}");
     // A second one has no business there.
     replace_file(&file, &config_yaml(&top, &agent, &[("b", "")]));
-    let (code, _, stderr) = said(&["serve", "--config", config]);
+    let (code, _, stderr) = run(&["serve", "--config", config]);
     assert!(code == Some(69) && stderr.contains("another gateway"), "{stderr}");
 
-    let (code, stdout, stderr) = said(&["drain", "--config", config, "--wait"]);
+    let (code, stdout, stderr) = run(&["drain", "--config", config, "--wait"]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
     assert!(!run_dir.join("admin.sock").exists());
-    assert_eq!(said(&["drain", "--config", config]).0, Some(69));
+    assert_eq!(run(&["drain", "--config", config]).0, Some(69));
     replace_file(&file, &config_yaml("", &agent, &[("b", "")]));
-    let (code, _, stderr) = said(&["drain", "--config", config]);
+    let (code, _, stderr) = run(&["drain", "--config", config]);
     assert!(code == Some(78) && stderr.contains("`run_dir` is not set"), "{stderr}");
 }
 
@@ -338,9 +338,9 @@ async fn ignores_the_first_sigterm_after_a_drain_command() {
         if !cut {
             agent.resume();
         }
-        let (heard, _) = client.read_rest().await;
-        let heard = String::from_utf8_lossy(&heard);
-        assert!(heard.contains(if cut { "gateway_draining" } else { "RUN_FINISHED" }), "{heard}");
+        let (received, _) = client.read_rest().await;
+        let received = String::from_utf8_lossy(&received);
+        assert!(received.contains(if cut { "gateway_draining" } else { "RUN_FINISHED" }), "{received}");
         assert_eq!(gateway.process.exit().await.code(), Some(0));
     }
 }

@@ -21,7 +21,7 @@ fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-/// Sends a request; requires that the agent got none.
+/// Sends a request; requires that the agent receives none.
 async fn answer_without_upstream_call(sent: impl AsRef<[u8]>, top: &str) -> Answer {
     let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
@@ -168,19 +168,19 @@ async fn rejects_ambiguous_and_oversized_heads() {
 async fn keeps_generates_or_replaces_the_request_id() {
     let mut agent = start_agent();
     let gateway = Gateway::start_for(&agent).await;
-    let ask_with = async |field: &str| {
+    let send_id = async |field: &str| {
         let answer = send_request(gateway.data, post("/run", field, INPUT)).await;
         answer.header("x-request-id").expect("an id").to_owned()
     };
     let good = ["abc-123", "{\"quoted\":1}", &"x".repeat(128)];
     for id in good {
-        assert_eq!(ask_with(&format!("X-Request-Id: {id}\r\n")).await, id);
+        assert_eq!(send_id(&format!("X-Request-Id: {id}\r\n")).await, id);
         assert_eq!(agent.next_request().await.header("x-request-id"), Some(id));
     }
     let hostile = ["", "two words", "tab\there", "\u{e9}", &"x".repeat(129)];
     let fields = hostile.iter().map(|id| format!("X-Request-Id: {id}\r\n")).chain([String::new()]);
     for field in fields {
-        let id = ask_with(&field).await;
+        let id = send_id(&field).await;
         assert_eq!(uuid::Uuid::parse_str(&id).expect("a UUID").get_version_num(), 7, "{field:?}");
         assert_eq!(agent.next_request().await.header("x-request-id"), Some(id.as_str()));
     }
@@ -200,14 +200,14 @@ async fn sends_headers_that_forbid_caching_and_buffering() {
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
 }
 
-/// The request that an AG-UI agent gets for [`INPUT`]: the same, with the version of the gateway.
+/// The request that an AG-UI agent receives for [`INPUT`]: the same, with the version of the gateway.
 fn expected_agent_body() -> Value {
     let mut input: Value = serde_json::from_str(INPUT).expect("JSON");
     input["protocolVersion"] = json!("1.0");
     input
 }
 
-/// The request that the agent gets for one of the client's.
+/// Returns the agent's request for one request of the client.
 async fn forward_request(path: &str, more: &str, body: &str) -> (Request, Agent) {
     let mut agent = start_agent();
     let gateway = Gateway::start_for(&agent).await;
@@ -256,9 +256,9 @@ async fn sends_the_length_of_the_translated_body() {
         let (request, _) = forward_request(path, "", body).await;
         assert_eq!(request.header("content-length"), Some(request.body.len().to_string().as_str()), "{path}");
         assert_eq!(request.header("transfer-encoding"), None);
-        let said = request.json();
-        assert_eq!((&said["threadId"], &said["runId"]), (&json!("t1"), &json!("r1")), "{said}");
-        assert!(said.to_string().contains("部署 🚀"), "{said}");
+        let input = request.json();
+        assert_eq!((&input["threadId"], &input["runId"]), (&json!("t1"), &json!("r1")), "{input}");
+        assert!(input.to_string().contains("部署 🚀"), "{input}");
     }
 }
 
@@ -267,9 +267,9 @@ async fn generates_missing_thread_and_run_ids() {
     let mut agent = start_agent();
     let gateway = Gateway::start_for(&agent).await;
     let answer = send_request(gateway.data, post("/run", "", r#"{"messages":[]}"#)).await;
-    let said = agent.next_request().await.json();
-    let (thread, run) = (said["threadId"].as_str().expect("an id"), said["runId"].as_str().expect("an id"));
-    assert!(!thread.is_empty() && !run.is_empty() && thread != run, "{said}");
+    let input = agent.next_request().await.json();
+    let (thread, run) = (input["threadId"].as_str().expect("an id"), input["runId"].as_str().expect("an id"));
+    assert!(!thread.is_empty() && !run.is_empty() && thread != run, "{input}");
     assert!(answer.text().contains(&format!("\"threadId\":\"{thread}\",\"runId\":\"{run}\"")), "{}", answer.text());
 }
 
@@ -344,8 +344,8 @@ async fn serves_http_2_clients() {
         let response = within_deadline("an answer", client.send_request(h2_request(path))).await.expect("an answer");
         assert_eq!(response.status(), status, "{path}");
         let body = within_deadline("a body", response.into_body().collect()).await.expect("a clean end").to_bytes();
-        let said = if status == 200 { "RUN_FINISHED" } else { "route_not_found" };
-        assert!(String::from_utf8_lossy(&body).contains(said), "{path}: {body:?}");
+        let expected = if status == 200 { "RUN_FINISHED" } else { "route_not_found" };
+        assert!(String::from_utf8_lossy(&body).contains(expected), "{path}: {body:?}");
     }
 }
 

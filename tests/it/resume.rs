@@ -103,8 +103,8 @@ fn finished_frames(answer: &Answer) -> Vec<Frame> {
     frames(answer.text())
 }
 
-/// The end of [`SAID`].
-const END_OF_SAID: &str = "你好\"}\n\n";
+/// The end of [`CONTENT`].
+const END_OF_CONTENT: &str = "你好\"}\n\n";
 
 /// Starts a run and reads it up to a text; also returns the client.
 async fn start_run_until(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {
@@ -151,10 +151,10 @@ fn message_texts(frames: &[Frame]) -> Vec<(String, String)> {
         match event["type"].as_str().expect("a type") {
             "MESSAGES_SNAPSHOT" => {
                 let messages = event["messages"].as_array().expect("messages");
-                let said = |message: &Value| message["role"] == "assistant";
+                let is_assistant = |message: &Value| message["role"] == "assistant";
                 texts = messages
                     .iter()
-                    .filter(|message| said(message))
+                    .filter(|message| is_assistant(message))
                     .map(|message| {
                         (
                             message["id"].as_str().expect("an id").to_owned(),

@@ -37,7 +37,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Checks a document as a file beside `everything.yaml`.
+/// Checks a document as a file in the folder of `everything.yaml`.
 fn check_document(document: &str) -> Result<(), ConfigProblems> {
     let path = root().join("tests/it/schema/everything.yaml");
     effective::load_effective(&path, document.as_bytes(), |_, _, _| Ok(())).map(|_| ())
@@ -137,12 +137,14 @@ fn schema_and_check_agree_on_every_mutation() {
     for ((what, _), (document, wrong)) in
         broken.iter().zip(documents.iter().zip(schema_errors(&config_schema(), &documents)))
     {
-        let said = check_document(document);
-        match (&wrong, &said) {
+        let checked = check_document(document);
+        match (&wrong, &checked) {
             (None, Err(problems)) if is_structural(problems) => {
-                differences += &format!("{what}: the schema takes it, the check says {}\n", first_line(problems));
+                differences += &format!("{what}: the schema accepts it, the check reports {}\n", first_line(problems));
             }
-            (Some(wrong), Ok(())) => differences += &format!("{what}: the check takes it, the schema says {wrong}\n"),
+            (Some(wrong), Ok(())) => {
+                differences += &format!("{what}: the check accepts it, the schema reports {wrong}\n");
+            }
             (Some(_), Err(_)) => refused += 1,
             _ => {}
         }

@@ -88,7 +88,7 @@ async fn leaks_no_secret() {
     let offers = INPUT
         .replace("\"tools\":[]", &format!("\"tools\":[{{\"name\":\"t\",\"note\":\"{}\"}}]", planted_secret("tool")));
     let broken = format!("{{\"messages\":[{{\"content\":\"{}\"", planted_secret("body"));
-    let mut said = String::new();
+    let mut collected = String::new();
     let mut statuses = Vec::new();
     let query = format!("/run?access_token={}", planted_secret("url"));
     for (path, fields, body) in [
@@ -113,31 +113,34 @@ async fn leaks_no_secret() {
     ] {
         let answer = send_request(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), body)).await;
         statuses.push(answer.status);
-        said += &format!("{:?}\n{}\n", answer.headers, answer.text());
+        collected += &format!("{:?}\n{}\n", answer.headers, answer.text());
     }
     // The planned errors occurred; otherwise there would be nothing to leak. The second caller requests the first one's
     // thread.
     assert_eq!(statuses, [200, 403, 200, 403, 400, 401, 401, 401, 401, 401, 401, 401, 401, 200, 429, 200, 502, 404]);
 
     for page in ["/metrics", "/readyz?verbose"] {
-        said += gateway.get_status(page).await.text();
+        collected += gateway.get_status(page).await.text();
     }
     gateway.process.signal("TERM");
     let mut lines = 0;
     while let Some(line) = gateway.process.line().await {
-        said += &format!("{line}\n");
+        collected += &format!("{line}\n");
         lines += 1;
     }
-    assert!(lines > 18 && said.contains("\"request refused\"") && said.contains("\"run ended\""), "the log was heard");
+    assert!(
+        lines > 18 && collected.contains("\"request refused\"") && collected.contains("\"run ended\""),
+        "the log was collected"
+    );
 
     let file = TempFile::new(&yaml);
     for command in ["check", "config"] {
         let output = diglot().envs(variables.iter().cloned()).arg(command).arg(file.path()).output().expect("it runs");
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-        said += &String::from_utf8_lossy(&output.stdout);
-        said += &String::from_utf8_lossy(&output.stderr);
+        collected += &String::from_utf8_lossy(&output.stdout);
+        collected += &String::from_utf8_lossy(&output.stderr);
     }
     // Ids that a client chose may appear, and the text of the path only in its own request.
-    let found: Vec<&str> = said.lines().filter(|line| line.contains(MARK) || line.contains(&good)).collect();
+    let found: Vec<&str> = collected.lines().filter(|line| line.contains(MARK) || line.contains(&good)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -24,23 +24,23 @@ async fn start_gateway(agent: &Agent) -> Gateway {
 }
 
 /// Everything that comes back for some bytes, until the gateway closes the connection.
-async fn exchange(to: SocketAddr, said: &[u8]) -> Vec<u8> {
+async fn exchange(to: SocketAddr, sent: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(to).await.expect("the gateway listens");
     // The gateway may close while the test still writes.
-    let _ = stream.write_all(said).await;
-    let mut heard = Vec::new();
-    let _ = within_deadline("the end of the connection", stream.read_to_end(&mut heard)).await;
-    heard
+    let _ = stream.write_all(sent).await;
+    let mut received = Vec::new();
+    let _ = within_deadline("the end of the connection", stream.read_to_end(&mut received)).await;
+    received
 }
 
 /// The statuses of everything that comes back.
-async fn reply_statuses(to: SocketAddr, said: &[u8]) -> Vec<u16> {
-    let heard = exchange(to, said).await;
-    let heard = String::from_utf8_lossy(&heard);
-    heard.split("HTTP/1.").skip(1).map(|rest| rest[2..5].parse().expect("a status")).collect()
+async fn reply_statuses(to: SocketAddr, sent: &[u8]) -> Vec<u16> {
+    let received = exchange(to, sent).await;
+    let received = String::from_utf8_lossy(&received);
+    received.split("HTTP/1.").skip(1).map(|rest| rest[2..5].parse().expect("a status")).collect()
 }
 
-/// A run that starts when it is taken for a request of its own.
+/// A run that starts if this text is read as a separate request.
 fn smuggled_request() -> String {
     post("/run", "", INPUT)
 }
@@ -60,9 +60,9 @@ const TE: &str = "Transfer-Encoding: chunked\r\n";
 async fn assert_statuses(rows: Vec<(Vec<u8>, Vec<u16>)>) -> usize {
     let agent = start_agent();
     let gateway = start_gateway(&agent).await;
-    let answers = join_all(rows.iter().map(|(said, _)| reply_statuses(gateway.data, said))).await;
-    for ((said, expected), answer) in rows.iter().zip(answers) {
-        assert_eq!(answer, *expected, "{}", String::from_utf8_lossy(said));
+    let answers = join_all(rows.iter().map(|(sent, _)| reply_statuses(gateway.data, sent))).await;
+    for ((sent, expected), answer) in rows.iter().zip(answers) {
+        assert_eq!(answer, *expected, "{}", String::from_utf8_lossy(sent));
     }
     agent.connection_count()
 }
@@ -128,7 +128,7 @@ async fn rejects_malformed_content_lengths() {
     rows.push((raw_request(&format!("Content-Length : {length}\r\n"), INPUT), vec![400]));
     // 0.CL and CL.0: no length is no body, whatever looks like one.
     rows.push((raw_request(&format!("Content_Length: {length}\r\nConnection: close\r\n"), INPUT), vec![400]));
-    // The body of a request that has none to be read is no request.
+    // The body of a request that must have none is not read as a request.
     let hidden = smuggled_request();
     rows.push((
         format!("GET /run HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()).into(),
@@ -324,10 +324,10 @@ async fn times_out_a_head_sent_byte_by_byte() {
             again.tick().await;
         }
     });
-    let mut heard = Vec::new();
-    let _ = within_deadline("the end of the connection", from.read_to_end(&mut heard)).await;
+    let mut received = Vec::new();
+    let _ = within_deadline("the end of the connection", from.read_to_end(&mut received)).await;
     within_deadline("the end of the drip", drip).await.expect("no panic");
-    assert!(heard.is_empty(), "{heard:?}");
+    assert!(received.is_empty(), "{received:?}");
 }
 
 #[tokio::test]
@@ -357,17 +357,17 @@ async fn applies_the_configured_head_limits() {
 
 /// Row 26: idle connections do not block other clients.
 #[tokio::test]
-async fn serves_runs_beside_idle_connections() {
+async fn serves_runs_despite_idle_connections() {
     let agent = start_agent();
     let gateway = Gateway::start_for(&agent).await;
     let mut held = Vec::new();
     for number in 0..400 {
         let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
-        let said: &[u8] = [&b""[..], b"POST /run HTTP/1.1\r\nHost: a\r\nX: ", b"PRI * HTTP/2.0\r\n"][number % 3];
-        stream.write_all(said).await.expect("it reads");
+        let sent: &[u8] = [&b""[..], b"POST /run HTTP/1.1\r\nHost: a\r\nX: ", b"PRI * HTTP/2.0\r\n"][number % 3];
+        stream.write_all(sent).await.expect("it reads");
         held.push(stream);
     }
-    // "healthy client < 0.5 s". A machine that is busy may delay one of them; those that are held delay each.
+    // "healthy client < 0.5 s". A busy machine may delay one request; blocked connections would delay all.
     eventually("a run in less than half a second", async || {
         let began = std::time::Instant::now();
         assert_eq!(send_request(gateway.data, post("/run", "", INPUT)).await.status, 200);

@@ -65,7 +65,7 @@ async fn counts_a_run_by_event_type_and_outcome() {
     let stream = complete_run().replace(CONTENT, &CONTENT.repeat(3)).replace("data: ", ": a comment\ndata: ");
     let agent = Agent::with_response(HEAD.to_owned() + &stream);
     let gateway = Gateway::start_for(&agent).await;
-    let heard = post_run(gateway.data, "/run").await;
+    let answer = post_run(gateway.data, "/run").await;
     gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
     let rows = [
         ("RUN_STARTED", 1.0),
@@ -83,7 +83,7 @@ async fn counts_a_run_by_event_type_and_outcome() {
     }
     let bytes = |direction| format!(r#"diglot_event_bytes_total{{direction="{direction}",route="run"}}"#);
     assert_eq!(gateway.metric(&bytes("from_agent")).await, stream.len() as f64);
-    assert_eq!(gateway.metric(&bytes("to_client")).await, heard.body.len() as f64);
+    assert_eq!(gateway.metric(&bytes("to_client")).await, answer.body.len() as f64);
     assert_eq!(gateway.metric(r#"diglot_requests_total{code="200",method="POST",route="run"}"#).await, 1.0);
     assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, 0.0);
 }
@@ -124,14 +124,14 @@ async fn readiness_report_shows_redis() {
     let mut redis = Redis::start().await;
     let setup = Setup { upstreams: &[agent.url()], top: &redis.yaml(", on_error: local"), ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let says = async |line: &str| {
+    let assert_line = async |line: &str| {
         let report = async || gateway.get_status("/readyz?verbose").await;
         eventually(line, async || report().await.text().contains(line).then_some(())).await;
         assert_eq!(report().await.status, 200);
     };
     let place = format!("redis redis://127.0.0.1:{}", redis.port());
-    says(&format!("[+] {place} ok\n")).await;
+    assert_line(&format!("[+] {place} ok\n")).await;
     redis.kill().await;
     // Requests go on without it, so the gateway is ready.
-    says(&format!("[-] {place} does not answer; see `redis.on_error`\n")).await;
+    assert_line(&format!("[-] {place} does not answer; see `redis.on_error`\n")).await;
 }

@@ -228,8 +228,8 @@ async fn exports_a_span_for_a_preflight() {
     let request = "OPTIONS /run HTTP/1.1\r\nHost: gateway\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n";
     assert_eq!(send_request(gateway.data, request.to_owned()).await.status, 204);
     let span = collector.next_span().await;
-    let said = (span.is_server(), &*span.message.name, span.attribute("http.response.status_code"));
-    assert_eq!(said, (true, "OPTIONS /run", "204"));
+    let shown = (span.is_server(), &*span.message.name, span.attribute("http.response.status_code"));
+    assert_eq!(shown, (true, "OPTIONS /run", "204"));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn does_not_export_unsampled_traces() {
     let (mut agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
     let env = [("OTEL_TRACES_SAMPLER", "parentbased_always_off"), ("OTEL_SERVICE_NAME", "edge")];
     let gateway = start_traced_gateway(&[agent.url()], &collector, &env).await;
-    // By its parent, and by the sampler where it has none.
+    // By its parent, or by the sampler if it has no parent.
     for (fields, flags) in [(format!("traceparent: 00-{TRACE}-{SPAN}-00\r\n"), "00"), (String::new(), "00")] {
         assert_succeeded(&send_request(gateway.data, post("/run", &fields, INPUT)).await, COMPLETE_RUN);
         assert_eq!(traceparent(&agent.next_request().await)[3], flags, "{fields}");
@@ -310,7 +310,10 @@ fn refuses_to_start_with_an_invalid_otel_variable() {
     let file = TempFile::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: 'http://127.0.0.1:1/'}]\n");
     let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
     let output = diglot().envs(env).arg("serve").arg("--config").arg(file.path()).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`") && said.contains("write http/protobuf"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{stderr}");
+    assert!(
+        stderr.contains("OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`") && stderr.contains("write http/protobuf"),
+        "{stderr}"
+    );
 }

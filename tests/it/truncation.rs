@@ -61,17 +61,17 @@ fn run_truncated(
 ) -> TruncatedRun {
     let mut stream = Stream::new(from, to, Some(RunIds::new("t1", run)), SseLimits::default());
     stream.read_as(framing);
-    let mut heard = Vec::new();
-    stream.push(bytes, NOW, &mut heard).expect("no limit is passed");
-    let before = heard.len();
+    let mut received = Vec::new();
+    stream.push(bytes, NOW, &mut received).expect("no limit is passed");
+    let before = received.len();
     if stop == BodyEnd::Ended {
-        let finished = stream.finish(NOW, &mut heard);
+        let finished = stream.finish(NOW, &mut received);
         assert_eq!(finished.is_ok(), stream.ending().is_some());
     }
-    let said = stream.ending();
-    stream.fail(code, message, NOW, &mut heard);
+    let agent_ending = stream.ending();
+    stream.fail(code, message, NOW, &mut received);
     assert!(stream.ending().is_some());
-    TruncatedRun { output: heard, before, agent_ending: said }
+    TruncatedRun { output: received, before, agent_ending }
 }
 
 /// The events of a body, in JSON: the data of each frame.

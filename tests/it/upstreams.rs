@@ -38,7 +38,7 @@ async fn assert_concurrent_runs(gateway: &Gateway, count: usize) {
     futures_util::future::join_all((0..count).map(|_| assert_run(gateway))).await;
 }
 
-/// Returns a client whose run has begun and is held by the agent.
+/// Returns a client whose run has begun and is kept open by the agent.
 async fn open_held_run(gateway: &Gateway) -> Client {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;

@@ -73,12 +73,12 @@ impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MessageError::Length => "a length reaches beyond the message",
-            MessageError::Wire => "a tag is not a valid protobuf tag",
+            MessageError::Wire => "invalid protobuf tag",
             MessageError::Utf8 => "a string is not valid UTF-8",
-            MessageError::Depth => "nested too deep",
-            MessageError::Envelope => "not exactly one event of its own type",
-            MessageError::Content => "more than one form of content, or one that the role does not have",
-            MessageError::TooLarge => "larger than a frame may be",
+            MessageError::Depth => "nested too deeply",
+            MessageError::Envelope => "the message does not contain exactly one event of the declared type",
+            MessageError::Content => "a message has several forms of content, or one that its role does not allow",
+            MessageError::TooLarge => "larger than the largest allowed frame",
         })
     }
 }

@@ -438,7 +438,7 @@ mod tests {
     fn takes_the_last_kind_and_merges_repeated_lists() {
         let read = |bytes: &[u8]| {
             let mut out = JsonBuffer::new(usize::MAX);
-            read_value(&mut out, bytes, 0).map(|said| said.then(|| out.into_string()))
+            read_value(&mut out, bytes, 0).map(|done| done.then(|| out.into_string()))
         };
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[0x08, 0, 0x20, 1]), Ok(Some("true".to_owned())));

@@ -174,7 +174,7 @@ impl ConfigChecker<'_> {
             match (secret, algorithm.is_shared()) {
                 // RFC 8725 §3.1: a public key used as an HMAC secret would let anyone sign tokens.
                 (None, true) => {
-                    let hint = "remove it, or write `secret_file`: if a public key were used as a secret, anybody who has \
+                    let hint = "remove it, or write `secret_file`: if a public key were used as a secret, everyone who has \
                                 that key could sign tokens";
                     let message = format!("`{name}` is verified with a secret, but these are public keys");
                     self.report_error(&place, message, hint);

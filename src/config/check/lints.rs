@@ -145,7 +145,7 @@ impl ConfigChecker<'_> {
         if reached.is_empty() || !route.access.methods.is_empty() || written.methods.0.is_some() {
             return;
         }
-        let message = format!("anybody who can reach {} may call this route", reached.join(", "));
+        let message = format!("every client that can reach {} may call this route", reached.join(", "));
         let hint = "list issuers or API keys in its `auth`; write `auth: none` to allow calls without a credential";
         self.report_warning(at, message, hint);
     }

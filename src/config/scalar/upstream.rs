@@ -34,7 +34,7 @@ pub(in crate::config) fn parse_upstream(text: &str) -> Result<UpstreamConfig, Sc
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if authority.contains('@') {
-        const HINT: &str = "remove it from the URL: anybody who reads the configuration or a log would see it";
+        const HINT: &str = "remove it from the URL: everyone who can read the configuration or a log would see it";
         return Err(ScalarError::new("contains a user name or password", HINT));
     }
     check_sendable(text)?;

@@ -27,7 +27,7 @@ f:1:7: routes: the value is missing
 ",
     ),
     (
-        "a route that is no list entry",
+        "a route that is not a list entry",
         r"
 routes:
   path: /a
@@ -100,7 +100,7 @@ f:1:1: keepAlive: unknown key `keepAlive`
 ",
     ),
     (
-        "an unknown key far from any other",
+        "an unknown key that resembles no other",
         r"
 routes:
   - path: /a
@@ -274,6 +274,17 @@ f:3:2: this is not YAML: while parsing a block mapping, did not find expected ke
 ",
     ),
     (
+        "an unquoted variable between braces",
+        r"
+routes:
+  - {name: chat, path: /a, client: ag-ui, agent: hai, upstream: ${AGENT}}
+",
+        r##"
+f:2:66: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
+  hint: between `{` and `}`, quote a value that contains `{` or `}`, such as "${NAME}" or "/runs/{id}", and put a comma between the keys
+"##,
+    ),
+    (
         "a reserved character",
         r"
 keep_alive: @x
@@ -316,7 +327,7 @@ f:3:1: a second YAML document begins here
 ",
     ),
     (
-        "a mark before the text, and CRLF",
+        "a byte order mark, and CRLF",
         "\n\u{feff}keep_alive: 1\ndrain_timeout: 1\n",
         r"
 f:1:13: keep_alive: `1` is not a duration
@@ -343,7 +354,7 @@ f:2:5: routes[0]: the key `upstream` is missing or empty
 ",
     ),
     (
-        "a side without a dialect, and a dialect nobody speaks",
+        "a side without a dialect, and an unknown dialect",
         r"
 routes:
   - path: /a
@@ -370,7 +381,7 @@ f:2:64: routes[0].agent.content: the dialect `ag-ui` has no option `content`
 ",
     ),
     (
-        "a tool that has no name, and one where there is no such option",
+        "an invalid tool name, and a dialect without that option",
         r#"
 routes:
   - {path: /a, client: {dialect: hai, interrupt_tool: "a\tb"}, agent: {dialect: ag-ui, interrupt_tool: x}, upstream: http://h/}
@@ -383,7 +394,7 @@ f:2:104: routes[0].agent.interrupt_tool: the dialect `ag-ui` has no option `inte
 ",
     ),
     (
-        "an option that is no choice",
+        "an option with an invalid choice",
         r"
 routes:
   - {path: /a, client: ag-ui, agent: {dialect: hai, content: block, fields: Snake}, upstream: http://h/}
@@ -484,7 +495,7 @@ f:1:19: listeners.data: `8787` is not an address to listen on
 ",
     ),
     (
-        "no address for the data plane",
+        "a data plane without an address",
         r"
 listeners: {data: []}
 ",
@@ -660,7 +671,7 @@ routes:
 f:2:38: routes[0].agent: `hia` is not a dialect
   hint: did you mean `hai`?
 f:2:53: routes[0].upstream: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 ",
     ),
     (
@@ -765,7 +776,7 @@ f:10:12: routes[8].path: `http://h/a` is a URL, not a path
 ",
     ),
     (
-        "a guard that is none",
+        "an invalid guard mode",
         r"
 routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: http://h, guard: Strict}
@@ -790,7 +801,7 @@ f:2:21: routes[0].name: `a b` contains a control character
 ",
     ),
     (
-        "a mistake in what an alias repeats",
+        "a mistake in an aliased value",
         r"
 routes:
   - &chat {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
@@ -804,7 +815,7 @@ f:3:24: routes[1].agent: `hia` is not a dialect
 ",
     ),
     (
-        "variables that are not there",
+        "missing and empty variables",
         r#"
 keep_alive: ${KEEP_ALIVE}
 drain_timeout: "${EMPTY}"
@@ -817,7 +828,7 @@ f:2:16: drain_timeout: `${EMPTY}`, with its variables expanded, is empty
 ",
     ),
     (
-        "references that name nothing",
+        "invalid variable references",
         r#"
 keep_alive: ${KEEP_ALIVE
 drain_timeout: "${a b}"
@@ -858,13 +869,13 @@ f:8:36: routes[0].agent.content: `${SECRET}`, with its variables expanded, is no
 f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables expanded, has no scheme
   hint: write a URL such as `http://127.0.0.1:9001/chat`
 f:9:29: routes[0].upstream[1]: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 f:9:73: routes[0].upstream[3]: this host and port are already used by routes[0].upstream[2] (line 9, column 52)
   hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
     (
-        "dialects of one's own",
+        "custom dialects",
         r#"
 dialects:
   - extends: hia
@@ -908,7 +919,7 @@ f:11:13: dialects[3].strip[0]: the value is empty
 ",
     ),
     (
-        "dialects of one's own that could not be told apart again",
+        "custom dialects whose names or members are ambiguous",
         r#"
 dialects:
   - {name: auto, extends: hai}
@@ -944,7 +955,7 @@ f:11:47: routes[0].agent.dialect: `auto` takes no options
 ",
     ),
     (
-        "words for a dialect that has none",
+        "aliases for a dialect that has none",
         r"
 routes:
   - {path: /a, client: ag-ui, agent: {dialect: hai, roles: {user: a}, errors: [X]}, upstream: http://h/}
@@ -1002,7 +1013,7 @@ f:12:119: routes[4].events: `/{thread_id}/ #` has a fragment, which is never sen
 ",
     ),
     (
-        "a route whose keys are not as far in",
+        "a route whose keys have too little indentation",
         r"
 routes:
 - path: /chat
@@ -1069,7 +1080,7 @@ f:3:130: routes[0].ejection: expected a mapping, found a single value
 ",
     ),
     (
-        "a colon that is missing",
+        "a missing colon",
         r"
 keep_alive 15s
 drain_grace: 1s
@@ -1080,7 +1091,7 @@ f:1:1: there is no `: ` after `keep_alive`
 ",
     ),
     (
-        "a key that may stand for two, and one beside what it would stand for",
+        "a typo of two possible keys, and a typo of a key that is also present",
         r"
 routes:
   - {ath: /a, client: ag-ui, agent: hai, upstream: http://h/, agents: hai}
@@ -1093,7 +1104,7 @@ f:2:63: routes[0].agents: unknown key `agents`
 ",
     ),
     (
-        "mappings and lists in each other's place",
+        "mappings in place of lists, and lists in place of mappings",
         r"
 listeners: [127.0.0.1:80]
 rate_limits: {name: a}

@@ -129,7 +129,7 @@ f:6:25: auth.issuers[3].issuer: the value is not an https URL, so its keys canno
 ",
     ),
     (
-        "where keys are",
+        "sources of keys",
         r#"
 auth:
   issuers:
@@ -143,7 +143,7 @@ auth:
 f:3:51: auth.issuers[0].jwks_url: `http://login.example.com/keys` is not an https URL
   hint: write `https://`: data sent over http can be modified in transit; only loopback addresses may use http
 f:4:51: auth.issuers[1].jwks_url: the value contains a user name or password
-  hint: remove it from the URL: anybody who reads the configuration or a log would see it
+  hint: remove it from the URL: everyone who can read the configuration or a log would see it
 f:5:52: auth.issuers[2].jwks_file: the file cannot be read: No such file or directory (os error 2)
   hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration
 f:6:58: auth.issuers[3].public_key_file: the file cannot be read: No such file or directory (os error 2)
@@ -184,7 +184,7 @@ f:8:54: auth.issuers[5].secret_file: the file cannot be read: No such file or di
 ",
     ),
     (
-        "algorithms that do not go with the keys",
+        "algorithms that do not match the keys",
         r#"
 auth:
   issuers:
@@ -194,7 +194,7 @@ auth:
 "#,
         r"
 f:3:85: auth.issuers[0].algorithms[1]: `HS256` is verified with a secret, but these are public keys
-  hint: remove it, or write `secret_file`: if a public key were used as a secret, anybody who has that key could sign tokens
+  hint: remove it, or write `secret_file`: if a public key were used as a secret, everyone who has that key could sign tokens
 f:4:105: auth.issuers[1].algorithms[0]: `RS256` is verified with a public key, but this is a secret
   hint: remove it, or configure public keys, for example with `jwks_url`
 f:5:78: auth.issuers[2].algorithms[0]: `none` would allow unsigned tokens
@@ -206,7 +206,7 @@ f:5:91: auth.issuers[2].algorithms[2]: `ES512` is not a supported algorithm
 ",
     ),
     (
-        "what of a token is looked at",
+        "settings for the claims of a token",
         r#"
 auth:
   issuers:
@@ -407,7 +407,7 @@ f:16:16: routes[0].cors.max_age: `25h` is longer than any browser caches it
 ",
     ),
     (
-        "a wildcard with credentials, and one beside others",
+        "a wildcard with credentials, and one with other origins",
         r#"
 routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, cors: {origins: "*", credentials: true}}
@@ -451,7 +451,7 @@ f:7:97: routes[3].rate_limits[0]: `slow` is not the name of a rate limit
 ",
     ),
     (
-        "what has to know who calls, where anybody may",
+        "rules about callers on a route without authentication",
         r#"
 auth:
   issuers: [{name: staff, issuer: "https://a", audience: x}]
@@ -495,7 +495,7 @@ f:17:40: routes[0].rate_limits[5]: `fin` is not the name of a rate limit
 ",
     ),
     (
-        "what nobody can have",
+        "requirements that no caller can meet",
         r#"
 auth:
   api_keys: [{name: k, keys: [{id: a, sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]}]
@@ -566,7 +566,7 @@ f:13:26: routes[0].forward_credentials: `yes` is not a valid choice
 ",
     ),
     (
-        "fields that go through",
+        "forwarded header fields",
         r#"
 auth:
   api_keys: [{name: k, header: x-key, keys: [{id: a, sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]}]
@@ -603,7 +603,7 @@ f:8:128: routes[0].forward_headers[11]: `x_diglot_subject` can be confused with 
 ",
     ),
     (
-        "fields that the gateway sets",
+        "header fields that the gateway sets",
         r#"
 routes:
   - path: /a

@@ -17,7 +17,7 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: "http://h/", auth: none}
 "#,
         r"
-f:3:5: warning: routes[0]: anybody who can reach 0.0.0.0:2 may call this route
+f:3:5: warning: routes[0]: every client that can reach 0.0.0.0:2 may call this route
   hint: list issuers or API keys in its `auth`; write `auth: none` to allow calls without a credential
 ",
     ),

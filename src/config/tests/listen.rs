@@ -26,7 +26,7 @@ f:2:76: listeners.data[4]: this address is already used by listeners.data[3] (li
 ",
     ),
     (
-        "mappings of listeners",
+        "listener mappings",
         r"
 listeners:
   data:
@@ -56,7 +56,7 @@ f:7:63: listeners.data[4].proxy_protocol: `yes` is not a valid choice
 ",
     ),
     (
-        "a PROXY protocol that is believed of nobody",
+        "the PROXY protocol without trusted proxies",
         r"
 listeners:
   data:
@@ -71,7 +71,7 @@ f:4:51: listeners.data[1].proxy_protocol: no proxy is trusted, so the addresses 
 ",
     ),
     (
-        "files of TLS",
+        "TLS files",
         r"
 listeners:
   data:
@@ -101,7 +101,7 @@ f:9:145: listeners.data[6].tls.client_auth: `no` is not a valid choice
 ",
     ),
     (
-        "an upstream that is a listener of TLS",
+        "an upstream that is a TLS listener of the gateway",
         r#"
 listeners: {data: {address: 127.0.0.1:8443, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem}}}
 routes:

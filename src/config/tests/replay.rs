@@ -8,7 +8,7 @@ use crate::config::replay::OnDisconnect;
 /// `(cause, file, expected problems)`
 pub(super) const BROKEN: &[(&str, &str, &str)] = &[
     (
-        "a run that goes on for no time that is said",
+        "a run that continues without a duration",
         r#"
 routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: "http://h/", on_disconnect: continue}

@@ -99,20 +99,21 @@ fn reports_a_misspelt_key_once_with_the_intended_key() {
             let key = &line[word..colon];
             // Another test covers keys that differ more.
             let longer = [format!("{key}x"), key.chars().skip(1).collect(), key.replace('_', "-")];
-            let is_meant = |spelt: &String| spelt != key && spelt.len() > 2 && !every_key().contains(&&**spelt);
-            for spelt in longer.iter().filter(|spelt| is_meant(spelt)) {
+            let is_meant =
+                |misspelt: &String| misspelt != key && misspelt.len() > 2 && !every_key().contains(&&**misspelt);
+            for misspelt in longer.iter().filter(|misspelt| is_meant(misspelt)) {
                 count += 1;
-                let line = format!("{}{spelt}{}", &line[..word], &line[colon..]);
+                let line = format!("{}{misspelt}{}", &line[..word], &line[colon..]);
                 let problems = problems_of(&path, &with_line(&text, number, Some(&line)));
                 let (line, column) = (Some(number as u64 + 1), Some(word as u64 + 1));
                 // `ath` may be either `auth` or `path`.
                 let is_meant = |hint: &str| hint.starts_with("did you mean ") && hint.contains(&format!("`{key}`"));
                 let is_it = |one: &ConfigProblem| {
-                    (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{spelt}`"))
+                    (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{misspelt}`"))
                         && one.hint.as_deref().is_some_and(is_meant)
                 };
                 if !matches!(&problems[..], [one] if is_it(one)) {
-                    wrong += &format!("{}:{}: {key} as {spelt}: {problems:?}\n", path.display(), number + 1);
+                    wrong += &format!("{}:{}: {key} as {misspelt}: {problems:?}\n", path.display(), number + 1);
                 }
             }
         }

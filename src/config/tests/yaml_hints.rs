@@ -17,7 +17,7 @@ f:3:5: there is no `: ` after `client`
 ",
     ),
     (
-        "a colon without its blank",
+        "a colon without a space",
         r"
 routes:
   - path: /a
@@ -57,7 +57,7 @@ f:2:5: there is no `: ` after `path`
 ",
     ),
     (
-        "a section whose only key has no blank",
+        "a section whose only key has no space after its colon",
         r"
 limits:
   frame:1MiB
@@ -90,7 +90,7 @@ f:6:11: routes[0].auth: the value is not the name of an issuer or a list of API 
 "#,
     ),
     (
-        "a dash without its blank",
+        "a dash without a space",
         r"
 routes:
   -name: chat
@@ -102,7 +102,7 @@ f:2:3: this is not a list entry: there is no space between `-` and `name`
 ",
     ),
     (
-        "a second dash without its blank",
+        "a second dash without a space",
         r"
 routes:
   - path: /a
@@ -117,7 +117,7 @@ f:6:3: this is not a list entry: there is no space between `-` and `path`
 ",
     ),
     (
-        "the only dash without its blank",
+        "the only dash, without a space",
         r"
 routes:
   -path: /b
@@ -166,7 +166,7 @@ f:1:13: keep_alive: the value is missing
 ",
     ),
     (
-        "a route that believes whom nobody named",
+        "a route with an `auth` that the file does not define",
         r"
 routes:
   - path: /a

@@ -141,7 +141,7 @@ impl Authenticator {
     }
 
     /// Looks for the API key in the route's lists for this header field.
-    fn authenticate_key(
+    pub(super) fn authenticate_key(
         &self,
         matched: &RouteMatch,
         field: &HeaderName,

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_tokens_in_the_url_even_beside_a_header() {
+    fn rejects_tokens_in_the_url_even_with_a_header() {
         let token = &[("authorization", "Bearer abc")][..];
         for uri in ["/run?access_token=abc", "/run?a=1&access_token=abc", "/run?ACCESS_TOKEN=abc", "/run?access_token"]
         {

@@ -417,10 +417,10 @@ mod tests {
 
     #[test]
     fn clamps_key_lifetime_between_five_minutes_and_a_day() {
-        for (said, used) in
+        for (sent, used) in
             [(None, 300), (Some(0), 300), (Some(600), 600), (Some(86_400), 86_400), (Some(u64::MAX), 86_400)]
         {
-            assert_eq!(fresh_for(said.map(Duration::from_secs)).as_secs(), used, "{said:?}");
+            assert_eq!(fresh_for(sent.map(Duration::from_secs)).as_secs(), used, "{sent:?}");
         }
     }
 

@@ -178,7 +178,7 @@ impl VerifyingKey {
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is not an object")?;
         if members.contains_key("d") {
-            return Err("is a private key, which nobody may publish");
+            return Err("is a private key, which must not be published");
         }
         // The library treats `null` as a missing member, which would make a restricted key unrestricted.
         let bounds = ["use", "key_ops", "alg", "kid"];

@@ -75,7 +75,14 @@ impl Gate for AuthenticationGate {
             Err(reason) => {
                 GateReport::from_result(GATE, wants, &Err(auth.rejection_for(matched, AuthMethod::None, reason)))
             }
-            Ok(_) => GateReport::depends_on(GATE, wants, "whether the credential is valid; it was not verified"),
+            Ok(Credential::Key(field, key)) => {
+                let decided = auth.authenticate_key(matched, field, key, SystemTime::now());
+                let decided = decided.map(|_| ()).map_err(|(method, why)| auth.rejection_for(matched, method, why));
+                GateReport::from_result(GATE, wants, &decided)
+            }
+            Ok(Credential::Bearer(_)) => {
+                GateReport::depends_on(GATE, wants, "whether the token is valid; it was not verified")
+            }
         }
     }
 }

@@ -152,7 +152,7 @@ fn identity(subject: &str, tenant: Option<&str>) -> Identity {
 }
 
 /// Creates a request from an address, with header fields and an optional caller.
-fn request(address: &str, fields: &[(&str, &str)], who: Option<Identity>) -> Parts {
+fn request(address: &str, fields: &[(&str, &str)], identity: Option<Identity>) -> Parts {
     let mut request = Request::post("/run");
     for (name, value) in fields {
         request = request.header(*name, *value);
@@ -160,8 +160,8 @@ fn request(address: &str, fields: &[(&str, &str)], who: Option<Identity>) -> Par
     let (mut head, ()) = request.body(()).expect("a request").into_parts();
     head.extensions.insert(ClientAddr(address.parse::<IpAddr>().expect("an address")));
     let caller = CallerContext::default();
-    if let Some(who) = who {
-        caller.set_identity(who);
+    if let Some(identity) = identity {
+        caller.set_identity(identity);
     }
     head.extensions.insert(caller);
     head
@@ -181,8 +181,8 @@ fn matched_route(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Rout
 /// Returns a request's keys under a limit, in memory and in Redis.
 fn limit_names(key: &RateLimitKey, head: &Parts, seed: &RandomState) -> (QuotaKey, String) {
     let route = matched_route("run", Vec::new(), &Metrics::new().expect("unique names"));
-    let whose = RequestQuotaKey::new(key, head, &route);
-    (whose.to_quota_key(seed), whose.to_redis_key())
+    let quota_key = RequestQuotaKey::new(key, head, &route);
+    (quota_key.to_quota_key(seed), quota_key.to_redis_key())
 }
 
 #[test]
@@ -270,22 +270,26 @@ fn field<'f>(fields: &'f [(HeaderName, http::HeaderValue)], name: &str) -> Optio
 #[test]
 fn writes_structured_ratelimit_fields_with_seconds_rounded_up() {
     let rate = |name: &str, quota| Arc::new(LimitDescriptor::for_rate(&name.into(), quota));
-    let standing =
+    let limit_status =
         |terms, remaining, millis| LimitStatus { descriptor: terms, remaining, reset: Duration::from_millis(millis) };
     let second = Duration::from_secs(1);
     let list = vec![
-        standing(rate("per-caller", quota(60, MINUTE, 60)), Some(59), 1000),
-        standing(rate("fine", quota(5, Duration::from_millis(500), 5)), Some(0), 1),
-        standing(rate(r#"a "b" \ é"#, quota(1, second, 1)), None, 0),
-        standing(Arc::new(LimitDescriptor::for_streams(&"streams:caller".into(), NonZeroUsize::MIN)), Some(0), 1000),
+        limit_status(rate("per-caller", quota(60, MINUTE, 60)), Some(59), 1000),
+        limit_status(rate("fine", quota(5, Duration::from_millis(500), 5)), Some(0), 1),
+        limit_status(rate(r#"a "b" \ é"#, quota(1, second, 1)), None, 0),
+        limit_status(
+            Arc::new(LimitDescriptor::for_streams(&"streams:caller".into(), NonZeroUsize::MIN)),
+            Some(0),
+            1000,
+        ),
     ];
     let fields =
         RateLimitHeaders { statuses: list, x_ratelimit: true }.add_to(RejectionKind::RateLimited.into()).headers;
     let policies =
         r#""per-caller";q=60;w=60, "fine";q=5, "a \"b\" \\ _";q=1;w=1, "streams:caller";q=1;qu="concurrent-requests""#;
     assert_eq!(field(&fields, "ratelimit-policy"), Some(policies));
-    let standings = r#""per-caller";r=59;t=1, "fine";r=0;t=1, "streams:caller";r=0;t=1"#;
-    assert_eq!(field(&fields, "ratelimit"), Some(standings));
+    let ratelimit = r#""per-caller";r=59;t=1, "fine";r=0;t=1, "streams:caller";r=0;t=1"#;
+    assert_eq!(field(&fields, "ratelimit"), Some(ratelimit));
     let legacy = ["limit", "remaining", "reset"].map(|name| field(&fields, &format!("x-ratelimit-{name}")));
     assert_eq!(legacy, [Some("1"), Some("0"), Some("1")]);
     assert_eq!(RateLimitHeaders::default().add_to(RejectionKind::RateLimited.into()).headers, []);
@@ -307,17 +311,17 @@ async fn refunds_the_other_limits_when_one_refuses() {
     ];
     let limits =
         RequestLimiter::new(&RateLimitsConfig { policies, ..RateLimitsConfig::default() }, &metrics, None, None);
-    let ask = async |indices: Vec<usize>| {
+    let pass_limits = async |indices: Vec<usize>| {
         let mut head = request("192.0.2.1", &[], Some(identity("ada", Some("acme"))));
         head.extensions.insert(Arc::new(matched_route("run", indices, &metrics)));
-        limits.pass(&mut head, LimitStage::BeforeAuth).await.expect("neither is asked before authentication");
+        limits.pass(&mut head, LimitStage::BeforeAuth).await.expect("neither limit applies before authentication");
         (limits.pass(&mut head, LimitStage::AfterAuth).await, RateLimitHeaders::fields_from(&head.extensions))
     };
-    let (passed, fields) = ask(vec![0, 1]).await;
+    let (passed, fields) = pass_limits(vec![0, 1]).await;
     passed.expect("both are fresh");
     assert_eq!(field(&fields, "ratelimit"), Some(r#""wide";r=2;t=1200, "narrow";r=0;t=3600"#));
     for _ in 0..5 {
-        let (refused, fields) = ask(vec![0, 1]).await;
+        let (refused, fields) = pass_limits(vec![0, 1]).await;
         let refused = refused.expect_err("narrow is used up");
         assert_eq!((refused.kind, refused.policy.as_deref()), (RejectionKind::RateLimited, Some("narrow")));
         assert_eq!(refused.retry_after.as_deref(), Some("3600"));
@@ -325,12 +329,12 @@ async fn refunds_the_other_limits_when_one_refuses() {
         assert!(refused.message().contains("narrow"), "{}", refused.message());
     }
     for left in [1, 0] {
-        let (passed, fields) = ask(vec![0]).await;
+        let (passed, fields) = pass_limits(vec![0]).await;
         passed.expect("wide was not charged for what narrow refused");
-        let standing = field(&fields, "ratelimit").expect("a standing");
-        assert!(standing.starts_with(&format!("\"wide\";r={left};")), "{standing}");
+        let ratelimit = field(&fields, "ratelimit").expect("a field");
+        assert!(ratelimit.starts_with(&format!("\"wide\";r={left};")), "{ratelimit}");
     }
-    assert!(ask(vec![0]).await.0.is_err());
+    assert!(pass_limits(vec![0]).await.0.is_err());
     let counted = metrics.render();
     for line in [
         r#"diglot_ratelimit_total{decision="allowed",policy="wide"} 3"#,

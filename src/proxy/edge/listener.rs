@@ -221,7 +221,7 @@ mod tests {
         let (new, ..) = new.into_listening().expect("a listener");
         let (client, accepted) = tokio::join!(UnixStream::connect(&path), new.accept());
         assert_eq!(accepted.expect("a connection").1, PeerAddr::Unix);
-        client.expect("somebody listens");
+        client.expect("a client connects");
         drop(new);
         assert!(!path.exists());
 
@@ -234,7 +234,7 @@ mod tests {
         drop(old);
         let (new, ..) = new.into_listening().expect("a listener");
         let (client, accepted) = tokio::join!(TcpStream::connect(address), new.accept());
-        let client = client.expect("somebody listens").local_addr().expect("an address");
+        let client = client.expect("a client connects").local_addr().expect("an address");
         assert_eq!(accepted.expect("a connection").1, PeerAddr::Tcp(client));
     }
 

@@ -154,7 +154,7 @@ mod tests {
         assert!(stream.flush().await.is_err());
         // With no response in progress, hyper detects the end.
         drop(busy);
-        stream.flush().await.expect("nobody is left alone");
+        stream.flush().await.expect("the flush succeeds");
     }
 
     #[tokio::test]

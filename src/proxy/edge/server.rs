@@ -270,7 +270,7 @@ mod tests {
     /// The connection stays open because the client answers PING. The closed window must not hold the run or its
     /// permits.
     #[tokio::test(start_paused = true)]
-    async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
+    async fn resets_the_stream_of_a_client_with_a_closed_window() {
         let (client, stream) = tokio::io::duplex(1 << 16);
         let held = Arc::new(());
         let (writer, reader) = pipe(1 << 10, Arc::clone(&held));

@@ -20,9 +20,25 @@ pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejecti
         ErrorType::ConnectRefused => "connection refused".to_owned(),
         ErrorType::ConnectNoRoute => "no route to this address".to_owned(),
         ErrorType::ConnectTimedout => "no connection within `timeouts.connect`".to_owned(),
+        _ if kind == RejectionKind::UpstreamTls => tls_cause(error),
         _ => error.root_cause().to_string().trim().to_owned(),
     };
     Rejection::from(kind).with_cause(format_args!("{address}: {cause}"))
+}
+
+/// Returns the TLS error. pingora's root cause may be the local address, and the error only part of a context.
+fn tls_cause(error: &BError) -> String {
+    let chain = error.to_string();
+    let error = chain.split(", SNI:").next().unwrap_or_default();
+    let error = error.rsplit("cause: ").next().unwrap_or_default().trim();
+    let meaning = if error.contains("InvalidContentType") {
+        "the agent answered without TLS: "
+    } else if error.contains("handshake eof") {
+        "the agent closed the connection: "
+    } else {
+        ""
+    };
+    format!("{meaning}{error}")
 }
 
 pub(super) fn read_rejection(error: &BError) -> Rejection {

@@ -75,7 +75,15 @@ impl UpstreamSet {
                     format!("{fit} of {all} addresses, {unhealthy} unhealthy, {} ejected", all - fit - unhealthy)
                 }
             };
-            (fit > 0, format!("upstream {} of {} {state}, {runs} run(s)", member.label, self.route))
+            (
+                fit > 0,
+                format!(
+                    "upstream {} of {} {state}, {runs} {}",
+                    member.label,
+                    self.route,
+                    if runs == 1 { "run" } else { "runs" }
+                ),
+            )
         });
         reports.collect()
     }

@@ -393,7 +393,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
         let delta = format!("{},", number % 100);
         expected += &delta;
         let event = format!("{{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"m\",\"delta\":\"{delta}\"}}");
-        writer.write(&mut event_frame(number, &event), number).await.expect("somebody may listen");
+        writer.write(&mut event_frame(number, &event), number).await.expect("the log is open");
         tokio::task::yield_now().await;
     }
     let ends = [

@@ -61,7 +61,7 @@ log_events! {
         connections: usize,
         allowed: usize,
     } (limit, connections, room = allowed)
-        "fewer connections than limits.connections are accepted: each needs two files; raise the limit (ulimit -n, LimitNOFILE)";
+        "fewer connections than limits.connections are accepted: each connection needs two file descriptors; raise the limit (ulimit -n, LimitNOFILE)";
 }
 
 /// Accepting connections fails. Logged once until one is accepted again; each attempt is counted.

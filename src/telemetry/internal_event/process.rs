@@ -26,6 +26,12 @@ log_events! {
         runs: usize,
     } (timeout_ms = millis(timeout), runs) "draining";
 
+    /// The process ends.
+    info ProcessStopped {
+        /// runs that the shutdown ended with an error
+        cut_runs: usize,
+    } (cut_runs) "stopped";
+
     /// The configuration is valid but probably contains a mistake.
     warn ConfigLintFound<'a> {
         line: Option<u64>,

@@ -6,7 +6,7 @@ use crate::event::Json;
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
-use crate::translate::RunIds;
+use crate::translate::{AgentError, RunIds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub(crate) struct RunSummary {
     /// time from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
+    /// present if the agent ended the run with an error
+    pub(crate) agent_error: Option<Box<AgentError>>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
@@ -100,12 +102,15 @@ impl RunEnded<'_> {
     pub(crate) fn emit(self, metrics: &RouteMetrics) {
         metrics.record_end(self.outcome, self.duration);
         let RunEnded { run, summary, .. } = self;
+        let agent_error = summary.agent_error.as_deref();
         if summary.totals.foreign > 0 {
             tracing::warn!(
                 route = run.route,
                 request_id = run.request_id,
                 thread_id = format_id(&run.ids.thread_id),
                 run_id = format_id(&run.ids.run_id),
+                configured = summary.agent_dialect,
+                looks_like = summary.totals.foreign_dialect,
                 events = summary.totals.foreign,
                 "the agent's dialect is not the one in `agent` of the route"
             );
@@ -130,7 +135,9 @@ impl RunEnded<'_> {
                     status = summary.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
-                    cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(sanitize),
+                    cause = self.rejection.and_then(Rejection::logged_cause).map(sanitize),
+                    agent_code = agent_error.and_then(|error| error.code.as_deref()).map(sanitize),
+                    agent_message = agent_error.map(|error| sanitize(&error.message)),
                     first_event_ms = summary.first_event.map(millis),
                     duration_ms = millis(self.duration),
                     events_in = summary.totals.events_in,
@@ -138,7 +145,9 @@ impl RunEnded<'_> {
                     bytes_in = summary.bytes_read,
                     bytes_out = summary.bytes_written,
                     repairs = summary.totals.repairs,
+                    repair_names = summary.totals.repair_labels(),
                     losses = summary.totals.losses,
+                    loss_names = summary.totals.loss_labels(),
                     resumed = summary.reconnects,
                     readers = summary.reader_count,
                     "run ended"
@@ -147,9 +156,8 @@ impl RunEnded<'_> {
         }
         match self.outcome {
             RunOutcome::GatewayError => line!(error),
-            RunOutcome::UpstreamError => line!(warn),
+            RunOutcome::UpstreamError | RunOutcome::AgentError => line!(warn),
             RunOutcome::Finished
-            | RunOutcome::AgentError
             | RunOutcome::ClientGone
             | RunOutcome::Unread
             | RunOutcome::Drained

@@ -6,7 +6,7 @@ use super::series::{Lazy, LazySeries, Leased, Scoped};
 use super::table::RouteSeries;
 use crate::dialect::{DetectionRule, Dialect, PeerDialect};
 use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, EventDirection, Label, RunOutcome};
-use crate::translate::{EventRepair, TranslationReport};
+use crate::translate::{EventLoss, EventRepair, TranslationReport};
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -105,6 +105,33 @@ pub(crate) struct RunTotals {
     pub(crate) losses: u64,
     /// events in a dialect other than the agent's
     pub(crate) foreign: u64,
+    /// dialect of the first of them
+    pub(crate) foreign_dialect: Option<&'static str>,
+    /// the kinds of repairs, as bits in the order of [`EventRepair`]
+    pub(crate) repair_kinds: u32,
+    /// the kinds of losses, as bits in the order of [`EventLoss`]
+    pub(crate) loss_kinds: u32,
+}
+
+impl RunTotals {
+    /// Lists the labels of the repairs made; `None` if there were none.
+    pub(crate) fn repair_labels(&self) -> Option<String> {
+        join_labels(self.repair_kinds, EventRepair::ALL.iter().map(|repair| repair.label()))
+    }
+
+    /// Lists the labels of the losses; `None` if there were none.
+    pub(crate) fn loss_labels(&self) -> Option<String> {
+        join_labels(self.loss_kinds, EventLoss::ALL.iter().map(|loss| loss.label()))
+    }
+}
+
+fn nonzero_bits(counts: &[u64]) -> u32 {
+    counts.iter().rev().fold(0, |bits, count| bits << 1 | u32::from(*count != 0))
+}
+
+fn join_labels(bits: u32, labels: impl Iterator<Item = &'static str>) -> Option<String> {
+    let labels = labels.enumerate().filter(|(index, _)| bits >> index & 1 == 1);
+    (bits != 0).then(|| labels.map(|(_, label)| label).collect::<Vec<_>>().join(", "))
 }
 
 impl RouteMetrics {
@@ -164,6 +191,9 @@ impl RouteMetrics {
         totals.events_in += self.read_events.count(&mut report.events_read, report.agent);
         totals.events_out += self.written_events.count(&mut report.events_written, report.client);
         totals.foreign += report.repairs[EventRepair::ForeignType as usize];
+        totals.foreign_dialect = totals.foreign_dialect.or(report.foreign_dialect);
+        totals.repair_kinds |= nonzero_bits(&report.repairs);
+        totals.loss_kinds |= nonzero_bits(&report.losses);
         totals.repairs += drain_counts(&mut report.repairs, |index| self.series.repairs.at(index));
         totals.losses += drain_counts(&mut report.losses, |index| self.series.losses.at(index));
         detected

@@ -45,7 +45,7 @@ metric_groups! {
         first_event: Histogram = "diglot_stream_first_event_seconds" [] within WAIT_BUCKETS,
             "Time from the request to the first event for the client; runs without an event are not counted.";
         gap: Histogram = "diglot_stream_event_gap_seconds" [] within WAIT_BUCKETS,
-            "Time from the client's receipt of events to the next events of the run; one read of the agent's stream is one value.";
+            "Time from one write to the client until the next events are ready; all events of one read count once.";
         repairs: Each<EventRepair, Counter> = "diglot_repairs_total" [REPAIR],
             "Events repaired by the run guard, by repair.";
         losses: Each<EventLoss, Counter> = "diglot_losses_total" [LOSS],
@@ -104,7 +104,7 @@ metric_groups! {
         followed: Gauge = "diglot_replay_followed" [],
             "Runs of other replicas that are read here.";
         backend_errors: Counter = "diglot_replay_backend_errors_total" [],
-            "Queries about shared runs that Redis did not answer in time.";
+            "Queries for shared runs that failed or timed out in Redis.";
     }
 
     RouteUpstreamSeries of RouteUpstreamFamilies [ROUTE, UPSTREAM] {
@@ -138,7 +138,7 @@ metric_groups! {
         translate: Scoped<Histogram> = "diglot_translate_seconds" [CLIENT, AGENT] within TRANSLATE_BUCKETS,
             "Time to translate one read of an agent's stream, by the dialects of both sides.";
         limit_keys: Gauge = "diglot_ratelimit_keys" [],
-            "Callers that limits are counted for.";
+            "Keys that rate limits currently count.";
         limit_backend_errors: Counter = "diglot_ratelimit_backend_errors_total" [],
             "Failed queries of the shared quotas.";
         draining: Gauge = "diglot_draining" [],

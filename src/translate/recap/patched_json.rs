@@ -247,7 +247,7 @@ mod tests {
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]
-    fn applies_patches_as_rfc_6902_says() {
+    fn applies_patches_by_rfc_6902() {
         #[rustfmt::skip]
         let rows: &[Row<'_>] = &[
             // RFC 6902, appendix A.1 to A.7, A.10, A.16

@@ -6,10 +6,11 @@ use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
 use super::{chunks, order, producer_checks};
 use crate::codec::json;
-use crate::dialect::PeerDialect;
+use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
+use crate::translate::detect;
 use crate::translate::reader::EventReader;
 use crate::translate::report::TranslationReport;
 use serde_json::value::RawValue;
@@ -19,6 +20,7 @@ const DONE: &str = "[DONE]";
 
 #[derive(Debug)]
 pub(super) struct EventChecks {
+    dialect: &'static Dialect,
     /// absent for the canonical dialect
     reader: Option<EventReader>,
     reader_output: ReaderOutput,
@@ -60,6 +62,7 @@ impl EventChecks {
         let dialect = side.dialect;
         let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
         EventChecks {
+            dialect,
             reader: (!dialect.is_canonical()).then(|| EventReader::new(side)),
             reader_output: ReaderOutput {
                 events: Vec::new(),
@@ -116,6 +119,9 @@ impl EventChecks {
         let object = json::parse_open_object(data);
         let kind = object.as_ref().ok().and_then(|object| object.kind.as_ref()).and_then(Json::text);
         let kind = Cow::Owned(finding::sanitize(&kind.unwrap_or_default()));
+        if let Ok(object) = &object {
+            self.count_foreign(object, data);
+        }
         let location = FindingLocation { line, event: self.summary.events, kind };
         let mut problems = Vec::new();
         match object {
@@ -128,6 +134,16 @@ impl EventChecks {
             Ok(object) => self.check_native(object, &mut problems),
         }
         self.report_problems(&location, problems, out);
+    }
+
+    /// Counts an event that only another dialect has.
+    fn count_foreign(&mut self, object: &json::JsonObject<'_>, data: &str) {
+        let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
+        let foreign = detect::dialect_of_event(&wire, data).filter(|_| !self.dialect.has_event(&wire));
+        if let Some(foreign) = foreign {
+            self.summary.foreign_events += 1;
+            self.summary.looks_like.get_or_insert(foreign.name);
+        }
     }
 
     fn check_native(&mut self, object: json::JsonObject<'_>, problems: &mut Vec<VerifyProblem>) {
@@ -193,7 +209,7 @@ impl EventChecks {
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {
-            report(Rule::ForeignEvent, "it has no counterpart and travels whole in a CUSTOM event".to_owned());
+            report(Rule::ForeignEvent, "it is passed on inside a CUSTOM event".to_owned());
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
             report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
@@ -229,9 +245,9 @@ impl EventChecks {
             return;
         }
         if self.summary.events == 0 {
-            self.report_stream_problem(Rule::NoEvents, line, "it contains none", out);
+            self.report_stream_problem(Rule::NoEvents, line, "the input has no event", out);
         } else if !self.order.is_over() {
-            self.report_stream_problem(Rule::Truncated, line, "the input ends first", out);
+            self.report_stream_problem(Rule::Truncated, line, "the input ends before the run does", out);
         }
     }
 

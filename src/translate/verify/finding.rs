@@ -26,6 +26,10 @@ pub struct VerifySummary {
     pub(crate) events: u64,
     pub(crate) violations: u64,
     pub(crate) warnings: u64,
+    /// events that only another dialect has
+    pub(crate) foreign_events: u64,
+    /// the dialect of the first of them
+    pub(crate) looks_like: Option<&'static str>,
     /// the first violation; the client ignores everything after it
     pub(crate) first_violation: Option<(u64, Rule)>,
 }

@@ -57,7 +57,7 @@ rules! {
     NoType Violation "no-type" "an event must have a `type` that is a string and not empty (§3.2 Reader)";
     EmptyData Violation "empty-data" "a `data:` line must not be empty (§4.2)";
     DoneMarker Violation "done-marker" "the stream must end without a `[DONE]` marker (§4.2)";
-    NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client knows no other separator (§4.2)";
+    NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client accepts no other separator (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
     // Values.
     MissingMember Violation "missing-member" "a required member must be present (§1.1, §2)";
@@ -85,7 +85,7 @@ rules! {
     TooComplex Warning "too-complex" "an event beyond the limits of this program was not checked (200 levels, 256 members)";
     // Required by the specification, but not yet enforced by any client.
     Truncated Warning "truncated" "a run must end with a terminal event (§3.3)";
-    NoEvents Warning "no-events" "the input must contain an event: the client ends the run without one (§3.3)";
+    NoEvents Warning "no-events" "the client accepts it, although it is not a run (§3.3)";
     Unterminated Warning "unterminated" "an event must end with an empty line; a proxy may drop this one (§4.2)";
     LineEndings Warning "line-endings" "lines must end with a line feed alone (§4.2)";
     SecondTerminal Warning "second-terminal" "a run must have only one terminal event (§7.4)";
@@ -97,7 +97,7 @@ rules! {
     InvalidArguments Warning "invalid-arguments" "the arguments of a finished call must be one JSON text (§3.3)";
     CustomName Warning "custom-name" "a custom name must have a prefix: names without one are reserved for the protocol (§4.3)";
     // Other dialects.
-    ForeignEvent Warning "foreign-event" "the dialect has no event of this type";
+    ForeignEvent Warning "foreign-event" "the event is not one of this dialect";
     Mended Warning "mended" "the gateway has to repair this to read it";
 }
 

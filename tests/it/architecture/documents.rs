@@ -1,5 +1,5 @@
-//! Rules for `src/GLOSSARY.md`, `CONTRIBUTING.md` and the module lists of the tests: the names and files that they mention
-//! exist, and the lists of files to change are those of an example in the code.
+//! Rules for `src/GLOSSARY.md`, `CONTRIBUTING.md`, comments and the module lists of the tests: the names and files that they
+//! mention exist, and the lists of files to change are those of an example in the code.
 
 use super::source::{Source, Token, tokens};
 use super::{SHIPPED, TREE, assert_none};
@@ -8,10 +8,32 @@ use std::collections::BTreeSet;
 const GLOSSARY: &str = "src/GLOSSARY.md";
 const CONTRIBUTING: &str = "CONTRIBUTING.md";
 
+/// Names that comments have in backticks although the code does not contain them, with the place that defines each.
+#[rustfmt::skip]
+const FOREIGN_NAMES: &[(&str, &str)] = &[
+    ("Families", "a placeholder in the documentation of `metric_groups!`"),
+    ("HEXDIGLC", "a rule of the grammar in W3C Trace Context"),
+    ("HttpAgent", "the client of AG-UI's TypeScript SDK"),
+    ("ListValue", "a message of `google/protobuf/struct.proto`"),
+];
+
 #[test]
 fn glossary_names_exist() {
     assert_none(unknown_names(GLOSSARY, &page(GLOSSARY), &SHIPPED));
     assert_none(unknown_names(CONTRIBUTING, &page(CONTRIBUTING), &SHIPPED));
+}
+
+#[test]
+fn names_in_comments_exist() {
+    let files: Vec<_> = TREE.iter().filter(|(path, _)| is_rust_code(path)).collect();
+    // This file contains the foreign names and planted ones.
+    let others = files.iter().filter(|(path, _)| !path.ends_with("architecture/documents.rs"));
+    let code: Vec<_> = others.map(|(_, text)| code_words(text)).collect();
+    assert_none(files.iter().flat_map(|(path, text)| unknown_names_in_comments(path, text, &code)).collect());
+    let is_used = |name| files.iter().any(|(_, text)| comment_names(text).iter().any(|(_, path)| path.contains(name)));
+    for (name, _) in FOREIGN_NAMES {
+        assert!(is_used(name) && !code.iter().any(|words| words.contains(name)), "FOREIGN_NAMES: remove {name}");
+    }
 }
 
 #[test]
@@ -68,6 +90,43 @@ fn unknown_names(path: &str, text: &str, sources: &[(String, Source)]) -> Vec<St
     };
     let unknown = code_spans(text).into_iter().filter(|(_, span)| is_camel(span) && !known.contains(span));
     unknown.map(|(line, span)| format!("{path}:{line}: src has no `{span}`; write its present name")).collect()
+}
+
+fn is_rust_code(path: &str) -> bool {
+    path.ends_with(".rs") && (path.starts_with("src/") || path.starts_with("tests/"))
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// Returns every word of the lines that are not comments, unit tests and literals included.
+fn code_words(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().filter(|line| !is_comment(line));
+    lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
+}
+
+/// Returns the names in backticks in comments that name types, variants, constants or paths, split at `::`, each with its line.
+fn comment_names(text: &str) -> Vec<(usize, Vec<&str>)> {
+    let spans = code_spans(text).into_iter().filter(|(line, _)| text.lines().nth(line - 1).is_some_and(is_comment));
+    let names =
+        spans.map(|(line, span)| (line, span.trim_end_matches(['(', ')', '!']).split("::").collect::<Vec<_>>()));
+    let is_word = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let is_item = |name: &str| name.len() > 2 && name.starts_with(|c: char| c.is_ascii_uppercase());
+    names.filter(|(_, path)| path.iter().all(|name| is_word(name)) && (path.len() > 1 || is_item(path[0]))).collect()
+}
+
+/// Reports the names in the comments of a file that no file of `code` contains. One file must contain all parts of a path.
+fn unknown_names_in_comments(path: &str, text: &str, code: &[BTreeSet<&str>]) -> Vec<String> {
+    let is_known = |names: &[&str]| code.iter().any(|words| names.iter().all(|name| words.contains(name)));
+    let is_foreign = |names: &[&str]| matches!(names, [name] if FOREIGN_NAMES.iter().any(|(known, _)| known == name));
+    let unknown = comment_names(text).into_iter().filter(|(_, names)| !is_known(names) && !is_foreign(names));
+    unknown
+        .map(|(line, names)| format!("{path}:{line}: the code has no `{}`; write its present name", names.join("::")))
+        .collect()
 }
 
 /// Reports files and folders in backticks that are not in the tree.
@@ -145,6 +204,17 @@ fn finds_names_and_files_that_do_not_exist() {
         missing_files("a.md", text, &["src/a.rs"]),
         ["a.md:2: `src/gone.rs` does not exist; write its present path"]
     );
+}
+
+#[test]
+fn finds_names_in_comments_that_do_not_exist() {
+    let run = "//! Runs: `RunTask`, `GoneType`, `run`, `a.b`, `A`, `HttpAgent`.\nenum RunTask { Ended }\nconst MAX_RUNS: u8 = 1;\n";
+    let test = "fn f() {\n    // [`RunTask::Ended`] `RunTask::Gone` `GONE_RUNS` `run::gone` `MAX_RUNS` GoneType\n}\nmod gone {}\n";
+    let code = [code_words(run), code_words(test)];
+    let missing = |line, name| format!("a.rs:{line}: the code has no `{name}`; write its present name");
+    assert_eq!(unknown_names_in_comments("a.rs", run, &code), [missing(1, "GoneType")]);
+    let expected = ["RunTask::Gone", "GONE_RUNS", "run::gone"].map(|name| missing(2, name));
+    assert_eq!(unknown_names_in_comments("a.rs", test, &code), expected);
 }
 
 #[test]

@@ -43,6 +43,7 @@ const ALLOWED_NAMES: &[(&str, &str, &str)] = &[
     ("src/", "audiences", "`aud` of a token (RFC 7519): the configuration key has this name"),
     ("src/", "check_audience", "`aud` of a token (RFC 7519)"),
     ("src/", "Audience", "`aud` of a token (RFC 7519)"),
+    ("tests/it/", "AUDIENCE", "`aud` of a token (RFC 7519)"),
     ("src/telemetry/internal_event/run.rs", "home", "key of a log field that operators may query"),
 ];
 
@@ -56,8 +57,8 @@ const STANDARD_NAMES: &[&str] = &[
 /// Type names that two types may share: the name, and the reason.
 #[rustfmt::skip]
 pub(super) const SHARED_TYPE_NAMES: &[(&str, &str)] = &[
-    ("SpanRecorder", "one with the feature `otlp`, one without it: a build has one of the two"),
-    ("SpanRecording", "one with the feature `otlp`, one without it: a build has one of the two"),
+    ("SpanRecorder", "one with the feature `otel`, one without it: a build has one of the two"),
+    ("SpanRecording", "one with the feature `otel`, one without it: a build has one of the two"),
 ];
 
 /// The largest share of one-word type names, in per cent. A single word often names a type of another module as well.

@@ -69,7 +69,7 @@ fn split_code_and_literals(text: &str) -> Source {
         };
         literals.extend(literal.map(|text| (line, text.to_owned())));
         let (taken, remaining) = rest.split_at(length);
-        // A lifetime is taken as the length of its quote alone and stays visible; the rest becomes blanks.
+        // Of a lifetime, only the quote is skipped, so that its name stays visible; literals and comments become blanks.
         code.extend(taken.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         line += taken.matches('\n').count();
         rest = remaining;

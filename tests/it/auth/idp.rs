@@ -103,8 +103,8 @@ impl Idp {
     async fn start_server(tls: Option<TlsAcceptor>) -> Idp {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let (replies, asked, open) = (Mutex::default(), Mutex::default(), watch::Sender::new(true));
-        let shared = Arc::new(Shared { replies, request_counts: asked, open, tls });
+        let (replies, request_counts, open) = (Mutex::default(), Mutex::default(), watch::Sender::new(true));
+        let shared = Arc::new(Shared { replies, request_counts, open, tls });
         tokio::spawn({
             let shared = Arc::clone(&shared);
             async move {
@@ -134,12 +134,12 @@ impl Idp {
     }
 
     pub fn set_reply(&self, path: &str, reply: Reply) {
-        self.shared.replies.lock().expect("nobody panics").insert(path.to_owned(), reply);
+        self.shared.replies.lock().expect("not poisoned").insert(path.to_owned(), reply);
     }
 
     /// Returns the number of requests for a path.
     pub fn request_count(&self, path: &str) -> usize {
-        self.shared.request_counts.lock().expect("nobody panics").get(path).copied().unwrap_or(0)
+        self.shared.request_counts.lock().expect("not poisoned").get(path).copied().unwrap_or(0)
     }
 
     /// Answers requests, or holds them back.
@@ -158,10 +158,10 @@ impl Shared {
         }
         let head = String::from_utf8(head).expect("a head in ASCII");
         let path = head.strip_prefix("GET ").and_then(|rest| rest.split(' ').next()).expect("a GET").to_owned();
-        *self.request_counts.lock().expect("nobody panics").entry(path.clone()).or_default() += 1;
+        *self.request_counts.lock().expect("not poisoned").entry(path.clone()).or_default() += 1;
         let mut open = self.open.subscribe();
         let _ = open.wait_for(|open| *open).await;
-        let reply = self.replies.lock().expect("nobody panics").get(&path).cloned();
+        let reply = self.replies.lock().expect("not poisoned").get(&path).cloned();
         match reply.unwrap_or_else(|| http_reply("404 Not Found", "text/plain", "")) {
             Reply::Bytes(bytes) => stream.write_all(&bytes).await?,
             Reply::Stall(bytes) => {

@@ -146,18 +146,18 @@ async fn accepts_tokens_only_on_routes_that_trust_the_issuer() {
     let top = format!("auth: {{issuers: [{}, {}]}}", issuer(0), issuer(1));
     let routes = ["routes:\n".to_owned(), route("r0", "i0"), route("r1", "[i1]"), route("both", "[i0, i1]")].concat();
     let gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
-    let ask = async |path: &str, token: &str| {
+    let call = async |path: &str, token: &str| {
         send_request(gateway.data, post(path, &format!("Authorization: Bearer {token}\r\n"), INPUT)).await
     };
     for (at, signer) in signers.iter().enumerate() {
         let token = signer.token(issuers[at]);
-        assert_accepted(&ask(&format!("/r{at}"), &token).await);
-        assert_accepted(&ask("/both", &token).await);
-        assert_refused(&ask(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
+        assert_accepted(&call(&format!("/r{at}"), &token).await);
+        assert_accepted(&call("/both", &token).await);
+        assert_refused(&call(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
         // A signature of one issuer is not valid for the other.
         let forged = signer.token(issuers[1 - at]);
         for path in ["/r0", "/r1", "/both"] {
-            assert_refused(&ask(path, &forged).await, 401, "invalid_token");
+            assert_refused(&call(path, &forged).await, 401, "invalid_token");
         }
     }
     assert_eq!(agent.connection_count(), 4);
@@ -271,15 +271,15 @@ async fn discovers_the_keys_of_an_issuer() {
     idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
     idp.set_reply(at, discovery("https://other.example", &keys));
     let gateway = start_trusting(&agent, &format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}")).await;
-    let says = async |cause: &str| {
+    let assert_cause = async |cause: &str| {
         eventually(cause, async || gateway.get_status("/readyz?verbose").await.text().contains(cause).then_some(()))
             .await;
     };
-    says("the document is about another issuer").await;
+    assert_cause("the document is about another issuer").await;
     idp.set_reply(at, discovery(&issuer, "http://keys.example/"));
-    says("`jwks_uri` is not an https URL").await;
+    assert_cause("`jwks_uri` is not an https URL").await;
     idp.set_reply(at, json_reply("{}"));
-    says("the document is about another issuer").await;
+    assert_cause("the document is about another issuer").await;
     assert_eq!(idp.request_count("/keys"), 0);
     idp.set_reply(at, discovery(&issuer, &keys));
     wait_until_ready(&gateway).await;

@@ -43,13 +43,13 @@ fn start_agent() -> Agent {
 async fn challenges_callers_and_names_the_token_error() {
     let (agent, signer) = (start_agent(), Signer::new("good"));
     let (gateway, _file) = start_gateway(&agent, &signer).await;
-    let ask = async |path: &str, fields: &str| {
+    let call = async |path: &str, fields: &str| {
         send_request(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), INPUT)).await
     };
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let metadata = "resource_metadata=\"https://gw.example/.well-known/oauth-protected-resource/base/run\"";
 
-    let answer = ask("/run", "").await;
+    let answer = call("/run", "").await;
     let problem = assert_refused(&answer, 401, "authentication_required");
     assert!(
         problem["detail"].as_str().is_some_and(|text| text.contains("`Authorization: Bearer <token>`")),
@@ -58,7 +58,7 @@ async fn challenges_callers_and_names_the_token_error() {
     assert_eq!(answer.header("www-authenticate"), Some(&*format!("Bearer realm=\"diglot\", {metadata}")));
 
     let other = Signer::new("good").token(ISSUER);
-    let answer = ask("/run", &bearer(&other)).await;
+    let answer = call("/run", &bearer(&other)).await;
     assert_refused(&answer, 401, "invalid_token");
     let expected = format!(
         "Bearer realm=\"diglot\", error=\"invalid_token\", error_description=\"The signature of the token is wrong.\", {metadata}"
@@ -67,44 +67,44 @@ async fn challenges_callers_and_names_the_token_error() {
 
     let mut old = claims(ISSUER);
     old["exp"] = json!(1_600_000_000);
-    assert_refused(&ask("/run", &bearer(&signer.token_with_claims(&old))).await, 401, "token_expired");
+    assert_refused(&call("/run", &bearer(&signer.token_with_claims(&old))).await, 401, "token_expired");
     let mut chat = claims(ISSUER);
     chat["scope"] = json!("chat");
-    assert_succeeded(&ask("/run", &bearer(&signer.token_with_claims(&chat))).await, COMPLETE_RUN);
+    assert_succeeded(&call("/run", &bearer(&signer.token_with_claims(&chat))).await, COMPLETE_RUN);
     assert_succeeded(
-        &ask("/run", &format!("authorization: BEARER {}\r\n", signer.token_with_claims(&chat))).await,
+        &call("/run", &format!("authorization: BEARER {}\r\n", signer.token_with_claims(&chat))).await,
         COMPLETE_RUN,
     );
-    let answer = ask("/run", &bearer(&signer.token(ISSUER))).await;
+    let answer = call("/run", &bearer(&signer.token(ISSUER))).await;
     assert_refused(&answer, 403, "insufficient_scope");
     let challenge = "Bearer error=\"insufficient_scope\", scope=\"chat\"";
     assert_eq!(answer.header("www-authenticate"), Some(challenge));
 
-    let answer = ask("/keys", "").await;
+    let answer = call("/keys", "").await;
     let problem = assert_refused(&answer, 401, "authentication_required");
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("an API key in `x-api-key`")), "{problem}");
     assert_eq!(answer.header("www-authenticate"), Some("ApiKey realm=\"diglot\", header=\"x-api-key\""));
-    assert_succeeded(&ask("/keys", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
-    assert_eq!(problem["hint"], "Send one of the credentials that the detail names.");
-    let problem = assert_refused(&ask("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
+    assert_succeeded(&call("/keys", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
+    assert_eq!(problem["hint"], "Send a credential of a kind that the route accepts.");
+    let problem = assert_refused(&call("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
     assert_eq!(problem["hint"], "Check the API key, or ask the operator of the gateway for a new one.");
-    // A token is no API key, and an API key is not taken as one.
-    assert_refused(&ask("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
-    let problem = assert_refused(&ask("/keys", &bearer("key-1")).await, 401, "invalid_token");
+    // A token is not an API key, and an API key is not a token.
+    assert_refused(&call("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
+    let problem = assert_refused(&call("/keys", &bearer("key-1")).await, 401, "invalid_token");
     assert_eq!(problem["hint"], "Send exactly one credential: an API key in `x-api-key`.");
 
-    let answer = ask("/both", "").await;
+    let answer = call("/both", "").await;
     let challenges: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "www-authenticate").collect();
     assert_eq!(challenges.len(), 2, "{challenges:?}");
-    assert_succeeded(&ask("/both", &bearer(&signer.token(ISSUER))).await, COMPLETE_RUN);
-    assert_succeeded(&ask("/both", &bearer("key-1")).await, COMPLETE_RUN);
-    assert_succeeded(&ask("/both", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
+    assert_succeeded(&call("/both", &bearer(&signer.token(ISSUER))).await, COMPLETE_RUN);
+    assert_succeeded(&call("/both", &bearer("key-1")).await, COMPLETE_RUN);
+    assert_succeeded(&call("/both", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
-    let problem = assert_refused(&ask("/both", &both).await, 401, "invalid_token");
+    let problem = assert_refused(&call("/both", &both).await, 401, "invalid_token");
     assert_eq!(problem["detail"], "The request carries more than one credential; send one.");
     // RFC 6750, section 3.1: a request that is malformed, and a token that is.
     let error = async |fields: &str| {
-        let answer = ask("/run", fields).await;
+        let answer = call("/run", fields).await;
         assert_refused(&answer, 401, "invalid_token");
         let challenge = answer.header("www-authenticate").expect("a challenge").to_owned();
         let error = challenge.split(", error=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -117,7 +117,7 @@ async fn challenges_callers_and_names_the_token_error() {
     assert_eq!(error(&bearer("a.b.c")).await, "invalid_token");
     assert_eq!(error(&bearer("abc")).await, "invalid_token");
 
-    assert_succeeded(&ask("/open", &bearer("whatever")).await, COMPLETE_RUN);
+    assert_succeeded(&call("/open", &bearer("whatever")).await, COMPLETE_RUN);
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn never_logs_credentials() {
     let mut expired = good.clone();
     expired["exp"] = json!(1_600_000_000);
     let tokens = [signer.token_with_claims(&good), signer.token_with_claims(&expired), signer.token(ISSUER)];
-    let mut heard = String::new();
+    let mut received = String::new();
     for path in ["/run", "/both", "/keys", "/open", "/nowhere", "/run?access_token=planted"] {
         let bearers = tokens.iter().map(|token| format!("Authorization: Bearer {token}\r\n"));
         let others = [
@@ -197,13 +197,13 @@ async fn never_logs_credentials() {
         ];
         for field in bearers.chain(others.map(str::to_owned)) {
             let answer = send_request(gateway.data, post(path, &format!("Connection: close\r\n{field}"), INPUT)).await;
-            heard += &format!("{:?}\n{}\n", answer.headers, answer.text());
+            received += &format!("{:?}\n{}\n", answer.headers, answer.text());
         }
     }
-    heard += gateway.get_status("/metrics").await.text();
+    received += gateway.get_status("/metrics").await.text();
     let log = gateway.terminate().await;
     assert!(log.matches("request refused").count() > 10 && log.matches("run ended").count() > 5, "{log}");
-    for line in log.lines().chain(heard.lines()) {
+    for line in log.lines().chain(received.lines()) {
         let secrets = ["planted", "key-1"].into_iter().chain(tokens.iter().map(String::as_str));
         // With the rest of a token, its signature alone would be enough to forge it.
         let signatures = tokens.iter().filter_map(|token| token.rsplit('.').next());

@@ -36,8 +36,8 @@ async fn reports_truncation_to_hai_clients_in_hai() {
 
 #[tokio::test]
 async fn reports_truncation_of_hai_agents() {
-    let said = "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"a1\"}\n\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你好\"}\n\n";
-    let agent = Agent::with_response([HEAD, said].concat());
+    let stream = "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"a1\"}\n\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你好\"}\n\n";
+    let agent = Agent::with_response([HEAD, stream].concat());
     let gateway = Gateway::start_for(&agent).await;
     let answer = post_run(gateway.data, "/from-hai").await;
     let events = events(answer.text());
@@ -54,8 +54,9 @@ async fn applies_the_guard_mode_to_protocol_violations() {
         let answer = post_run(gateway.data, "/run").await;
         if guard == "strict" {
             let error = assert_failed(&answer, "protocol_violation", RUN_BEGINNING);
-            let said = "RUN_FINISHED breaks the rule that nothing is open when a run finishes (closer_supplied).";
-            assert_eq!(error["message"], said);
+            let expected =
+                "RUN_FINISHED breaks the rule that every item is ended before the run finishes (closer_supplied).";
+            assert_eq!(error["message"], expected);
         }
         let (events, closed) = (events(answer.text()), usize::from(guard == "repair"));
         assert_eq!((types(&events).last(), events.len()), (Some(&last), RUN_BEGINNING.len() + 1 + closed), "{guard}");
@@ -63,7 +64,7 @@ async fn applies_the_guard_mode_to_protocol_violations() {
     }
 }
 
-/// Half an event at a clean end may be an event without its blank line, so it is parsed; if it is none, it is dropped,
+/// Half an event at a clean end may be an event without its blank line, so it is parsed; if it is incomplete, it is dropped,
 /// and the only fault of the agent is that it stopped.
 #[tokio::test]
 async fn drops_half_an_event_at_the_end() {

@@ -59,10 +59,10 @@ async fn sends_keep_alives_while_the_agent_is_silent() {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
     let mut answer = client.read_head().await;
-    let heard = client.read_until(&COMMENT.repeat(3)).await;
+    let received = client.read_until(&COMMENT.repeat(3)).await;
     agent.resume();
     (answer.body, answer.end) = client.read_rest().await;
-    answer.body = [heard.as_bytes(), &answer.body].concat();
+    answer.body = [received.as_bytes(), &answer.body].concat();
     assert_succeeded(&answer, COMPLETE_RUN);
 }
 
@@ -72,10 +72,10 @@ async fn start_before_answer(agent: &Agent, gateway: &Gateway) -> crate::support
     client.send(post("/run", "", INPUT)).await;
     let mut answer = client.read_head().await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
-    let heard = client.read_until(COMMENT).await;
+    let received = client.read_until(COMMENT).await;
     agent.resume();
     (answer.body, answer.end) = client.read_rest().await;
-    answer.body = [heard.as_bytes(), &answer.body].concat();
+    answer.body = [received.as_bytes(), &answer.body].concat();
     answer
 }
 

@@ -38,7 +38,7 @@ async fn ignores_chunk_extensions_and_trailers() {
 /// overrides the Content-Length." [RFC 9112 §6.3] pingora removes the length before we could refuse it, so the chunks
 /// define the body, and the bytes after it are the response to the next request.
 #[tokio::test]
-async fn ignores_content_length_beside_chunked_encoding() {
+async fn ignores_content_length_with_chunked_encoding() {
     let both = CHUNKED.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n");
     let good = [both.as_bytes(), &chunk(complete_run()), LAST_CHUNK.as_bytes()].concat();
     let agent = Agent::with_script(vec![Step::Read, write(good), Step::Restart]);
@@ -127,7 +127,7 @@ async fn keeps_no_comments_and_drains_despite_them() {
     assert_eq!(within_deadline("the end", gateway.process.exit()).await.code(), Some(0));
 }
 
-/// The largest line that is taken by default, four times over.
+/// Four times the largest line that is accepted by default.
 const FOUR_LIMITS: usize = 4 * (10 << 20);
 
 #[tokio::test]

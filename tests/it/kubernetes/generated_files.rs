@@ -84,8 +84,8 @@ fn prometheus_accepts_the_rules_of_every_manifest() {
         for document in bundle.documents_of_kind("PrometheusRule") {
             let spec = &document.object["spec"];
             let file = TempFile::new(&spec.to_string());
-            let said = promtool(&["check", "rules", &file.path().display().to_string()], "");
-            assert!(said.status.success(), "{}: {said:?}", bundle.name);
+            let checked = promtool(&["check", "rules", &file.path().display().to_string()], "");
+            assert!(checked.status.success(), "{}: {checked:?}", bundle.name);
             let own = expressions(spec);
             assert_eq!(own.len(), source.len(), "{}", bundle.name);
             for ((name, expr, rule), (known, before, _)) in own.iter().zip(&source) {
@@ -108,8 +108,8 @@ fn prometheus_accepts_the_rules_of_every_manifest() {
     let chosen_rule = expressions(spec).into_iter().find(|(name, ..)| *name == "diglot:runs_objective:ratio");
     assert_eq!(chosen_rule.expect("the rule").1, "vector(0.995)");
     assert!(spec.to_string().contains("https://git.example.com/x/deploy/runbook.md#"), "{spec}");
-    let said = render_with_values(chosen).error.expect("an error");
-    assert!(said.contains("no rule records OBJECTIVE"), "{said}");
+    let error = render_with_values(chosen).error.expect("an error");
+    assert!(error.contains("no rule records OBJECTIVE"), "{error}");
 }
 
 /// The memory alert uses the memory limit of the pod.

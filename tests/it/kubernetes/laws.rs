@@ -82,8 +82,8 @@ fn sidecars_drain_in_pre_stop_and_their_agent_waits() {
         let words = pod.agent_command();
         let listen = words.iter().skip_while(|word| **word != "--listen").nth(1);
         let listen = listen.map(|address| format!("http://{}", address.as_str().expect("text")));
-        let asked = config.routes[0].upstreams[0].label();
-        assert!(listen.is_none_or(|own| own == asked), "{name}: the agent does not listen at {asked}");
+        let authority = config.routes[0].upstreams[0].label();
+        assert!(listen.is_none_or(|own| own == authority), "{name}: the agent does not listen at {authority}");
     });
 }
 
@@ -134,7 +134,7 @@ fn selectors_match_the_labels_of_their_pods() {
             }
         }
     });
-    // The monitor that is applied beside the gateway reads sidecars, too.
+    // The monitor that is applied with the gateway also selects sidecars.
     let monitor = bundle("gateway.yaml").documents_of_kind("PodMonitor").next().expect("a monitor");
     let sidecar = bundle("sidecar.yaml").pods().next().expect("a pod");
     assert!(selects(&monitor.object["spec"]["selector"], sidecar.labels));
@@ -194,17 +194,17 @@ fn ingresses_and_routes_lead_to_a_service() {
 fn ingress_does_not_buffer_or_cut_streams() {
     each_pod(|pod, config| {
         for ingress in pod.bundle.documents_of_kind("Ingress") {
-            let said = |key: &str| {
+            let annotation = |key: &str| {
                 let annotations = &ingress.object["metadata"]["annotations"];
                 annotations[format!("nginx.ingress.kubernetes.io/{key}")].as_str().unwrap_or_default().to_owned()
             };
-            assert_eq!(said("proxy-buffering"), "off");
-            let silence = Duration::from_secs(said("proxy-read-timeout").parse().expect("seconds"));
+            assert_eq!(annotation("proxy-buffering"), "off");
+            let silence = Duration::from_secs(annotation("proxy-read-timeout").parse().expect("seconds"));
             assert!(silence >= 3 * config.keep_alive, "{silence:?}");
-            let megabytes: usize = said("proxy-body-size").trim_end_matches('m').parse().expect("megabytes");
+            let megabytes: usize = annotation("proxy-body-size").trim_end_matches('m').parse().expect("megabytes");
             assert!(megabytes << 20 >= config.limits.request_body, "{megabytes}");
             let spoken = if config.data[0].tls.is_some() { "HTTPS" } else { "" };
-            assert_eq!(said("backend-protocol"), spoken, "{}", pod.bundle.name);
+            assert_eq!(annotation("backend-protocol"), spoken, "{}", pod.bundle.name);
         }
     });
 }
@@ -310,7 +310,7 @@ fn monitors_scrape_the_status_port() {
     });
 }
 
-/// Every manifest in the folder is part of a bundle, so none is left out of the tests.
+/// Every manifest in the folder is part of a bundle, so the tests cover all of them.
 #[test]
 fn bundles_cover_every_manifest() {
     let known: BTreeSet<&str> =

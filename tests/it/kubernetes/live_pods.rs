@@ -65,8 +65,8 @@ impl Agents {
                     command.arg(if word == upstream.authority() { "127.0.0.1:0" } else { word });
                 }
                 let mut process = Process::start(&mut command, true);
-                let said = process.line().await.expect("the agent says where it is");
-                let authority = said.split('/').nth(2).unwrap_or_else(|| panic!("no URL in {said:?}")).to_owned();
+                let line = process.line().await.expect("the agent prints its address");
+                let authority = line.split('/').nth(2).unwrap_or_else(|| panic!("no URL in {line:?}")).to_owned();
                 agents.relocated.insert(upstream.authority(), authority);
                 agents._processes.push(process);
             }
@@ -181,7 +181,7 @@ async fn assert_shutdown(pod: &Pod<'_>, stage: &PodFiles, agents: &Agents, gatew
     assert_eq!(drained.status.code(), Some(0), "{}: {drained:?}", pod.bundle.name);
     assert_eq!(waiting.read_answer().await.status, 200, "{}", pod.bundle.name);
     let (rest, _) = client.read_rest().await;
-    let heard = begun + &String::from_utf8_lossy(&rest);
-    assert!(heard.contains("RUN_FINISHED"), "{}: {heard}", pod.bundle.name);
+    let received = begun + &String::from_utf8_lossy(&rest);
+    assert!(received.contains("RUN_FINISHED"), "{}: {received}", pod.bundle.name);
     assert_eq!(gateway.process.exit().await.code(), Some(0), "{}", pod.bundle.name);
 }

@@ -41,12 +41,12 @@ impl<'a> Pod<'a> {
         list_at(self.spec, "/initContainers").contains(self.gateway())
     }
 
-    /// The agent beside it, where it is a sidecar.
+    /// Returns the agent in the same pod, if the gateway is a sidecar.
     pub fn agent(&self) -> Option<&'a Value> {
         self.is_sidecar().then(|| &self.spec["containers"][0])
     }
 
-    /// The words that start the agent beside it; none where they are those of its image.
+    /// Returns the command of that agent; empty for the command of its image.
     pub fn agent_command(&self) -> Vec<&'a Value> {
         let words = |agent| list_at(agent, "/command").iter().chain(list_at(agent, "/args"));
         self.agent().into_iter().flat_map(words).collect()

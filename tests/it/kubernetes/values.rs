@@ -58,16 +58,16 @@ fn rejects_invalid_values() {
     ];
     let all: Vec<String> = rows.iter().map(|(config, more, _)| values(config, more)).collect();
     for (bundle, (config, more, words)) in render_with_each(all.iter().map(String::as_str)).into_iter().zip(rows) {
-        let said = bundle.error.unwrap_or_else(|| panic!("{config} {more}: was taken"));
+        let error = bundle.error.unwrap_or_else(|| panic!("{config} {more}: was taken"));
         for word in *words {
-            assert!(said.contains(word), "{config} {more}: {word:?} is not in\n{said}");
+            assert!(error.contains(word), "{config} {more}: {word:?} is not in\n{error}");
         }
     }
     for (values, word) in
         [("{}", "/config/routes"), ("config: {routes: [{path: /a}]}", "missing properties 'client', 'agent'")]
     {
-        let said = render_with_values(values).error.expect("an error");
-        assert!(said.contains(word), "{values}: {said}");
+        let error = render_with_values(values).error.expect("an error");
+        assert!(error.contains(word), "{values}: {error}");
     }
 }
 

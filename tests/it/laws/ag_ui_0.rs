@@ -105,7 +105,7 @@ impl Script {
         for _ in 0..self.dice.below(3) {
             let delta = self.delta();
             if self.dice.one_in(4) && self.pin >= PeerVersion::V0_0_39 {
-                // Any interleaving is taken from 0.0.39 on.
+                // Since 0.0.39, any interleaving is accepted.
                 self.call(&format!("{id}-{}", self.events.len()));
             }
             self.push_event("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"{id}","delta":{delta}"#));

@@ -27,7 +27,7 @@ pub fn stream(seed: u64, unit: TimestampUnit) -> Vec<String> {
     script.events
 }
 
-/// The request of this seed. The document prints none: AG-UI's own, with the dialect's words and ids.
+/// The request of this seed. The document shows none, so it is AG-UI's with the dialect's words and ids.
 pub fn request(seed: u64) -> String {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), unit: TimestampUnit::Auto, count: 0 };
     let messages: Vec<_> = (0..script.dice.below(6)).map(|at| script.message(at)).collect();

@@ -20,13 +20,13 @@ fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
 }
 
 /// Returns the reason why the client would reject the stream.
-fn client_rejection(client: PeerDialect, heard: &[u8]) -> Option<String> {
+fn client_rejection(client: PeerDialect, received: &[u8]) -> Option<String> {
     if client.dialect.name == "ag-ui-0" {
-        let events: Vec<String> = frames(heard).into_iter().map(|(_, data)| data).collect();
+        let events: Vec<String> = frames(received).into_iter().map(|(_, data)| data).collect();
         return old_client::rejection_reason(client.peer_version, &events);
     }
     let (mut verifier, mut found) = (Verifier::new(client), Vec::new());
-    verifier.push(heard, &mut found);
+    verifier.push(received, &mut found);
     verifier.finish(&mut found);
     (!verifier.summary().is_accepted()).then(|| format!("{found:?}"))
 }
@@ -53,12 +53,12 @@ fn wire_type(peer: PeerDialect, kind: EventType) -> &'static str {
 fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events: &[String]) {
     // Every event but the terminal one.
     for cut in 0..events.len() {
-        let said: String = events[..cut].iter().map(|event| format!("data: {event}\n\n")).collect();
+        let input: String = events[..cut].iter().map(|event| format!("data: {event}\n\n")).collect();
         let make = || Stream::new(agent, client, Some(RunIds::new("t1", "r1")), SseLimits::default());
         let (mut plain, mut stream) = (make(), make().with_frame_ids("k3y"));
         let (mut unnumbered, mut out) = (Vec::new(), Vec::new());
         for (stream, out) in [(&mut plain, &mut unnumbered), (&mut stream, &mut out)] {
-            stream.push(said.as_bytes(), 0, out).expect("no limit is near");
+            stream.push(input.as_bytes(), 0, out).expect("no limit is near");
             assert_eq!(stream.ending(), None);
             stream.cancel(7, out);
             assert_eq!(stream.ending(), Some(RunEnding::Cancelled));
@@ -68,16 +68,16 @@ fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events
             assert_eq!(out.len(), before, "a run ends once");
         }
         let show = || String::from_utf8_lossy(&unnumbered).into_owned();
-        let [heard, plain_heard] = [frames(&out), frames(&unnumbered)];
-        let ids: Vec<_> = heard.iter().map(|(id, _)| id.clone().expect("an id")).collect();
-        let counted: Vec<_> = (1..=heard.len()).map(|number| format!("k3y-{number}")).collect();
-        assert_eq!((ids, stream.last_frame_number()), (counted, heard.len() as u64));
-        assert!(plain_heard.iter().all(|(id, _)| id.is_none()) && plain.last_frame_number() == 0);
+        let [received, plain_received] = [frames(&out), frames(&unnumbered)];
+        let ids: Vec<_> = received.iter().map(|(id, _)| id.clone().expect("an id")).collect();
+        let counted: Vec<_> = (1..=received.len()).map(|number| format!("k3y-{number}")).collect();
+        assert_eq!((ids, stream.last_frame_number()), (counted, received.len() as u64));
+        assert!(plain_received.iter().all(|(id, _)| id.is_none()) && plain.last_frame_number() == 0);
         let data = |all: Vec<(Option<String>, String)>| all.into_iter().map(|(_, data)| data).collect::<Vec<_>>();
-        assert_eq!(data(heard), data(plain_heard.clone()));
+        assert_eq!(data(received), data(plain_received.clone()));
 
         let end: Value =
-            serde_json::from_str(&plain_heard.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
+            serde_json::from_str(&plain_received.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
         assert_eq!(end["type"], wire_type(client, EventType::RunFinished), "{}", show());
         assert_eq!(outcome_of(client, &end), json!({"type": "cancelled"}), "{}", show());
         if let Some(why) = client_rejection(client, &unnumbered) {

@@ -159,9 +159,9 @@ impl Script {
         let task = self.dice.value(1);
         let (name, value) = match self.dice.below(7) {
             0 => {
-                let said = [("delta", format!(r#"{{"task":{task}}}"#)), ("messageId", "\"Agent\"".to_owned())];
+                let members = [("delta", format!(r#"{{"task":{task}}}"#)), ("messageId", "\"Agent\"".to_owned())];
                 let all: Vec<String> =
-                    said.iter().map(|(name, value)| format!("\"{}\":{value}", self.member_name(name))).collect();
+                    members.iter().map(|(name, value)| format!("\"{}\":{value}", self.member_name(name))).collect();
                 let wire = r#""type":"AGENT_COLLABORATIVE_MESSAGE_CONTENT","timestamp":"msgId-001""#;
                 return self.events.push(format!("{{{wire},{}}}", all.join(",")));
             }

@@ -39,28 +39,28 @@ fn join_frames(frames: &[String]) -> String {
     frames.iter().map(|frame| format!("{frame}\n\n")).collect()
 }
 
-fn prelude(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<String> {
+fn prelude(client: PeerDialect, messages: &[Value], received: &[String]) -> Vec<String> {
     let messages = json!(messages).to_string();
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), Some(messages.into()));
     // In pieces, as a log that was trimmed gives them.
-    let (left, right) = heard.split_at(heard.len() / 2);
+    let (left, right) = received.split_at(received.len() / 2);
     recap.push(join_frames(left).as_bytes());
     recap.push(b": keep-alive\n\n");
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
     recap.write(NOW, Some(CURSOR), &mut out);
-    let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
-    let ids = said.iter().filter(|frame| frame.starts_with("id: ")).count();
-    assert_eq!(ids, usize::from(!said.is_empty()), "{said:#?}");
-    if let Some(last) = said.last_mut() {
+    let mut output = frames(&String::from_utf8(out).expect("UTF-8"));
+    let ids = output.iter().filter(|frame| frame.starts_with("id: ")).count();
+    assert_eq!(ids, usize::from(!output.is_empty()), "{output:#?}");
+    if let Some(last) = output.last_mut() {
         *last = last.strip_prefix(&format!("id: {CURSOR}\n")).expect("the id is on the last frame").to_owned();
     }
-    said
+    output
 }
 
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
-fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<String> {
-    let (left, right) = heard.split_at((heard.len() / 2).max(1));
+fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], received: &[String]) -> Vec<String> {
+    let (left, right) = received.split_at((received.len() / 2).max(1));
     let sum = prelude(client, messages, left);
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), None);
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
@@ -101,25 +101,25 @@ fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]
     let whole = ReducerClient::with_messages(&prior_messages()).reduce(stream);
     let legal = client_rejection(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
-        let said = prelude(client, &prior_messages(), &stream[..cut]);
-        let joined: Vec<String> = said.iter().chain(&stream[cut..]).cloned().collect();
+        let output = prelude(client, &prior_messages(), &stream[..cut]);
+        let joined: Vec<String> = output.iter().chain(&stream[cut..]).cloned().collect();
         let show = || format!("cut {cut}\n{}", joined.join("\n"));
         if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
             return Some(format!("rejected: {why}\n{}", show()));
         }
-        // Nothing, what the request held, and what a client had that was cut off in the middle.
+        // No messages, those of the request, and those of a client whose stream was cut off.
         let half = ReducerClient::with_messages(&prior_messages()).reduce(&stream[..cut / 2]);
         // Without a start there is no snapshot.
         let started = !whole.started.is_null();
         // Clients with whole messages differ from AG-UI's, and their reaction to a snapshot is undefined. A message
         // that a snapshot of the agent removed and a client still has keeps its place when the client comes back.
         let whole_texts = client.dialect.name == "social-app";
-        let told_anew =
+        let restarted =
             stream[..cut].iter().any(|frame| frame.contains("S_SNAPSHOT\"") || frame.contains("\"MESSAGE_SNAPSHOT\""));
         // Two messages with one id become one in a snapshot.
         let ids: BTreeSet<String> = whole.messages.iter().map(|message| message["id"].to_string()).collect();
         let unique = ids.len() == whole.messages.len();
-        let half = (!whole_texts && !told_anew && unique).then_some(half.messages);
+        let half = (!whole_texts && !restarted && unique).then_some(half.messages);
         let held = [prior_messages()].into_iter().chain(half).chain(started.then(Vec::new));
         held.into_iter().find_map(|held| {
             let held = &held[..];
@@ -223,8 +223,8 @@ fn preludes_match_the_corpus() {
         let read = |file: &str| fs::read_to_string(folder.join(file)).expect("a file of the corpus");
         let messages: Vec<Value> = serde_json::from_str(&read("messages.json")).expect("messages");
         let stream = frames(&read("heard.sse"));
-        let said = |cut: usize| join_frames(&prelude(client, &messages, &stream[..cut]));
-        let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", said(cut))).collect();
+        let output = |cut: usize| join_frames(&prelude(client, &messages, &stream[..cut]));
+        let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", output(cut))).collect();
         if std::env::var_os("UPDATE").is_some() {
             fs::write(folder.join("preludes.sse"), all).expect("the corpus can be written");
         } else {
@@ -249,9 +249,9 @@ fn hai_client_reconnects_as_the_seed_prints() {
     );
     let stream = frames(&stream.expect("a file of the corpus"));
     let before = [json!({"id": "msg-1", "role": "user", "content": "Hello"})];
-    let said = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
-    assert_eq!(said.len(), 2, "the start, and the conversation: {said:?}");
-    assert_eq!(canonical(said[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
+    let output = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
+    assert_eq!(output.len(), 2, "the start, and the conversation: {output:?}");
+    assert_eq!(canonical(output[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
 }
 
 /// The size of a text is that of its content, and of a state that of its value, however often they change.

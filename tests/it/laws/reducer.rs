@@ -72,10 +72,10 @@ fn event_member(event: &Value, name: &str) -> Value {
     found.cloned().unwrap_or(Value::Null)
 }
 
-fn role(said: &Value) -> Value {
+fn role(value: &Value) -> Value {
     let words = [("助手", "assistant"), ("用户", "user"), ("系统", "system"), ("工具", "tool")];
-    let meant = words.iter().find(|(word, _)| said == *word).map(|(_, role)| json!(role));
-    meant.unwrap_or_else(|| said.clone())
+    let meant = words.iter().find(|(word, _)| value == *word).map(|(_, role)| json!(role));
+    meant.unwrap_or_else(|| value.clone())
 }
 
 /// A piece of text as a string, and blocks one behind the other.
@@ -122,10 +122,11 @@ fn quote_numbers(json: &str) -> String {
 
 /// Parses text that consists of one or more JSON values. Adjacent text blocks are one text for a UI.
 fn join_text_blocks(content: &Value) -> Value {
-    let Some(said) = content.as_str() else { return content.clone() };
-    let first = if said.starts_with(['{', '[']) { Some(0) } else { said.find("{\"output\":") };
-    let Some((before, said)) = first.map(|at| said.split_at(at)) else { return content.clone() };
-    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&quote_numbers(said)).into_iter().collect();
+    let Some(stored) = content.as_str() else { return content.clone() };
+    let first = if stored.starts_with(['{', '[']) { Some(0) } else { stored.find("{\"output\":") };
+    let Some((before, stored)) = first.map(|at| stored.split_at(at)) else { return content.clone() };
+    let blocks: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&quote_numbers(stored)).into_iter().collect();
     let Ok(blocks) = blocks else { return content.clone() };
     let mut out: Vec<Value> = vec![json!(before)];
     for block in blocks {
@@ -209,8 +210,8 @@ impl ReducerClient {
     }
 
     fn event(&mut self, event: &Value) {
-        let said = event["type"].as_str().expect("a type");
-        let kind = KIND_ALIASES.iter().find(|(word, _)| *word == said).map_or(said, |(_, kind)| kind);
+        let name = event["type"].as_str().expect("a type");
+        let kind = KIND_ALIASES.iter().find(|(word, _)| *word == name).map_or(name, |(_, kind)| kind);
         self.track_lane(kind, event);
         self.check_order(kind, event);
         match kind {
@@ -271,8 +272,8 @@ impl ReducerClient {
     fn reasoning_without_message(&mut self, event: &Value) {
         let mut event = event.clone();
         if event["type"] == "THINKING_TEXT_MESSAGE_CONTENT" {
-            let said = event.as_object_mut().expect("an object");
-            said.retain(|name, _| !["timestamp", "rawEvent", "metadata"].contains(&name.as_str()));
+            let members = event.as_object_mut().expect("an object");
+            members.retain(|name, _| !["timestamp", "rawEvent", "metadata"].contains(&name.as_str()));
             let piece = text(&event["delta"]);
             event["delta"] = json!("");
             if let Some(last) = self.other_events.last_mut().filter(|last| last["type"] == event["type"]) {
@@ -297,8 +298,9 @@ impl ReducerClient {
     fn start(&mut self, kind: &str, event: &Value) {
         let id = event_member(event, "messageId");
         let reasoning = kind == "REASONING_MESSAGE_START";
-        let said = event.get("role").filter(|role| !role.is_null()).cloned().unwrap_or_else(|| json!("assistant"));
-        let role = if reasoning { json!("reasoning") } else { role(&said) };
+        let named_role =
+            event.get("role").filter(|role| !role.is_null()).cloned().unwrap_or_else(|| json!("assistant"));
+        let role = if reasoning { json!("reasoning") } else { role(&named_role) };
         match self.message(&id) {
             Some(message) if message["role"] == "activity" => return,
             Some(_) => {}
@@ -421,13 +423,13 @@ impl ReducerClient {
 
     fn set_encrypted_value(&mut self, event: &Value) {
         let id = event_member(event, "entityId");
-        let told = if event["subtype"] == "tool-call" {
+        let target = if event["subtype"] == "tool-call" {
             self.call(&id)
         } else {
             self.message(&id).filter(|message| message["role"] != "activity")
         };
-        if let Some(told) = told {
-            told["encryptedValue"] = event_member(event, "encryptedValue");
+        if let Some(target) = target {
+            target["encryptedValue"] = event_member(event, "encryptedValue");
         }
     }
 
@@ -446,20 +448,20 @@ impl ReducerClient {
             message["role"] = role(&message["role"]);
             // Carried data is for the gateway, not for the client.
             remove_carried(message);
-            let said = message.as_object_mut().expect("an object");
+            let members = message.as_object_mut().expect("an object");
             for (snake, camel) in [("tool_calls", "toolCalls"), ("tool_call_id", "toolCallId")] {
-                if let Some(value) = said.remove(snake) {
-                    said.insert(camel.to_owned(), value);
+                if let Some(value) = members.remove(snake) {
+                    members.insert(camel.to_owned(), value);
                 }
             }
-            for call in said.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
+            for call in members.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
                 remove_carried(call);
             }
         }
         let has = |role: &str| new.iter().any(|message| message["role"] == role);
         let (activity, reasoning) = (has("activity"), has("reasoning"));
         let owned = event["metadata"]["@ag-ui/client"].get("authoritativeActivityTypes").cloned();
-        let told = |id: &Value| new.iter().rev().find(|message| message["id"] == *id);
+        let update = |id: &Value| new.iter().rev().find(|message| message["id"] == *id);
         let stays = |message: &Value| match message["role"].as_str() {
             Some("activity") => match &owned {
                 Some(Value::Null) => false,
@@ -471,8 +473,8 @@ impl ReducerClient {
         };
         let mut messages: Vec<Value> = Vec::new();
         for message in &self.messages {
-            match told(&message["id"]) {
-                Some(told) => messages.push(told.clone()),
+            match update(&message["id"]) {
+                Some(update) => messages.push(update.clone()),
                 None if stays(message) => messages.push(message.clone()),
                 None => {}
             }
@@ -510,12 +512,12 @@ impl ReducerClient {
             "REASONING_MESSAGE_CHUNK" => ("REASONING_MESSAGE_START", "messageId"),
             _ => ("TOOL_CALL_START", "toolCallId"),
         };
-        let (owner, said) = (event_member(event, "subagentRunId"), event_member(event, id_name));
+        let (owner, item_id) = (event_member(event, "subagentRunId"), event_member(event, id_name));
         let goes_on = |(own, piece, id): &&(Value, &str, Value)| {
-            *piece == start && if said.is_null() { owner.is_null() || *own == owner } else { *id == said }
+            *piece == start && if item_id.is_null() { owner.is_null() || *own == owner } else { *id == item_id }
         };
         let open = self.lanes.iter().rev().find(goes_on).cloned();
-        let (_, _, id) = open.clone().unwrap_or((owner.clone(), start, said));
+        let (_, _, id) = open.clone().unwrap_or((owner.clone(), start, item_id));
         let mut event = event.clone();
         event[id_name] = id.clone();
         if open.is_none() {
@@ -603,12 +605,12 @@ fn remove_at(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-fn remove_carried(told: &mut Value) {
-    if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
+fn remove_carried(item: &mut Value) {
+    if let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("diglot.ag-ui");
     }
-    if told.get("metadata") == Some(&json!({})) {
-        told.as_object_mut().map(|told| told.remove("metadata"));
+    if item.get("metadata") == Some(&json!({})) {
+        item.as_object_mut().map(|item| item.remove("metadata"));
     }
 }
 

@@ -79,7 +79,7 @@ impl Script {
         let message = self.dice.pick(&["\"m\"", "\"m\"", "\"其他\""]).to_owned();
         let repeated =
             [("messageId", message), ("toolCallName", "\"search\"".to_owned()), ("stage", "\"worker\"".to_owned())];
-        // A start without a stage would be given one, and the same stage on the other events be taken for its repetition.
+        // A start without a stage would get one, and the same stage on the other events would be read as its repetition.
         // One without a message would leave the result's to the guard, which keeps tool messages and texts apart.
         let must = format!(r#"{id},"messageId":{},"toolCallName":"search","stage":"worker""#, repeated[0].1);
         self.push_event("TOOL_CALL_START", &[], &must);
@@ -95,12 +95,12 @@ impl Script {
         let ends = !self.dice.one_in(5);
         if ends {
             let own = [repeated[0].clone(), ("toolCallName", "\"other\"".to_owned()), repeated[2].clone()];
-            let said = if self.dice.one_in(4) { &own } else { &repeated };
-            self.push_event("TOOL_CALL_END", said, &id);
+            let members = if self.dice.one_in(4) { &own } else { &repeated };
+            self.push_event("TOOL_CALL_END", members, &id);
         }
         if !ends || !self.dice.one_in(4) {
-            let heard_of = !ends || !self.dice.one_in(8);
-            let call = if heard_of { format!("c{at}") } else { format!("unheard-of-{at}") };
+            let known = !ends || !self.dice.one_in(8);
+            let call = if known { format!("c{at}") } else { format!("unheard-of-{at}") };
             self.result(&call, &args, &repeated[0].1);
         }
     }

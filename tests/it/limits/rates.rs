@@ -16,11 +16,11 @@ const FEW: &str = "rate_limits: [{name: few, key: address, requests: 2, per: 1h}
 async fn refuses_after_the_burst_and_reports_the_remaining_quota() {
     let agent = start_agent();
     let mut gateway = start_gateway(&agent, FEW, "rate_limits: [few]").await;
-    for standing in [r#""few";r=1;t=1800"#, r#""few";r=0;t=1800"#] {
+    for expected in [r#""few";r=1;t=1800"#, r#""few";r=0;t=1800"#] {
         let answer = post_run_with(&gateway, "").await;
         assert_succeeded(&answer, COMPLETE_RUN);
         assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
-        assert_eq!(answer.header("ratelimit"), Some(standing));
+        assert_eq!(answer.header("ratelimit"), Some(expected));
         assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-limit")), (None, None));
     }
     let answer = post_run_with(&gateway, "X-Request-Id: over-it\r\n").await;
@@ -57,7 +57,7 @@ async fn sends_legacy_rate_limit_headers_where_configured() {
 }
 
 #[tokio::test]
-async fn admits_callers_who_wait_for_retry_after() {
+async fn admits_callers_after_retry_after() {
     let gateway = start_gateway(
         &start_agent(),
         "rate_limits: [{name: slow, key: address, requests: 1, per: 1s}]",
@@ -68,14 +68,14 @@ async fn admits_callers_who_wait_for_retry_after() {
     assert_succeeded(&post_run_with(&gateway, "").await, COMPLETE_RUN);
     let answer = post_run_with(&gateway, "").await;
     assert_refused(&answer, 429, "rate_limited");
-    let (heard, seconds) = (Instant::now(), answer.header("retry-after").and_then(|text| text.parse().ok()));
+    let (answered_at, seconds) = (Instant::now(), answer.header("retry-after").and_then(|text| text.parse().ok()));
     let wait = Duration::from_secs(seconds.expect("whole seconds"));
     assert_eq!(wait, Duration::from_secs(1));
     // Requests do not extend the wait. The last refused one was sent before the wait was over.
     let passed = eventually("a run that is let in", async || {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let admitted = is_admitted(&post_run_with(&gateway, "").await) == 1;
-        assert!(admitted || asked < heard + wait, "a retry after Retry-After is refused");
+        assert!(admitted || requested_at < answered_at + wait, "a retry after Retry-After is refused");
         admitted.then(Instant::now)
     })
     .await;
@@ -154,10 +154,10 @@ async fn counts_by_header_and_by_route_as_configured() {
     ] {
         assert_eq!(is_admitted(&post_run_with(&gateway, fields).await), passes, "{fields}");
     }
-    let ask = async |path: &str| is_admitted(&send_request(gateway.data, post(path, "", INPUT)).await);
+    let try_run = async |path: &str| is_admitted(&send_request(gateway.data, post(path, "", INPUT)).await);
     let mut passed = Vec::new();
     for path in ["/left", "/left", "/left", "/right", "/right", "/right"] {
-        passed.push(ask(path).await);
+        passed.push(try_run(path).await);
     }
     assert_eq!(passed, [1, 1, 0, 1, 1, 0]);
 }

@@ -44,10 +44,10 @@ async fn reports_the_remaining_quota_across_replicas() {
     let redis = Redis::start().await;
     let top = redis_config(&redis, "");
     let (one, other) = (start_connected(&top).await, start_connected(&top).await);
-    for (gateway, standing) in [(&one, r#""few";r=1;t=86400"#), (&other, r#""few";r=0;t=86400"#)] {
+    for (gateway, expected) in [(&one, r#""few";r=1;t=86400"#), (&other, r#""few";r=0;t=86400"#)] {
         let answer = post_run_with(gateway, "").await;
         assert_succeeded(&answer, COMPLETE_RUN);
-        assert_eq!(answer.header("ratelimit"), Some(standing));
+        assert_eq!(answer.header("ratelimit"), Some(expected));
         assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=1;w=86400"#));
     }
     for gateway in [&one, &other] {
@@ -67,11 +67,14 @@ async fn sends_a_correct_retry_after_for_a_shared_quota() {
     let answer = post_run_with(&gateway, "").await;
     assert_refused(&answer, 429, "rate_limited");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    let heard = Instant::now();
+    let answered_at = Instant::now();
     super::super::support::eventually("a run that is let in", async || {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let admitted = is_admitted(&post_run_with(&gateway, "").await) == 1;
-        assert!(admitted || asked < heard + Duration::from_secs(1), "a retry after Retry-After is refused");
+        assert!(
+            admitted || requested_at < answered_at + Duration::from_secs(1),
+            "a retry after Retry-After is refused"
+        );
         admitted.then_some(())
     })
     .await;
@@ -138,9 +141,9 @@ async fn waits_only_one_deadline_for_a_hanging_redis() {
     redis.suspend();
     let began = Instant::now();
     for _ in 0..20 {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         assert_eq!(is_admitted(&post_run_with(&gateway, "").await), 1);
-        assert!(asked.elapsed() < Duration::from_millis(1900), "{:?}", asked.elapsed());
+        assert!(requested_at.elapsed() < Duration::from_millis(1900), "{:?}", requested_at.elapsed());
     }
     // 20 deadlines were 20 s.
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());

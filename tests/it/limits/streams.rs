@@ -45,7 +45,7 @@ async fn limits_concurrent_runs_per_caller() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent, &api_keys(&[("ada", None), ("eve", None)]), "max_streams_per_caller: 2").await;
     let ada = "X-Api-Key: ada\r\n";
-    let (one, heard) = start_run(&gateway, ada).await;
+    let (one, received) = start_run(&gateway, ada).await;
     let (two, _) = start_run(&gateway, ada).await;
     let answer = post_run_with(&gateway, ada).await;
     let problem = assert_refused(&answer, 429, "too_many_streams");
@@ -64,10 +64,10 @@ async fn limits_concurrent_runs_per_caller() {
     assert_refused(&post_run_with(&gateway, ada).await, 429, "too_many_streams");
     // and so does a run that ends.
     (0..4).for_each(|_| agent.resume());
-    let (mut one, mut heard) = (one, heard);
+    let (mut one, mut received) = (one, received);
     let (body, end) = one.read_rest().await;
-    heard.body.extend(body);
-    assert_succeeded(&Answer { end, ..heard }, COMPLETE_RUN);
+    received.body.extend(body);
+    assert_succeeded(&Answer { end, ..received }, COMPLETE_RUN);
     wait_for_admission(&gateway, ada).await;
 }
 

@@ -71,7 +71,7 @@ async fn pauses_accepting_without_file_descriptors_and_recovers() {
     command.args(["-c", "ulimit -n 96; exec \"$0\" \"$@\""]).arg(diglot().get_program());
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
     let mut gateway = Gateway::start_by(command, Setup { upstreams: &[agent.url()], ..Setup::default() }).await;
-    let line = gateway.next_log("fewer connections than limits.connections are accepted: each needs two files; raise the limit (ulimit -n, LimitNOFILE)").await;
+    let line = gateway.next_log("fewer connections than limits.connections are accepted: each connection needs two file descriptors; raise the limit (ulimit -n, LimitNOFILE)").await;
     assert_eq!((line["limit"].as_u64(), line["room"].as_u64()), (Some(96), Some(16)));
     // The status plane has no limit of its own.
     let mut held = Vec::new();
@@ -88,7 +88,7 @@ async fn pauses_accepting_without_file_descriptors_and_recovers() {
 
 /// With two thousand silent connections, requests are still answered.
 #[tokio::test]
-async fn serves_requests_beside_thousands_of_idle_connections() {
+async fn serves_requests_despite_thousands_of_idle_connections() {
     let agent = start_agent();
     let gateway = start_gateway(&agent, "127.0.0.1:0", "").await;
     let mut held = Vec::new();

@@ -55,14 +55,14 @@ async fn keeps_runs_open_past_idle_and_head_timeouts() {
     let mut client = Client::connect(gateway.data).await;
     client.send(run_request()).await;
     let mut answer = client.read_head().await;
-    let mut heard = client.read_until("你好").await;
+    let mut received = client.read_until("你好").await;
     // Two comments: the clocks have rung by then.
     for _ in 0..2 {
-        heard += &client.read_until(":").await;
+        received += &client.read_until(":").await;
     }
     agent.resume();
     let (rest, end) = client.read_rest().await;
-    (answer.body, answer.end) = ([heard.into_bytes(), rest].concat(), end);
+    (answer.body, answer.end) = ([received.into_bytes(), rest].concat(), end);
     assert_succeeded(&answer, COMPLETE_RUN);
 }
 
@@ -71,12 +71,12 @@ async fn keeps_runs_open_past_idle_and_head_timeouts() {
 async fn closes_h2_connections_without_requests() {
     let agent = start_agent();
     let gateway = start_gateway(&agent, "127.0.0.1:0", "limits: {idle_timeout: 300ms, head_timeout: 300ms}").await;
-    for asks in [false, true] {
+    for sends_request in [false, true] {
         let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
         let (mut sender, connection) =
             handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("it speaks HTTP/2");
         let connection = tokio::spawn(connection);
-        if asks {
+        if sends_request {
             let request = http::Request::get("http://gateway/nowhere").body(Empty::<Bytes>::new()).expect("a request");
             let response = within_deadline("an answer", sender.send_request(request)).await.expect("an answer");
             assert_eq!(response.status(), 404);

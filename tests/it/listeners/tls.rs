@@ -73,8 +73,8 @@ async fn serves_curl_over_h2_with_a_client_certificate() {
     };
     let (cert, key) = (authority.path("client.pem"), authority.path("client.key"));
     let shown = curl(&["--cert", cert.to_str().expect("a path"), "--key", key.to_str().expect("a path")]).await;
-    let said = String::from_utf8_lossy(&shown.stdout);
-    assert!(shown.status.success() && said.contains("RUN_FINISHED") && said.ends_with("\n2 200"), "{shown:?}");
+    let printed = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success() && printed.contains("RUN_FINISHED") && printed.ends_with("\n2 200"), "{shown:?}");
     let without = curl(&[]).await;
     assert!(!without.status.success(), "{without:?}");
     gateway.wait_for_metric(&refused_series(LISTENER, "tls_certificate"), 1.0).await;
@@ -145,7 +145,7 @@ async fn reloads_certificates_and_keeps_open_streams() {
     let mut open = Client::over(authority.dialer().dial(to).await.expect("a handshake"));
     open.send(closing_run_request()).await;
     let head = open.read_head().await;
-    let heard = open.read_until("你好").await;
+    let received = open.read_until("你好").await;
 
     // The key of another certificate, a file that is half written, and a certificate that has ended change nothing.
     let reloads =
@@ -173,7 +173,7 @@ async fn reloads_certificates_and_keeps_open_streams() {
     agent.resume();
     let (rest, end) = open.read_rest().await;
     let mut answer = head;
-    (answer.body, answer.end) = ([heard.into_bytes(), rest].concat(), end);
+    (answer.body, answer.end) = ([received.into_bytes(), rest].concat(), end);
     assert_succeeded(&answer, COMPLETE_RUN);
 }
 
@@ -187,9 +187,9 @@ async fn rejects_a_mismatched_key_and_serves_an_expired_certificate() {
     let file = TempFile::new(&format!("listeners:\n  status: 127.0.0.1:0\n  data: {listener}\n{route}\n"));
     for command in [["check"].as_slice(), &["serve", "--config"]] {
         let done = diglot().args(command).arg(file.path()).output().expect("it runs");
-        let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        assert_eq!(done.status.code(), Some(78), "{said}");
-        assert!(said.contains(":3:") && said.contains("this is the key of another certificate"), "{said}");
+        let printed = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        assert_eq!(done.status.code(), Some(78), "{printed}");
+        assert!(printed.contains(":3:") && printed.contains("this is the key of another certificate"), "{printed}");
     }
     let agent = start_agent();
     let mut gateway = start_gateway(&agent, &authority.listener("late", ""), "").await;
@@ -202,7 +202,7 @@ async fn serves_metrics_over_tls() {
     let authority = Authority::new();
     authority.issue("leaf", 30);
     let agent = start_agent();
-    // A second listener of the status plane, beside the one that the tests use.
+    // A second listener of the status plane, in addition to the one that the tests use.
     let listeners = format!("{{data: [127.0.0.1:0], status: [{}, 127.0.0.1:0]}}", authority.listener("leaf", ""));
     let setup = super::Setup { upstreams: &[agent.url()], listeners: &listeners, ..super::Setup::default() };
     let mut gateway = Gateway::start(super::Setup { unready: true, ..setup }).await;

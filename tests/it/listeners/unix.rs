@@ -60,14 +60,14 @@ async fn replaces_the_socket_of_a_dead_process_only() {
         let text = format!("listeners: {{data: {}, status: []}}\n{route}\n", place.listener(""));
         let file = TempFile::new(&text);
         let mut process = Process::start(diglot().args(["serve", "--config"]).arg(file.path()), false);
-        let said = process.line().await.unwrap_or_default();
+        let line = process.line().await.unwrap_or_default();
         // One that listens would never end.
-        assert!(!said.contains("listening"), "{said}");
-        (process.exit().await.code(), said)
+        assert!(!line.contains("listening"), "{line}");
+        (process.exit().await.code(), line)
     };
-    let (code, said) = second().await;
-    assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("another process listens on it"), "{said}");
+    let (code, line) = second().await;
+    assert_eq!(code, Some(69), "{line}");
+    assert!(line.contains("another process listens on it"), "{line}");
     assert_succeeded(&run(&place.0, "").await, COMPLETE_RUN);
 
     first.process.signal("KILL");
@@ -79,8 +79,8 @@ async fn replaces_the_socket_of_a_dead_process_only() {
 
     std::fs::remove_file(&place.0).expect("a socket");
     std::fs::write(&place.0, "somebody's notes").expect("a file");
-    let (code, said) = second().await;
-    assert_eq!(code, Some(69), "{said}");
+    let (code, line) = second().await;
+    assert_eq!(code, Some(69), "{line}");
     assert_eq!(std::fs::read_to_string(&place.0).expect("a file"), "somebody's notes");
 }
 

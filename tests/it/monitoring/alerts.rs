@@ -17,8 +17,8 @@ fn assert_promtool_accepts(args: &[&str], file: &str) {
     let file = repository_path(file);
     let args: Vec<&str> = args.iter().copied().chain([file.to_str().expect("a path of text")]).collect();
     let output = promtool(&args, "");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&said));
+    let printed = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&printed));
 }
 
 #[test]
@@ -117,14 +117,14 @@ fn rules_and_pages_name_existing_metrics() {
 #[test]
 fn runbook_quotes_existing_log_messages() {
     let folder = std::fs::read_dir(repository_path("src/telemetry/internal_event")).expect("the internal events");
-    let said = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text"));
-    let said: String = said.collect();
+    let sources = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text"));
+    let sources: String = sources.collect();
     let runbook = read(RUNBOOK);
     let quoted: Vec<_> =
         runbook.split("message=\"").skip(1).map(|rest| rest.split('"').next().expect("a text")).collect();
     assert!(quoted.len() > 20, "{quoted:?}");
     for line in quoted {
-        assert!(said.contains(&format!("\"{line}\"")), "no internal event writes {line:?}");
+        assert!(sources.contains(&format!("\"{line}\"")), "no internal event writes {line:?}");
     }
 }
 
@@ -211,8 +211,8 @@ fn objectives_classify_every_outcome_loss_and_refusal() {
 
     // Healthy agents need these: HAI's write patches with `"from": ""`, CloudBase's begin without RUN_STARTED.
     let healthy = [EventRepair::PatchMended, EventRepair::RunStartedSupplied];
-    let told = |one: &&EventRepair| one.rule().is_some() && !healthy.contains(one);
-    let breaches = EventRepair::ALL.iter().filter(told).map(|one| one.label());
+    let is_breach = |one: &&EventRepair| one.rule().is_some() && !healthy.contains(one);
+    let breaches = EventRepair::ALL.iter().filter(is_breach).map(|one| one.label());
     let rule = "job_route:diglot_agent_breaches:ratio_rate1h";
     assert_eq!(compared_values(rule, "diglot_repairs_total", "repair"), set(breaches));
 

@@ -50,13 +50,13 @@ pub fn panels() -> Vec<Panel> {
 pub fn other_expressions() -> Vec<String> {
     let document = read_dashboard();
     let variables = document["templating"]["list"].as_array().expect("variables");
-    let asked = variables.iter().filter_map(|one| one["query"]["query"].as_str()).map(|query| {
+    let queries = variables.iter().filter_map(|one| one["query"]["query"].as_str()).map(|query| {
         let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).expect(query);
         let (series, label) = inside.rsplit_once(", ").expect("a label");
         format!("count by ({label}) ({})", with_variables(series))
     });
     let annotations = document["annotations"]["list"].as_array().expect("annotations");
-    asked.chain(annotations.iter().map(|one| with_variables(one["expr"].as_str().expect("an expression")))).collect()
+    queries.chain(annotations.iter().map(|one| with_variables(one["expr"].as_str().expect("an expression")))).collect()
 }
 
 #[test]

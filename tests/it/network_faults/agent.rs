@@ -50,19 +50,19 @@ async fn assert_counted(gateway: &Gateway, runs: usize) {
 async fn ends_a_truncated_answer_exactly_once() {
     let (_agent, proxy, gateway) = start_behind_proxy("").await;
     // After the last chunk's own bytes nothing is missing but the end of the trailer section.
-    let (length, said) = (agent_response().len(), agent_response().len() - LAST_CHUNK.len());
+    let (length, last_event_end) = (agent_response().len(), agent_response().len() - LAST_CHUNK.len());
     let mut runs = 0;
     for fault in [Fault::Cut, Fault::Reset, Fault::HalfClose] {
         for at in (0..length).step_by(STRIDE) {
             proxy.set(Direction::Back, fault(at));
             let answer = post_run(gateway.data, "/run").await;
             runs += 1;
-            let heard = error_code(&answer);
-            let shown = format!("{:?}: {heard:?}, status {}", fault(at), answer.status);
-            match (fault(at), heard.as_str()) {
+            let code = error_code(&answer);
+            let shown = format!("{:?}: {code:?}, status {}", fault(at), answer.status);
+            match (fault(at), code.as_str()) {
                 // Reset before we can look at it: as good as never accepted.
                 (Fault::Reset(0), "upstream_unreachable") => {}
-                (_, "") => assert!(at + LAST_CHUNK.len() > said, "{shown}"),
+                (_, "") => assert!(at + LAST_CHUNK.len() > last_event_end, "{shown}"),
                 (Fault::Cut(_) | Fault::HalfClose(_), "upstream_truncated") => assert!(at >= CHUNKED.len(), "{shown}"),
                 (_, "upstream_reset") if answer.status == 502 => assert!(at < CHUNKED.len(), "{shown}"),
                 // A reset that falls between two reads may look like an end to the second.

@@ -59,40 +59,40 @@ async fn leaks_no_run_when_both_sides_fail() {
         for _ in 0..CLIENTS {
             let to = before.address();
             clients.spawn(async move {
-                let mut heard = Vec::new();
+                let mut outcomes = Vec::new();
                 for _ in 0..RUNS {
                     let request = post("/run", "Connection: close\r\n", INPUT);
                     // A client behind a hole gives up by itself.
                     let answer = tokio::time::timeout(Duration::from_secs(2), try_request(to, request)).await;
                     let answer = answer.ok().flatten();
                     if let Some(answer) = answer.filter(|answer| answer.end == End::Clean) {
-                        heard.push(match answer.status {
+                        outcomes.push(match answer.status {
                             200 => assert_one_end(&answer),
                             status => status.to_string(),
                         });
                     }
                 }
-                heard
+                outcomes
             });
         }
-        let heard = within(Duration::from_secs(120), "the clients", clients.join_all()).await.concat();
+        let outcomes = within(Duration::from_secs(120), "the clients", clients.join_all()).await.concat();
         gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-        heard
+        outcomes
     };
-    let mut heard = round().await;
+    let mut outcomes = round().await;
     let before = gateway.process.resident_memory();
-    heard.extend(round().await);
+    outcomes.extend(round().await);
     let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < GROWTH, "{growth} bytes more after the second half");
 
     // All events were received, and nothing else.
-    heard.sort();
-    heard.dedup();
+    outcomes.sort();
+    outcomes.dedup();
     for due in ["", "502", "504", "upstream_truncated", "upstream_idle"] {
-        assert!(heard.iter().any(|one| one == due), "{due:?} is not among {heard:?}");
+        assert!(outcomes.iter().any(|one| one == due), "{due:?} is not among {outcomes:?}");
     }
     let known = ["", "408", "502", "504", "upstream_truncated", "upstream_idle", "upstream_reset"];
-    assert!(heard.iter().all(|one| known.contains(&one.as_str())), "{heard:?}");
+    assert!(outcomes.iter().all(|one| known.contains(&one.as_str())), "{outcomes:?}");
 
     // Every run is counted once; an incomplete request is no run.
     let runs = metric_total(&gateway, "diglot_streams_total").await;

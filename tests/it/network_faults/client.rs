@@ -47,7 +47,7 @@ async fn leaves_no_run_after_a_truncated_client_connection() {
             }
         }
     }
-    assert!(whole < runs / 2, "{whole} of {runs} were heard whole");
+    assert!(whole < runs / 2, "{whole} of {runs} were received whole");
     proxy.wait_until_idle().await;
     gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
     // Each run that reached the agent is counted once.
@@ -69,7 +69,7 @@ async fn leaves_no_run_after_a_truncated_h2_connection() {
             if let Ok(response) = within_deadline("an answer", start_h2_run(&mut sender)).await {
                 let body = within_deadline("an end", response.into_body().collect()).await;
                 if body_end(&body) == End::Clean {
-                    let body = body.expect("heard").to_bytes();
+                    let body = body.expect("received").to_bytes();
                     assert!(String::from_utf8_lossy(&body).contains("RUN_FINISHED"), "{:?}", fault(at));
                     whole += 1;
                 }

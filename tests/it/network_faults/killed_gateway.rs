@@ -68,10 +68,10 @@ async fn cuts_streams_when_killed_and_serves_again_at_once() {
             let mut body = start_h2_run(&mut sender).await.expect("an answer").into_body();
             let (ready, sender) = (ready.clone(), sender.clone());
             ends.spawn(async move {
-                let mut heard = Vec::new();
-                while !String::from_utf8_lossy(&heard).ends_with("你好\"}\n\n") {
+                let mut received = Vec::new();
+                while !String::from_utf8_lossy(&received).ends_with("你好\"}\n\n") {
                     let frame = body.frame().await.expect("more").expect("no reset");
-                    heard.extend_from_slice(&frame.into_data().expect("data"));
+                    received.extend_from_slice(&frame.into_data().expect("data"));
                 }
                 ready.send(()).expect("awaited");
                 let end = super::body_end(&body.collect().await);
@@ -107,8 +107,8 @@ async fn serves_large_events_in_little_memory() {
         "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
         "x".repeat(9 << 20)
     );
-    let said = [HEAD, STARTED, OPENED, &text, &complete_run()[(STARTED.len() + OPENED.len())..]].concat();
-    let agent = Agent::with_response(said);
+    let response = [HEAD, STARTED, OPENED, &text, &complete_run()[(STARTED.len() + OPENED.len())..]].concat();
+    let agent = Agent::with_response(response);
     let mut command = Command::new("sh");
     let script = format!("ulimit -v {MEMORY_LIMIT_KIB} && exec \"$0\" serve --config \"$1\"");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_diglot")]);

@@ -59,9 +59,9 @@ async fn serves_every_request_while_redis_connections_fail() {
             proxy.set(*direction, *fault);
             proxy.disconnect_all();
             for _ in 0..REQUESTS {
-                let asked = Instant::now();
+                let requested_at = Instant::now();
                 assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
-                slowest = slowest.max(asked.elapsed());
+                slowest = slowest.max(requested_at.elapsed());
                 runs += 1;
             }
         }

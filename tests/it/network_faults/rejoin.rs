@@ -55,9 +55,9 @@ async fn resumes_after_the_connection_breaks_at_any_byte() {
             proxy.set(Direction::Back, fault(at));
             let first = try_request(proxy.address(), request(&run, "")).await;
             let is_whole = first.as_ref().is_some_and(|answer| answer.end == End::Clean);
-            let mut heard = first.as_ref().map(complete_frames).unwrap_or_default();
+            let mut received = first.as_ref().map(complete_frames).unwrap_or_default();
             if !is_whole {
-                let behind = heard.iter().rev().find_map(|frame| frame_id(frame));
+                let behind = received.iter().rev().find_map(|frame| frame_id(frame));
                 let field = behind.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
                 let rest = send_request(gateway.data, request(&run, &field)).await;
                 assert_eq!((rest.status, rest.end), (200, End::Clean), "{:?}: {}", fault(at), rest.text());
@@ -70,12 +70,12 @@ async fn resumes_after_the_connection_breaks_at_any_byte() {
                     continue;
                 }
                 with_cursor += 1;
-                heard.extend(complete_frames(&rest));
+                received.extend(complete_frames(&rest));
             }
             let frames = complete_run();
             let numbered = |(at, frame)| format!("id: token-{}\n{frame}", at + 1);
             let expected: Vec<_> = frames.split_inclusive("\n\n").enumerate().map(numbered).collect();
-            assert_eq!(normalize_frames(&heard, &run), expected, "{:?}", fault(at));
+            assert_eq!(normalize_frames(&received, &run), expected, "{:?}", fault(at));
         }
     }
     assert!(with_cursor > 50 && without > 50, "{with_cursor} came back with a cursor, {without} without");

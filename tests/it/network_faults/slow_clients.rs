@@ -81,16 +81,16 @@ async fn bounds_memory_per_stalled_client_and_loses_nothing() {
     // They are only slow: one of each reads on, while the others stay where they are.
     let (body, end) = within_deadline("the whole flood", narrow.remove(0).read_rest()).await;
     assert!(body.len() > EVENT * EVENTS && String::from_utf8_lossy(&body).ends_with(FINISHED), "{end:?}");
-    let mut heard = 0;
+    let mut received = 0;
     let (mut body, _connection) = streams.remove(0);
     let mut last = Vec::new();
     while let Some(frame) = within_deadline("a frame", body.frame()).await {
         let data = frame.expect("no reset").into_data().expect("data");
-        heard += data.len();
+        received += data.len();
         last.extend_from_slice(&data);
         last.drain(..last.len().saturating_sub(FINISHED.len()));
     }
-    assert!(heard > EVENT * EVENTS);
+    assert!(received > EVENT * EVENTS);
     assert_eq!(String::from_utf8_lossy(&last), FINISHED);
     let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < 2 * CLIENTS * COST, "{growth} bytes while two were read to");

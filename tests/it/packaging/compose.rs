@@ -134,8 +134,8 @@ async fn gateway_serves_with_the_mounted_files() {
         let there = format!("{name}:{}", port_of(listens));
         let here = command.iter().map(|word| if word == listens { "127.0.0.1:0" } else { word });
         let mut process = Process::start(diglot().args(here.map(|word| if word == "40" { "0" } else { word })), true);
-        let said = process.line().await.expect("an address");
-        let here = said.split_once("http://").expect("a URL").1.trim_end_matches('/').to_owned();
+        let line = process.line().await.expect("an address");
+        let here = line.split_once("http://").expect("a URL").1.trim_end_matches('/').to_owned();
         agents.push((process, there, here));
     }
     for file in ["diglot.yaml", "redis.yaml"] {

@@ -34,7 +34,7 @@ async fn probes_listeners_over_http_tls_and_proxy_protocol() {
     let (agent, authority) = (start_agent(), Authority::new());
     authority.issue("server", 30);
     let tls = authority.listener("server", "");
-    for (listens, asked) in [
+    for (listens, probed) in [
         ("127.0.0.1:0".to_owned(), "http://127.0.0.1"),
         ("0.0.0.0:0".to_owned(), "http://127.0.0.1"),
         ("\"[::]:0\"".to_owned(), "http://[::1]"),
@@ -49,12 +49,12 @@ async fn probes_listeners_over_http_tls_and_proxy_protocol() {
         let yaml = format!("listeners: {{status: {status}}}\nroutes: []\nx: 1\n");
         for (more, path) in [(&[][..], "/livez"), (&["--ready"][..], "/readyz")] {
             let what = format!("an answer on {listens}");
-            let said = eventually(&what, async || {
+            let output = eventually(&what, async || {
                 let (code, stdout, stderr) = run_healthcheck(&yaml, more);
                 assert!(code == Some(0) || code == Some(1), "{stderr}");
                 (code == Some(0)).then_some(stdout)
             });
-            assert_eq!(said.await, format!("{asked}:{port}{path}: 200 ok\n"), "{listens}");
+            assert_eq!(output.await, format!("{probed}:{port}{path}: 200 ok\n"), "{listens}");
         }
     }
 }
@@ -96,12 +96,12 @@ async fn reports_a_draining_gateway_as_alive_but_not_ready() {
     client.read_head().await;
     gateway.process.signal("TERM");
     gateway.next_log("draining").await;
-    let asked = |more: &[&str]| {
+    let run_check = |more: &[&str]| {
         run_command(diglot().args(["healthcheck", "--url", &format!("http://{}", gateway.status)]).args(more))
     };
-    assert_eq!(asked(&[]).0, Some(0));
+    assert_eq!(run_check(&[]).0, Some(0));
     let expected = format!("diglot: http://{}/readyz: 503 draining\n", gateway.status);
-    assert_eq!(asked(&["--ready"]), (Some(1), String::new(), expected));
+    assert_eq!(run_check(&["--ready"]), (Some(1), String::new(), expected));
     agent.resume();
 }
 

@@ -136,13 +136,13 @@ impl ReferencePage {
             return words.join(", ") + &more;
         }
         if let Some(forms) = node["anyOf"].as_array() {
-            let mut said: Vec<String> = Vec::new();
+            let mut alternatives: Vec<String> = Vec::new();
             for form in forms {
                 let form = self.type_text(form);
-                let of_them = said.first().is_some_and(|first| form == format!("list of {first}"));
-                said.push(if of_them { "a list of them".to_owned() } else { form });
+                let of_them = alternatives.first().is_some_and(|first| form == format!("list of {first}"));
+                alternatives.push(if of_them { "a list of them".to_owned() } else { form });
             }
-            return said.join(" or ");
+            return alternatives.join(" or ");
         }
         if node["items"].is_object() {
             return format!("list of {}", self.type_text(&node["items"]));

@@ -9,7 +9,7 @@ use super::super::support::sse::{
     types,
 };
 use super::super::support::{eventually, sha256, within_deadline};
-use super::{HAI_BEGUN, outcome_series, start_agent, start_gateway_with};
+use super::{HAI_RUN_BEGINNING, outcome_series, start_agent, start_gateway_with};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
@@ -111,7 +111,7 @@ async fn ends_the_run_with_an_error_when_its_credential_expires() {
     let key = ExpiringKey::expiring_soon();
     let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
     assert_failed(&run, "token_expired", RUN_BEGINNING);
-    assert_failed(&hai, "token_expired", HAI_BEGUN);
+    assert_failed(&hai, "token_expired", HAI_RUN_BEGINNING);
     for route in ["run", "to-hai"] {
         assert_logged(&mut gateway, &key).await;
         gateway.wait_for_metric(&outcome_series(route, "expired"), 1.0).await;
@@ -125,9 +125,9 @@ async fn cuts_the_stream_when_its_credential_expires() {
     let mut gateway = start_gateway(&agent, "close").await;
     let key = ExpiringKey::expiring_soon();
     let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
-    for (answer, heard) in [(run, RUN_BEGINNING), (hai, HAI_BEGUN)] {
+    for (answer, expected) in [(run, RUN_BEGINNING), (hai, HAI_RUN_BEGINNING)] {
         assert_eq!((answer.status, answer.end), (200, End::Cut), "{}", answer.text());
-        assert_eq!(types(&events(answer.text())), heard);
+        assert_eq!(types(&events(answer.text())), expected);
     }
     for route in ["run", "to-hai"] {
         assert_logged(&mut gateway, &key).await;
@@ -145,7 +145,7 @@ async fn finishes_the_run_past_credential_expiry_under_finish() {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", &field, INPUT)).await;
     let mut answer = client.read_head().await;
-    let heard = client.read_until("你好\"}\n\n").await;
+    let received = client.read_until("你好\"}\n\n").await;
     // A request that comes later is refused; it never gets as far as the agent.
     eventually("the end of the credential", async || {
         let body = INPUT.replace("messages", "massages");
@@ -154,7 +154,7 @@ async fn finishes_the_run_past_credential_expiry_under_finish() {
     .await;
     agent.resume();
     (answer.body, answer.end) = client.read_rest().await;
-    answer.body = [heard.as_bytes(), &answer.body].concat();
+    answer.body = [received.as_bytes(), &answer.body].concat();
     super::assert_succeeded(&answer, COMPLETE_RUN);
 }
 
@@ -284,18 +284,18 @@ async fn resets_the_h2_stream_when_its_token_expires() {
     let response =
         within_deadline("an answer", sender.send_request(request(&expiring_token(&signer)))).await.expect("an answer");
     assert_eq!(response.status(), 200);
-    let (mut body, mut heard) = (response.into_body(), Vec::new());
+    let (mut body, mut received) = (response.into_body(), Vec::new());
     let broken = within_deadline("the end", async {
         loop {
             match body.frame().await.expect("no whole body") {
-                Ok(frame) => heard.extend(frame.into_data().expect("data")),
+                Ok(frame) => received.extend(frame.into_data().expect("data")),
                 Err(broken) => return broken,
             }
         }
     });
     let broken = broken.await;
     assert!(!broken.is_closed() && !broken.is_incomplete_message(), "{broken:?}");
-    assert_eq!(types(&events(std::str::from_utf8(&heard).expect("text"))), RUN_BEGINNING);
+    assert_eq!(types(&events(std::str::from_utf8(&received).expect("text"))), RUN_BEGINNING);
     assert_eq!(gateway.next_log("run ended").await["outcome"], "expired");
     // The connection is another matter: it serves the next request.
     let again =

@@ -82,15 +82,15 @@ fn stops_the_run_before_a_forbidden_call_is_written() {
         for client in dialect::ALL.iter().copied().map(PeerDialect::new) {
             for mode in [GuardMode::Repair, GuardMode::Report] {
                 let strange = call.replace("TOOL\"", "delete_all\"");
-                let (heard, fault, name) = run_stream(side(agent), client, mode, &[START, &strange, FINISH]);
-                let case = format!("{agent} to {}, {mode:?}: {call}\n{heard}", client.dialect.name);
+                let (output, fault, name) = run_stream(side(agent), client, mode, &[START, &strange, FINISH]);
+                let case = format!("{agent} to {}, {mode:?}: {call}\n{output}", client.dialect.name);
                 assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{case}");
-                assert!(!heard.contains("delete_all") && !heard.contains("RUN_FINISHED"), "{case}");
-                assert_eq!(heard.matches("tool_not_allowed").count(), 1, "{case}");
+                assert!(!output.contains("delete_all") && !output.contains("RUN_FINISHED"), "{case}");
+                assert_eq!(output.matches("tool_not_allowed").count(), 1, "{case}");
 
                 let own = call.replace("TOOL\"", "search\"");
-                let (heard, fault, _) = run_stream(side(agent), client, mode, &[START, &own, FINISH]);
-                assert_eq!(fault, None, "{case}\n{heard}");
+                let (output, fault, _) = run_stream(side(agent), client, mode, &[START, &own, FINISH]);
+                assert_eq!(fault, None, "{case}\n{output}");
             }
         }
     }
@@ -104,12 +104,12 @@ fn rejects_forbidden_calls_in_the_echoed_request() {
             r#"{START},"input":{{"threadId":"t","runId":"r","messages":[{{"id":"a","role":"assistant","toolCalls":[{{"id":"c","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}],"tools":[],"context":[],"state":{{}},"forwardedProps":{{}}}}"#
         )
     };
-    let (heard, fault, name) =
+    let (output, fault, name) =
         run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("delete_all"), FINISH]);
-    assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{heard}");
-    assert!(!heard.contains("delete_all"), "{heard}");
-    let (heard, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("search"), FINISH]);
-    assert!(fault.is_none() && heard.contains("search"), "{heard}");
+    assert_eq!((fault, name.as_deref()), (Some(StreamError::ForbiddenTool), Some("delete_all")), "{output}");
+    assert!(!output.contains("delete_all"), "{output}");
+    let (output, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[&start("search"), FINISH]);
+    assert!(fault.is_none() && output.contains("search"), "{output}");
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn rejects_tool_calls_without_a_name() {
         r#""type":"TOOL_CALL_CHUNK","toolCallId":"c","delta":"{}""#,
         r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"arguments":""}}]}]"#,
     ] {
-        let (heard, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[START, event, FINISH]);
-        assert_eq!(fault, Some(StreamError::ForbiddenTool), "{event}\n{heard}");
+        let (output, fault, _) = run_stream(side("ag-ui"), side("ag-ui"), GuardMode::Repair, &[START, event, FINISH]);
+        assert_eq!(fault, Some(StreamError::ForbiddenTool), "{event}\n{output}");
     }
 }
 
@@ -129,8 +129,8 @@ fn rejects_tool_calls_without_a_name() {
 #[test]
 fn allows_the_gateways_own_confirmation_calls() {
     let interrupt = r#""type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"delete?"}]}"#;
-    let (heard, fault, _) = run_stream(side("ag-ui"), side("hai"), GuardMode::Repair, &[START, interrupt]);
-    assert!(fault.is_none() && heard.contains("confirmAction"), "{heard}");
+    let (output, fault, _) = run_stream(side("ag-ui"), side("hai"), GuardMode::Repair, &[START, interrupt]);
+    assert!(fault.is_none() && output.contains("confirmAction"), "{output}");
     let call = r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"confirmAction""#;
     for (agent, client) in [("hai", "ag-ui"), ("hai", "hai"), ("ag-ui", "hai"), ("ag-ui", "ag-ui")] {
         let (_, fault, name) = run_stream(side(agent), side(client), GuardMode::Repair, &[START, call, FINISH]);
@@ -239,8 +239,8 @@ fn ignores_tool_names_in_metadata() {
             r#""type":"MESSAGES_SNAPSHOT","messages":[{{"id":"a","role":"assistant","content":"x","metadata":{{"{client}":{{"toolCalls":{calls},"tool_calls":{calls}}}}}}}]"#
         );
         for event in [&start, &snapshot] {
-            let (heard, _, _) = run_stream(side("ag-ui"), side(client), GuardMode::Repair, &[START, event, FINISH]);
-            let data = heard.lines().filter_map(|line| line.strip_prefix("data: "));
+            let (output, _, _) = run_stream(side("ag-ui"), side(client), GuardMode::Repair, &[START, event, FINISH]);
+            let data = output.lines().filter_map(|line| line.strip_prefix("data: "));
             for event in data.map(|data| serde_json::from_str::<serde_json::Value>(data).expect("JSON")) {
                 for name in &names[..2] {
                     assert_ne!(event[name], "delete_all", "{client}: {event}");

@@ -65,8 +65,8 @@ async fn reloads_mounted_files_without_losing_requests() {
         }
     });
     mount(&config, "2026_11_22_08_01_00.3", &[("diglot.yaml", &after)]);
-    let said = gateway.next_log("configuration reloaded").await["changes"].clone();
-    assert_eq!(said, "keep_alive: 15s → 7s; routes[a].guard: repair → strict; routes added: b");
+    let changes = gateway.next_log("configuration reloaded").await["changes"].clone();
+    assert_eq!(changes, "keep_alive: 15s → 7s; routes[a].guard: repair → strict; routes added: b");
     assert_succeeded(&send_request(gateway.data, request_with_key("/b", "first")).await, COMPLETE_RUN);
     over.store(true, Ordering::Relaxed);
     client.await.expect("every answer was a whole run");
@@ -102,13 +102,13 @@ async fn ignores_a_half_written_or_missing_file() {
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 0.0);
     assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
     std::fs::write(&file, &next).expect("a file");
-    let said = gateway.next_log("configuration reloaded").await["changes"].clone();
-    assert_eq!(said, "keep_alive: 15s → 7s; routes[a].guard: repair → strict");
+    let changes = gateway.next_log("configuration reloaded").await["changes"].clone();
+    assert_eq!(changes, "keep_alive: 15s → 7s; routes[a].guard: repair → strict");
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
 
     std::fs::remove_file(&file).expect("the file");
     let problems = gateway.next_log(refused).await["problems"].clone();
-    assert!(problems.as_str().is_some_and(|said| said.contains("cannot be read")), "{problems}");
+    assert!(problems.as_str().is_some_and(|changes| changes.contains("cannot be read")), "{problems}");
     assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
     // The file is valid again, and nothing differs.
     replace_file(&file, &next);

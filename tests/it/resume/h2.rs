@@ -30,7 +30,7 @@ async fn read_events(sender: &mut SendRequest<Empty<Bytes>>, behind: &str) -> Re
 async fn resumes_many_readers_over_one_connection() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     let mut sender = connect(&gateway).await;
     let mut bodies = Vec::new();
@@ -40,9 +40,9 @@ async fn resumes_many_readers_over_one_connection() {
         bodies.push(response.into_body());
     }
     agent.resume();
-    for (heard, body) in (1..).zip(bodies) {
+    for (received, body) in (1..).zip(bodies) {
         let rest = within_deadline("the rest", body.collect()).await.expect("a clean end").to_bytes();
-        assert_eq!(frames(std::str::from_utf8(&rest).expect("UTF-8")).len(), 5 - heard);
+        assert_eq!(frames(std::str::from_utf8(&rest).expect("UTF-8")).len(), 5 - received);
     }
 }
 
@@ -60,7 +60,7 @@ async fn does_not_block_readers_on_a_closed_h2_window() {
         write([CLOSED, FINISHED].concat()),
     ]);
     let mut gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let mut sender = connect(&gateway).await;
     let stalled = read_events(&mut sender, first[2].id()).await;
     agent.resume();

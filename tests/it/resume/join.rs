@@ -112,14 +112,14 @@ async fn sends_a_prelude_to_clients_without_a_cursor() {
             assert_eq!(end, End::Clean);
             let body = String::from_utf8(body).expect("UTF-8");
             assert_legal(&body, "ag-ui");
-            let heard = frames(&body);
-            assert_eq!(message_texts(&heard), message_texts(&whole), "behind {behind}");
-            assert_eq!(heard.first().map(Frame::kind), Some("RUN_STARTED"));
-            assert_eq!(heard.last().map(Frame::kind), Some("RUN_FINISHED"));
+            let received = frames(&body);
+            assert_eq!(message_texts(&received), message_texts(&whole), "behind {behind}");
+            assert_eq!(received.first().map(Frame::kind), Some("RUN_STARTED"));
+            assert_eq!(received.last().map(Frame::kind), Some("RUN_FINISHED"));
             // A client that is cut off in the middle of a prelude comes back without a cursor.
-            let prelude = heard.len() - (whole.len() - behind);
-            assert!(heard[..prelude - 1].iter().all(|frame| frame.id.is_none()), "{body}");
-            assert!(heard[prelude - 1].id().ends_with(&format!("-{behind}")), "{body}");
+            let prelude = received.len() - (whole.len() - behind);
+            assert!(received[..prelude - 1].iter().all(|frame| frame.id.is_none()), "{body}");
+            assert!(received[prelude - 1].id().ends_with(&format!("-{behind}")), "{body}");
         }
         assert_eq!(agent.connection_count(), 1);
     }
@@ -169,7 +169,7 @@ async fn joins_identical_concurrent_requests_to_one_run() {
 async fn rejects_invalid_cursors_and_unknown_runs() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let (token, _) = first[0].id().split_once('-').expect("an id");
     for odd in ["1", "x-1", "-", &format!("{token}-"), &format!("{token}-01"), &format!("{token}-1x")] {
         assert_refused(&read_run(gateway.data, "r1", &last_event_id(odd)).await, 400, "invalid_cursor");
@@ -197,7 +197,7 @@ async fn rejects_invalid_cursors_and_unknown_runs() {
         assert_refused(&read_run(gateway.data, run, &last_event_id(known)).await, 404, "run_not_found");
     }
     // An id may be encoded as one likes.
-    let (other, _) = open_stream_until(gateway.data, get_request(&run_events_path("%721"), ""), END_OF_SAID).await;
+    let (other, _) = open_stream_until(gateway.data, get_request(&run_events_path("%721"), ""), END_OF_CONTENT).await;
     drop(other);
     assert_refused(
         &send_request(gateway.data, post("/run", &last_event_id(known), &input("r2"))).await,
@@ -231,13 +231,13 @@ async fn rejects_invalid_cursors_and_unknown_runs() {
 async fn refuses_a_taken_run_id_until_the_first_run_ends() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let (client, _) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, _) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let other = input("r1").replace("hi", "something else");
     assert_refused(&send_request(gateway.data, post("/run", "", &other)).await, 409, "run_id_taken");
     assert_eq!(agent.connection_count(), 1);
     agent.resume();
     read_rest(client).await;
-    let (client, first) = open_stream_until(gateway.data, post("/run", "", &other), END_OF_SAID).await;
+    let (client, first) = open_stream_until(gateway.data, post("/run", "", &other), END_OF_CONTENT).await;
     assert_eq!(agent.connection_count(), 2);
     agent.resume();
     read_rest(client).await;
@@ -251,9 +251,9 @@ async fn refuses_a_taken_run_id_until_the_first_run_ends() {
 async fn starts_again_after_a_refused_run() {
     let agent = Agent::with_response("HTTP/1.1 422 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let gateway = start_gateway(&agent).await;
-    for asked in 1..3 {
+    for connections in 1..3 {
         assert_refused(&send_request(gateway.data, post("/run", "", &input("r1"))).await, 422, "upstream_status");
-        assert_eq!(agent.connection_count(), asked);
+        assert_eq!(agent.connection_count(), connections);
         assert_refused(&read_run(gateway.data, "r1", "").await, 404, "run_not_found");
     }
     assert_eq!(gateway.metric("diglot_replay_runs").await, 0.0);
@@ -268,7 +268,7 @@ async fn reports_a_later_failure_to_returning_clients() {
         Step::Reset,
     ]);
     let mut gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     agent.resume();
     gateway.next_log("run ended").await;
@@ -296,8 +296,8 @@ async fn resumes_hai_clients_with_a_snapshot() {
     assert_legal(&body, "hai");
     let again = frames(&body);
     assert_eq!(again.last().map(|frame| &frame.event), all.last().map(|frame| &frame.event));
-    let said = again.iter().find(|frame| frame.kind() == "MESSAGE_SNAPSHOT").expect("a snapshot");
-    let message = &said.event["messages"][0];
+    let messages = again.iter().find(|frame| frame.kind() == "MESSAGE_SNAPSHOT").expect("a snapshot");
+    let message = &messages.event["messages"][0];
     assert_eq!((&message["id"], &message["role"], &message["content"]), (&"m1".into(), &"user".into(), &"hi".into()));
 }
 
@@ -323,7 +323,7 @@ async fn keeps_nothing_on_routes_that_abort() {
     let mut agent =
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let gateway = Gateway::start_for(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     assert!(first.iter().all(|frame| frame.id.is_none()));
     assert_refused(&read_run(gateway.data, "r1", "").await, 404, "route_not_found");
     drop(client);

@@ -24,7 +24,7 @@ async fn hides_a_run_from_other_callers() {
     let agent = start_paused_agent();
     let gateway = start_gateway_with(&agent, &auth_section(), ", require: {scopes: [run]}").await;
     let start = post("/run", "", &input("r1"));
-    let (client, first) = open_stream_until(gateway.data, with_key_of("ada", &start), END_OF_SAID).await;
+    let (client, first) = open_stream_until(gateway.data, with_key_of("ada", &start), END_OF_CONTENT).await;
     let behind = last_event_id(first[0].id());
     let stop = "POST /run/runs/r1/stop HTTP/1.1\r\nHost: gateway\r\nContent-Length: 0\r\n\r\n";
     let stranger = assert_refused(
@@ -54,10 +54,10 @@ async fn hides_a_run_from_other_callers() {
     let (again, _) = open_stream_until(
         gateway.data,
         with_key_of("ada-2", &get_request(&run_events_path("r1"), &behind)),
-        END_OF_SAID,
+        END_OF_CONTENT,
     )
     .await;
-    let (other, _) = open_stream_until(gateway.data, with_key_of("bob", &start), END_OF_SAID).await;
+    let (other, _) = open_stream_until(gateway.data, with_key_of("bob", &start), END_OF_CONTENT).await;
     assert_eq!(agent.connection_count(), 2);
     agent.resume();
     agent.resume();
@@ -72,13 +72,13 @@ async fn resuming_takes_no_stream_slot_but_counts_as_a_request() {
     let limit = "rate_limits: [{name: few, key: route, requests: 1, per: 24h, burst: 4}]";
     let more = ", max_streams: 1, max_streams_per_caller: 1, rate_limits: [few]";
     let gateway = start_gateway_with(&agent, limit, more).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     // The run keeps its permit although it has no client.
     assert_refused(&send_request(gateway.data, post("/run", "", &input("r2"))).await, 429, "too_many_streams");
     let behind = last_event_id(first[0].id());
-    let (one, _) = open_stream_until(gateway.data, post("/run", &behind, &input("r1")), END_OF_SAID).await;
-    let (two, _) = open_stream_until(gateway.data, get_request(&run_events_path("r1"), &behind), END_OF_SAID).await;
+    let (one, _) = open_stream_until(gateway.data, post("/run", &behind, &input("r1")), END_OF_CONTENT).await;
+    let (two, _) = open_stream_until(gateway.data, get_request(&run_events_path("r1"), &behind), END_OF_CONTENT).await;
     let over = assert_refused(
         &send_request(gateway.data, get_request(&run_events_path("r1"), &behind)).await,
         429,
@@ -96,9 +96,9 @@ async fn resuming_takes_no_stream_slot_but_counts_as_a_request() {
 async fn limits_the_readers_of_a_run() {
     let agent = start_paused_agent();
     let gateway = start_gateway(&agent).await;
-    let mut readers = vec![start_run_until(gateway.data, "r1", END_OF_SAID).await.0];
+    let mut readers = vec![start_run_until(gateway.data, "r1", END_OF_CONTENT).await.0];
     for _ in 1..16 {
-        readers.push(open_stream_until(gateway.data, get_request(&run_events_path("r1"), ""), END_OF_SAID).await.0);
+        readers.push(open_stream_until(gateway.data, get_request(&run_events_path("r1"), ""), END_OF_CONTENT).await.0);
     }
     let answer = read_run(gateway.data, "r1", "").await;
     assert_refused(&answer, 429, "too_many_readers");
@@ -115,15 +115,15 @@ async fn allows_cross_origin_resume_and_stop() {
     let page = "Origin: https://app.example.com\r\n";
     let gateway = start_gateway_with(&agent, "", ", cors: {origins: [\"https://app.example.com\"]}").await;
     for (path, method) in [(run_events_path("r1"), "GET"), ("/run/runs/r1/stop".to_owned(), "POST")] {
-        let asks = format!(
+        let stop_request = format!(
             "OPTIONS {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n{page}Access-Control-Request-Method: {method}\r\nAccess-Control-Request-Headers: last-event-id,content-type\r\n\r\n"
         );
-        let answer = send_request(gateway.data, asks).await;
+        let answer = send_request(gateway.data, stop_request).await;
         assert_eq!(answer.status, 204, "{}", answer.text());
         assert_eq!(answer.header("access-control-allow-methods"), Some(method));
         assert_eq!(answer.header("access-control-allow-headers"), Some("last-event-id, content-type"));
     }
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     agent.resume();
     read_rest(client).await;
     let answer = read_run(gateway.data, "r1", &format!("{page}{}", last_event_id(first[2].id()))).await;

@@ -14,7 +14,7 @@ async fn abandons_a_run_without_readers_after_its_time() {
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let routes = routes(&agent, "").replace("continue for 5m", "continue for 300ms");
     let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     agent.next_request().await;
     drop(client);
     agent.wait_until_closed().await;
@@ -29,7 +29,7 @@ async fn abandons_a_run_without_readers_after_its_time() {
 async fn finishes_a_run_without_readers() {
     let agent = start_paused_agent();
     let mut gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     agent.resume();
     assert_eq!(gateway.next_log("run ended").await["outcome"], "finished");
@@ -67,8 +67,8 @@ async fn evicts_the_oldest_runs_over_the_run_limit() {
 
 #[tokio::test]
 async fn evicts_the_oldest_runs_over_the_byte_limit() {
-    let said = String::from_utf8(text_event(30_000)).expect("UTF-8");
-    let agent = Agent::with_response([HEAD, STARTED, OPENED, &said, CLOSED, FINISHED].concat());
+    let event = String::from_utf8(text_event(30_000)).expect("UTF-8");
+    let agent = Agent::with_response([HEAD, STARTED, OPENED, &event, CLOSED, FINISHED].concat());
     let gateway = start_gateway_with(&agent, "replay: {bytes: 80KiB, run_bytes: 40KiB}", "").await;
     for run in ["r1", "r2", "r3", "r4"] {
         finished_frames(&send_request(gateway.data, post("/run", "", &input(run))).await);
@@ -141,7 +141,7 @@ async fn sends_keep_alives_to_every_reader() {
 async fn resumes_clients_during_the_drain_grace() {
     let agent = start_paused_agent();
     let mut gateway = start_gateway_with(&agent, "drain_grace: 1h", "").await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     drop(client);
     gateway.process.signal("TERM");
     gateway.next_log("shutdown started").await;
@@ -163,8 +163,8 @@ async fn reports_the_drain_to_every_reader() {
     let agent =
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let mut gateway = start_gateway_with(&agent, "drain_timeout: 200ms", "").await;
-    let (one, _) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
-    let (two, _) = open_stream_until(gateway.data, get_request(&run_events_path("r1"), ""), END_OF_SAID).await;
+    let (one, _) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
+    let (two, _) = open_stream_until(gateway.data, get_request(&run_events_path("r1"), ""), END_OF_CONTENT).await;
     gateway.process.signal("TERM");
     for client in [one, two] {
         let end = read_rest(client).await;

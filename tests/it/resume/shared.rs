@@ -28,8 +28,8 @@ async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, 
 
 /// Waits until so many processes have a lease.
 async fn wait_for_leases(redis: &Redis, count: usize) {
-    let homes = async || redis.run_command(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
-    eventually("leases", async || (homes().await == count).then_some(())).await;
+    let count_leases = async || redis.run_command(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
+    eventually("leases", async || (count_leases().await == count).then_some(())).await;
 }
 
 /// An agent that waits behind each event of the script.
@@ -153,7 +153,7 @@ async fn stops_a_run_from_another_replica() {
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let redis = Redis::start().await;
     let (mut one, other) = start_pair(&agent, &redis, "").await;
-    let (client, first) = start_run_until(one.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
     agent.next_request().await;
     let there = open_stream(other.data, get_request(&run_events_path("r1"), &last_event_id(first[2].id()))).await;
     assert_eq!(send_request(other.data, stop_request("r1")).await.status, 204);
@@ -166,7 +166,7 @@ async fn stops_a_run_from_another_replica() {
     assert_eq!(send_request(other.data, stop_request("r1")).await.status, 204);
     assert_refused(&send_request(other.data, stop_request("r2")).await, 404, "run_not_found");
     // The run has no reader there.
-    let (client, _) = start_run_until(one.data, "r2", END_OF_SAID).await;
+    let (client, _) = start_run_until(one.data, "r2", END_OF_CONTENT).await;
     assert_eq!(send_request(other.data, stop_request("r2")).await.status, 204);
     assert_eq!(frame_kinds(&read_rest(client).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
 }
@@ -181,7 +181,7 @@ async fn keeps_a_run_while_another_replica_reads_it() {
     let mut one = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
     let other = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
     wait_for_leases(&redis, 2).await;
-    let (client, first) = start_run_until(one.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
     agent.next_request().await;
     let mut there = open_stream(other.data, get_request(&run_events_path("r1"), &last_event_id(first[2].id()))).await;
     drop(client);
@@ -199,7 +199,7 @@ async fn keeps_a_run_while_another_replica_reads_it() {
 }
 
 #[tokio::test]
-async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
+async fn reports_the_loss_of_a_run_of_a_killed_replica() {
     let (agent, redis) = (start_stepping_agent(), Redis::start().await);
     let (mut one, other) = start_pair(&agent, &redis, "").await;
     (1..5).for_each(|_| agent.resume());
@@ -214,8 +214,8 @@ async fn reports_the_loss_of_a_run_whose_replica_is_killed() {
     assert_eq!(frame_kinds(&missed), ["RUN_ERROR"]);
     assert_eq!(missed[0].event["code"], "run_lost");
     assert!(missed[0].id().ends_with("-6"), "{missed:?}");
-    let told = read_rest(afresh).await;
-    assert_eq!(told.last(), missed.last());
+    let received = read_rest(afresh).await;
+    assert_eq!(received.last(), missed.last());
     // The run is kept like any ended run, and does not start again.
     for request in [get_request(&run_events_path("r1"), ""), post("/run", "", &input("r1"))] {
         let again = send_request(other.data, request).await;
@@ -251,7 +251,7 @@ async fn hides_a_run_from_other_callers_on_every_replica() {
     let (agent, redis) = (start_paused_agent(), Redis::start().await);
     let (one, other) = start_pair(&agent, &redis, &auth_section()).await;
     let (client, first) =
-        open_stream_until(one.data, with_key_of("ada", &post("/run", "", &input("r1"))), END_OF_SAID).await;
+        open_stream_until(one.data, with_key_of("ada", &post("/run", "", &input("r1"))), END_OF_CONTENT).await;
     drop(client);
     let behind = get_request(&run_events_path("r1"), &last_event_id(first[2].id()));
     for stranger in ["bob", "ada-elsewhere"] {
@@ -303,7 +303,7 @@ async fn republishes_runs_when_redis_returns() {
         let mut there = Client::connect(other.data).await;
         there.send(get_request(&run_events_path("r1"), &behind)).await;
         let head = there.read_head().await;
-        // It is not taken for a run that there is not.
+        // It does not count as a missing run.
         assert!(matches!(head.status, 200 | 503), "{}", head.text());
         (head.status == 200).then_some(there)
     })
@@ -367,8 +367,8 @@ async fn releases_the_claim_of_a_client_that_leaves() {
             let answer = send_request(gateway.data, post("/run", "", &input("r1"))).await;
             (answer.status == 200).then(|| answer.text().to_owned())
         };
-        let heard = eventually("the run, which was not begun", again).await;
-        assert!(heard.contains("RUN_FINISHED"), "{heard}");
+        let received = eventually("the run, which was not begun", again).await;
+        assert!(received.contains("RUN_FINISHED"), "{received}");
     }
     assert_eq!(agent.connection_count(), 2);
 }

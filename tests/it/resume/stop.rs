@@ -11,11 +11,11 @@ async fn stops_a_run_and_closes_open_items() {
     let mut agent =
         Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let mut gateway = start_gateway(&agent).await;
-    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
     let (second, _) = open_stream_until(
         gateway.data,
         get_request(&run_events_path("r1"), &last_event_id(first[0].id())),
-        END_OF_SAID,
+        END_OF_CONTENT,
     )
     .await;
     agent.next_request().await;

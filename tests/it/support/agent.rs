@@ -137,12 +137,12 @@ impl Agent {
         self.address
     }
 
-    /// Ends one [`Step::Pause`], the next one if none is waited at.
+    /// Ends one [`Step::Pause`], or the next one if none is active.
     pub fn resume(&self) {
         self.shared.go.add_permits(1);
     }
 
-    /// Bytes of a flood that the gateway, with the system, has taken.
+    /// Returns how many bytes of a flood the gateway and the operating system have accepted.
     pub fn bytes_sent(&self) -> usize {
         self.shared.sent.load(Ordering::Relaxed)
     }

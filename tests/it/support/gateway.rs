@@ -109,7 +109,7 @@ impl Process {
     pub fn start(command: &mut Command, stdout: bool) -> Process {
         let command = if stdout { command.stdout(Stdio::piped()) } else { command.stderr(Stdio::piped()) };
         let mut child = command.spawn().expect("the binary starts");
-        let said: Box<dyn Read + Send> = if stdout {
+        let stream: Box<dyn Read + Send> = if stdout {
             Box::new(child.stdout.take().expect("piped"))
         } else {
             Box::new(child.stderr.take().expect("piped"))
@@ -117,7 +117,7 @@ impl Process {
         let (line, lines) = unbounded_channel();
         std::thread::spawn(move || {
             // After the end of the test there is no receiver; the process is killed then.
-            BufReader::new(said).lines().map_while(Result::ok).all(|said| line.send(said).is_ok())
+            BufReader::new(stream).lines().map_while(Result::ok).all(|text| line.send(text).is_ok())
         });
         Process { child, lines }
     }

@@ -39,11 +39,11 @@ pub async fn within<F: Future>(limit: Duration, what: &str, future: F) -> F::Out
 }
 
 /// Asks until the answer is something, and gives it.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     within_deadline(what, async {
         let mut again = interval(POLL_INTERVAL);
         loop {
-            if let Some(answer) = ask().await {
+            if let Some(answer) = poll().await {
                 return answer;
             }
             again.tick().await;

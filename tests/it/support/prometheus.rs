@@ -24,10 +24,10 @@ pub fn promtool(args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new("promtool");
     let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| tool_missing("promtool", &error));
-    let mut said = child.stdin.take().expect("piped");
+    let mut input = child.stdin.take().expect("piped");
     let text = stdin.to_owned();
     // In parallel with reading its output, since either pipe may be full. A command without input closes this one.
-    let writing = std::thread::spawn(move || said.write_all(text.as_bytes()).is_ok());
+    let writing = std::thread::spawn(move || input.write_all(text.as_bytes()).is_ok());
     let output = child.wait_with_output().expect("promtool ends");
     writing.join().expect("written");
     output
@@ -36,7 +36,7 @@ pub fn promtool(args: &[&str], stdin: &str) -> Output {
 /// A server with a folder of its own, which is gone when the test is. Targets have the job `diglot`, and their address as
 /// `instance`.
 pub struct Prometheus {
-    /// before its folder, so that it has ended when that is taken away
+    /// before its folder, so that it has ended when the folder is removed
     _process: Process,
     _folder: Folder,
     address: SocketAddr,
@@ -71,7 +71,7 @@ impl Prometheus {
             let line: Value = serde_json::from_str(&line).unwrap_or(Value::String(line));
             match line["msg"].as_str() {
                 Some("Listening on") => address = line["address"].as_str().and_then(|text| text.parse().ok()),
-                Some("Server is ready to receive web requests.") => break address.expect("it said where it listens"),
+                Some("Server is ready to receive web requests.") => break address.expect("it printed its address"),
                 _ => {}
             }
             assert_ne!(line["level"], "error", "{line}");
@@ -119,9 +119,9 @@ impl Prometheus {
     pub async fn api(&self, path: &str) -> Value {
         let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: prometheus\r\nConnection: close\r\n\r\n");
         let answer = client::send_request(self.address, request).await;
-        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
-        assert_eq!(said["status"], "success", "{path}: {said}");
-        said
+        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        assert_eq!(body["status"], "success", "{path}: {body}");
+        body
     }
 }
 

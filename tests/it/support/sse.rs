@@ -18,7 +18,7 @@ pub const CONTENT: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\
 pub const CLOSED: &str = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"a1\"}\n\n";
 pub const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 
-/// The events that a client receives of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
+/// The events that a client receives of a run that broke off after [`STARTED`], [`OPENED`] and [`CONTENT`].
 pub const RUN_BEGINNING: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
 
 /// The events that a client receives of a complete run.

@@ -54,7 +54,7 @@ impl CutKind {
     }
 
     /// The response up to where it stops.
-    pub fn response(self, said: &[u8]) -> Vec<u8> {
+    pub fn response(self, body: &[u8]) -> Vec<u8> {
         // It announces that it closes each connection: a kept one might get the next request while it closes.
         let head = |field: &str| {
             let always = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n";
@@ -62,17 +62,17 @@ impl CutKind {
         };
         let chunked = || head("Transfer-Encoding: chunked\r\n");
         // A chunk of nothing would be the last one.
-        let all = || if said.is_empty() { Vec::new() } else { chunk(said) };
+        let all = || if body.is_empty() { Vec::new() } else { chunk(body) };
         match self {
-            CutKind::Close => [&head(""), said].concat(),
-            CutKind::Length => [&head(&format!("Content-Length: {}\r\n", said.len())), said].concat(),
+            CutKind::Close => [&head(""), body].concat(),
+            CutKind::Length => [&head(&format!("Content-Length: {}\r\n", body.len())), body].concat(),
             CutKind::ShortOfLength | CutKind::Reset => {
-                [&head(&format!("Content-Length: {}\r\n", said.len() + 9)), said].concat()
+                [&head(&format!("Content-Length: {}\r\n", body.len() + 9)), body].concat()
             }
             CutKind::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
             CutKind::NoLastChunk => [chunked(), all()].concat(),
             CutKind::InsideChunk => {
-                [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat()
+                [chunked(), format!("{:x}\r\n", body.len() + 9).into_bytes(), body.to_vec()].concat()
             }
         }
     }

@@ -35,12 +35,12 @@ impl AgentStream {
     fn translate_all(&self) -> (Vec<u8>, Vec<usize>) {
         let mut stream = Stream::new(self.from, self.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
         stream.read_as(self.framing);
-        let (mut heard, mut lengths) = (Vec::new(), vec![0]);
+        let (mut output, mut lengths) = (Vec::new(), vec![0]);
         for byte in &self.bytes {
-            stream.push(&[*byte], super::NOW, &mut heard).expect("no limit is passed");
-            lengths.push(heard.len());
+            stream.push(&[*byte], super::NOW, &mut output).expect("no limit is passed");
+            lengths.push(output.len());
         }
-        (heard, lengths)
+        (output, lengths)
     }
 
     /// Returns the number of bytes up to the last frame that may be the successful end of the run, if any is complete
@@ -65,19 +65,19 @@ impl AgentStream {
         (whole, lengths): &(Vec<u8>, Vec<usize>),
         seen: &mut HashSet<Vec<u8>>,
     ) -> Option<String> {
-        let TruncatedRun { output: heard, before, agent_ending: said } =
+        let TruncatedRun { output, before, agent_ending } =
             run_truncated(self.from, self.to, "r1", self.framing, &self.bytes[..at], stop, TRUNCATED);
-        if heard[..before] != whole[..lengths[at]] {
-            return Some("what was said before it is not what the whole run says by then".to_owned());
+        if output[..before] != whole[..lengths[at]] {
+            return Some("the output before the cut differs from that of the whole run".to_owned());
         }
-        if said == Some(RunEnding::Finished) && !self.may_have_finished(at, stop) {
+        if agent_ending == Some(RunEnding::Finished) && !self.may_have_finished(at, stop) {
             return Some("it is taken for a success".to_owned());
         }
         // The output does not change within an event, so most of it was checked before.
-        if !seen.insert(heard.clone()) {
+        if !seen.insert(output.clone()) {
             return None;
         }
-        let text = String::from_utf8(heard).expect("UTF-8");
+        let text = String::from_utf8(output).expect("UTF-8");
         if !text.ends_with("\n\n") {
             return Some(format!("its last frame is not whole: {text:?}"));
         }
@@ -88,8 +88,8 @@ impl AgentStream {
             return Some(format!("{terminal} terminal events, at the end {last}"));
         }
         let ours = last.contains(TRUNCATED.0) && last.contains("RUN_ERROR");
-        if said.is_none() != ours {
-            return Some(format!("the agent said {said:?}, and the client hears {last}"));
+        if agent_ending.is_none() != ours {
+            return Some(format!("the agent sent {agent_ending:?}, and the client receives {last}"));
         }
         let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(self.to.dialect)), Vec::new());
         verifier.push(text.as_bytes(), &mut findings);
@@ -113,18 +113,18 @@ impl AgentStream {
 }
 
 #[track_caller]
-fn assert_streams(said: &[AgentStream]) {
+fn assert_streams(streams: &[AgentStream]) {
     let wrong = Mutex::new(Vec::new());
     // By turns, because folders are of very different sizes.
     std::thread::scope(|scope| {
         for turn in 0..THREADS {
-            let mine = said.iter().skip(turn).step_by(THREADS);
+            let mine = streams.iter().skip(turn).step_by(THREADS);
             let verdicts = || wrong.lock().expect("whole").extend(mine.filter_map(AgentStream::first_fault));
             scope.spawn(verdicts);
         }
     });
     let wrong = wrong.into_inner().expect("whole");
-    assert!(wrong.is_empty(), "{} of {} streams:\n{}", wrong.len(), said.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {} streams:\n{}", wrong.len(), streams.len(), wrong.join("\n"));
 }
 
 /// One terminal event, the last one; success only if the agent reported it; all events that were complete before the
@@ -138,7 +138,7 @@ fn ends_a_stream_cut_at_any_byte_exactly_once() {
 #[test]
 fn ends_a_protobuf_stream_cut_at_any_byte_exactly_once() {
     let is_canonical = |case: &&Case| std::ptr::eq(case.to.dialect, &raw const AG_UI);
-    let said = |case: &Case| {
+    let stream_of = |case: &Case| {
         let mut stream = Stream::new(case.from, case.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
         stream.write_as(Framing::Proto);
         let mut bytes = Vec::new();
@@ -152,7 +152,7 @@ fn ends_a_protobuf_stream_cut_at_any_byte_exactly_once() {
             bytes,
         }
     };
-    assert_streams(&cases("stream").iter().filter(is_canonical).map(said).collect::<Vec<_>>());
+    assert_streams(&cases("stream").iter().filter(is_canonical).map(stream_of).collect::<Vec<_>>());
 }
 
 /// An agent that stopped has broken no rule, however strict the route is: its client gets the truncation error.
@@ -161,11 +161,11 @@ fn does_not_report_truncation_as_a_violation() {
     let mut wrong = Vec::new();
     for case in cases("stream") {
         let input = case.read("input.sse").into_bytes();
-        let strict = |said: &[u8]| {
+        let strict = |sent: &[u8]| {
             let stream = Stream::new(case.from, case.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
-            let (mut stream, mut heard) = (stream.with_guard_mode(GuardMode::Strict), Vec::new());
-            stream.push(said, super::NOW, &mut heard)?;
-            stream.finish(super::NOW, &mut heard)
+            let (mut stream, mut output) = (stream.with_guard_mode(GuardMode::Strict), Vec::new());
+            stream.push(sent, super::NOW, &mut output)?;
+            stream.finish(super::NOW, &mut output)
         };
         // Many cases are about rules that are broken.
         if strict(&input) == Err(StreamError::Violation) {
@@ -223,8 +223,8 @@ fn is_not_yet_written(one: &RoundTripDifference) -> bool {
 fn corpus_covers_every_ending() {
     let mut endings = HashSet::new();
     for case in cases("stream") {
-        let (heard, _) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
-        let last = frame_data(&heard).pop().expect("an event");
+        let (output, _) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        let last = frame_data(&output).pop().expect("an event");
         endings.insert((last.contains("RUN_FINISHED"), last.contains(TRUNCATED.0)));
     }
     assert_eq!(endings.len(), 3, "{endings:?}");

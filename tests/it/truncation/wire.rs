@@ -181,8 +181,8 @@ impl RunBody<'_> {
 }
 
 /// Returns the expected outcome label of a trial.
-fn outcome_label(said: Option<RunEnding>) -> &'static str {
-    match said {
+fn outcome_label(ending: Option<RunEnding>) -> &'static str {
+    match ending {
         Some(RunEnding::Finished) => "finished",
         Some(RunEnding::Failed) => "agent_error",
         Some(RunEnding::Cancelled) => "cancelled",
@@ -201,23 +201,23 @@ impl TrialRunner {
     /// Plays one trial. Gives how it has to be counted, and what was wrong.
     async fn play(&self, ear: &mut RunClient, trial: &Trial) -> (&'static str, Option<String>) {
         let Trial { case, at, cut: way, kept } = *trial;
-        let (own, said) = (&self.cases[case], &self.inputs[case][..at]);
+        let (own, sent) = (&self.cases[case], &self.inputs[case][..at]);
         let (from, to): (PeerDialect, PeerDialect) = (own.from, own.to);
         let (id, number) = (format!("{case}-{at}-{way:?}"), self.pair_number(own));
         let (path, run) = if kept { (format!("/k{number}"), id.as_str()) } else { (format!("/p{number}"), "r1") };
         let input = INPUT.replace("\"r1\"", &format!("\"{run}\""));
-        let TruncatedRun { output: heard, before, agent_ending: ending } =
-            run_truncated(from, to, run, Framing::Sse, said, way.body_end(), way.expected_error());
-        let (tell, told) = oneshot::channel();
+        let TruncatedRun { output, before, agent_ending: ending } =
+            run_truncated(from, to, run, Framing::Sse, sent, way.body_end(), way.expected_error());
+        let (answer_tx, answered) = oneshot::channel();
         let (order, reset) = match way {
             CutKind::Reset => {
-                (AgentAction::Reset(way.response(said), told), Some((tell, count_frames(&heard[..before]))))
+                (AgentAction::Reset(way.response(sent), answered), Some((answer_tx, count_frames(&output[..before]))))
             }
-            _ => (AgentAction::Send(way.response(said)), None),
+            _ => (AgentAction::Send(way.response(sent)), None),
         };
         self.orders.add(&id, [order]);
         let answer = ear.run_to_end(&path, &id, &input, reset).await;
-        let expected = without_timestamps(std::str::from_utf8(&heard).expect("UTF-8"));
+        let expected = without_timestamps(std::str::from_utf8(&output).expect("UTF-8"));
         let actual =
             if answer.status == 200 { without_timestamps(answer.text()) } else { vec![answer.text().to_owned()] };
         let wrong = (answer.end != End::Clean || actual != expected).then(|| {
@@ -226,7 +226,7 @@ impl TrialRunner {
             let (due, came) = (expected.get(at), actual.get(at));
             format!(
                 "{name}, {way:?} at byte {}: {} {:?}, entry {at}\n  due  {due:?}\n  came {came:?}\n",
-                said.len(),
+                sent.len(),
                 answer.status,
                 answer.end
             )

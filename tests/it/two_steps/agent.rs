@@ -107,12 +107,12 @@ async fn passes_on_a_refused_start_and_reads_no_events() {
         ),
         (String::new(), 502, "upstream_reset", "broke"),
     ];
-    for (answer, status, code, said) in rows {
+    for (answer, status, code, expected) in rows {
         let agent = Agent::with_two_steps(answer_steps(&answer), vec![vec![Step::WaitForClose]]);
         let gateway = start_for_two_step_agent(&agent).await;
         let problem = assert_refused(&post_run(gateway.data, PATH).await, status, code);
         let detail = problem["detail"].as_str().expect("a detail");
-        assert!(detail.contains(said) && !detail.contains("secret"), "{answer}: {detail}");
+        assert!(detail.contains(expected) && !detail.contains("secret"), "{answer}: {detail}");
         assert_eq!(agent.connection_count(), 1, "{answer}");
     }
 }
@@ -131,10 +131,10 @@ async fn passes_on_the_message_when_events_are_refused() {
         (response("200 OK", "text/html", "<h1>secret</h1>"), "upstream_content_type", "not an event stream"),
         (String::new(), "upstream_reset", "broke"),
     ];
-    for (answer, code, said) in rows {
+    for (answer, code, expected) in rows {
         let problem = assert_refused(&run_two_steps(accepted_steps(), vec![vec![write(&answer)]]).await, 502, code);
         let detail = problem["detail"].as_str().expect("a detail");
-        assert!(detail.contains(said) && !detail.contains("secret"), "{answer}: {detail}");
+        assert!(detail.contains(expected) && !detail.contains("secret"), "{answer}: {detail}");
     }
 }
 

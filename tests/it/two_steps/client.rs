@@ -63,8 +63,8 @@ async fn serves_the_events_of_a_run_once_and_logs_it_once() {
     agent.resume();
     let (rest, end) = client.read_rest().await;
     answer.body.extend(rest);
-    let said = assert_events(&Answer { end, ..answer }, "线/1", EXPECTED_EVENTS);
-    assert_eq!(said[1]["answer"], "你好");
+    let received = assert_events(&Answer { end, ..answer }, "线/1", EXPECTED_EVENTS);
+    assert_eq!(received[1]["answer"], "你好");
     assert_refused(&read_events(gateway.data, "%E7%BA%BF%2F1").await, 404, "events_not_found");
 
     let line = gateway.next_log("run ended").await;
@@ -254,8 +254,8 @@ async fn ends_read_and_pending_runs_at_the_drain_timeout() {
     gateway.process.signal("TERM");
     let (rest, end) = client.read_rest().await;
     answer.body.extend(rest);
-    let said = events(answer.text());
-    assert_eq!((said.last().expect("an end")["code"].as_str(), end), (Some("gateway_draining"), End::Clean));
+    let received = events(answer.text());
+    assert_eq!((received.last().expect("an end")["code"].as_str(), end), (Some("gateway_draining"), End::Clean));
     for _ in 0..2 {
         assert_eq!(gateway.next_log("run ended").await["outcome"], "drained");
     }

@@ -55,8 +55,7 @@ async fn ejects_an_agent_that_fails() {
     let ejections = format!(r#"diglot_upstream_ejections_total{{route="run",upstream="{}"}}"#, agents[0].label());
     assert_eq!(gateway.metric(&ejections).await, 1.0);
     let report = gateway.get_status("/readyz?verbose").await;
-    let line =
-        format!("[-] upstream {} of run 0 of 1 addresses, 0 unhealthy, 1 ejected, 0 run(s)\n", agents[0].label());
+    let line = format!("[-] upstream {} of run 0 of 1 addresses, 0 unhealthy, 1 ejected, 0 runs\n", agents[0].label());
     assert!(report.text().contains(&line), "{}", report.text());
     // Agents are no part of readiness.
     assert_eq!(report.status, 200);
@@ -232,7 +231,7 @@ async fn reconnects_when_a_kept_connection_was_closed() {
     for turn in 1..=10 {
         assert_run(&gateway).await;
         let label = agent.url().trim_end_matches("/agent?kept=1").to_owned();
-        let idle = format!("[+] upstream {label} of run ok, 0 run(s)\n");
+        let idle = format!("[+] upstream {label} of run ok, 0 runs\n");
         eventually("no run", async || gateway.get_status("/readyz?verbose").await.text().contains(&idle).then_some(()))
             .await;
         agent.resume();

@@ -22,7 +22,7 @@ async fn spreads_long_runs_by_weight() {
     assert_eq!((agents[0].open_run_count(), agents[1].open_run_count()), (225, 75));
     let report = gateway.get_status("/readyz?verbose").await;
     for (agent, runs) in agents.iter().zip([225, 75]) {
-        let line = format!("[+] upstream {} of run ok, {runs} run(s)\n", agent.label());
+        let line = format!("[+] upstream {} of run ok, {runs} runs\n", agent.label());
         assert!(report.text().contains(&line), "{}", report.text());
     }
 }
@@ -32,7 +32,7 @@ async fn prefers_the_agent_with_fewer_runs() {
     let agents = [TestAgent::start_plain().await, TestAgent::start_plain().await];
     agents[0].set_answer(AnswerMode::Hold);
     let gateway = start_gateway(&format!("[{}, {}]", agents[0].url(), agents[1].url()), "").await;
-    // The first holds what it gets and the second does not, so that sooner or later the first has one and the second none.
+    // The first agent keeps its runs open and the second does not, so eventually the first has one run and the second none.
     let mut clients = Vec::new();
     while agents[0].open_run_count() == 0 {
         let mut client = Client::connect(gateway.data).await;
@@ -79,7 +79,7 @@ async fn reuses_connections_for_later_runs() {
 /// Waits until the upstream has no run: then its connection is in the pool, or closed.
 pub(super) async fn wait_until_idle(gateway: &Gateway) {
     eventually("no run", async || {
-        gateway.get_status("/readyz?verbose").await.text().contains(", 0 run(s)\n").then_some(())
+        gateway.get_status("/readyz?verbose").await.text().contains(", 0 runs\n").then_some(())
     })
     .await;
 }
@@ -109,7 +109,7 @@ async fn connects_to_agents_over_unix_sockets() {
         let host = last.headers().get("host").map(|host| host.to_str().expect("ASCII").to_owned());
         let authority = last.uri().authority().map(|authority| authority.as_str().to_owned());
         assert_eq!(host.or(authority).as_deref(), Some("localhost"));
-        // A file of that name comes and goes with the agent.
+        // The socket file appears and disappears with the agent.
         agent.kill().await;
         let refused = post_run(gateway.data, "/run").await;
         assert_eq!(refused.status, 502, "{}", refused.text());
@@ -138,9 +138,9 @@ async fn treats_two_names_of_one_address_as_two_upstreams() {
 
 #[tokio::test]
 async fn fails_over_from_a_refusing_address() {
-    let (_refusing, nobody) = refusing_address();
+    let (_refusing, unused_url) = refusing_address();
     let agent = TestAgent::start_plain().await;
-    let gateway = start_gateway(&format!("[{{url: \"{nobody}\", weight: 1000}}, {}]", agent.url()), "").await;
+    let gateway = start_gateway(&format!("[{{url: \"{unused_url}\", weight: 1000}}, {}]", agent.url()), "").await;
     for _ in 0..20 {
         assert_run(&gateway).await;
     }
@@ -157,7 +157,7 @@ async fn fails_over_from_an_unresolvable_name() {
     let line = gateway.next_log("upstream not resolved").await;
     assert!(line["cause"].as_str().is_some_and(|cause| cause.starts_with("http://agent.invalid:9001: ")), "{line}");
     let report = gateway.get_status("/readyz?verbose").await;
-    let said = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 run(s)\n";
-    assert!(report.text().contains(said), "{}", report.text());
+    let expected = "[-] upstream http://agent.invalid:9001 of run not resolved, 0 runs\n";
+    assert!(report.text().contains(expected), "{}", report.text());
     assert_eq!(gateway.metric(r#"diglot_upstream_up{route="run",upstream="http://agent.invalid:9001"}"#).await, 0.0);
 }

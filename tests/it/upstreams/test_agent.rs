@@ -28,7 +28,7 @@ use tokio_rustls::rustls::ServerConfig;
 pub enum AnswerMode {
     /// a whole run
     Whole,
-    /// the beginning of one, and the rest after [`Served::finish`]
+    /// the beginning of one, and the rest after [`TestAgent::finish_runs`]
     Hold,
     /// this status and nothing else
     Status(u16),
@@ -103,7 +103,7 @@ impl TestAgent {
         let (shared, kind, serving) = (Arc::clone(&self.shared), self.kind.clone(), Arc::clone(&self.serving));
         let serve = move |stream: Box<dyn ByteStream>| {
             let served = serve_connection(Arc::clone(&shared), kind.clone(), stream);
-            serving.lock().expect("nobody panics").spawn(served);
+            serving.lock().expect("not poisoned").spawn(served);
         };
         if let Some(path) = &self.kind.socket {
             let listener = UnixListener::bind(path).expect("a free name");
@@ -126,7 +126,7 @@ impl TestAgent {
     /// Closes everything, without a word.
     pub async fn kill(&mut self) {
         self.listening.shutdown().await;
-        let mut serving = std::mem::take(&mut *self.serving.lock().expect("nobody panics"));
+        let mut serving = std::mem::take(&mut *self.serving.lock().expect("not poisoned"));
         serving.shutdown().await;
         if let Some(path) = &self.kind.socket {
             std::fs::remove_file(path).expect("it is there");
@@ -152,15 +152,15 @@ impl TestAgent {
     }
 
     pub fn set_answer(&self, way: AnswerMode) {
-        *self.shared.answer_mode.lock().expect("nobody panics") = way;
+        *self.shared.answer_mode.lock().expect("not poisoned") = way;
     }
 
     /// Sets the status for health checks.
     pub fn set_health_status(&self, status: u16) {
-        *self.shared.health.lock().expect("nobody panics") = status;
+        *self.shared.health.lock().expect("not poisoned") = status;
     }
 
-    /// Ends every run that is held, and all that come.
+    /// Ends every open run, and all later ones.
     pub fn finish_runs(&self) {
         self.shared.finish.send_replace(true);
     }
@@ -179,7 +179,7 @@ impl TestAgent {
         self.shared.counts.over_h2.load(SeqCst)
     }
 
-    /// Runs that are held now.
+    /// Returns the number of open runs.
     pub fn open_run_count(&self) -> usize {
         self.shared.counts.open.load(SeqCst)
     }
@@ -196,7 +196,7 @@ impl TestAgent {
 
     /// The last request of a run.
     pub fn last_request(&self) -> Request<()> {
-        self.shared.last.lock().expect("nobody panics").clone().expect("there was one")
+        self.shared.last.lock().expect("not poisoned").clone().expect("there was one")
     }
 }
 
@@ -227,21 +227,21 @@ async fn serve_http(shared: Arc<Shared>, kind: &AgentConfig, h2: bool, stream: i
 
 async fn answer_request(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
     let whole = |status: u16| {
-        let said = AnswerBody { pieces: Vec::new(), rest: None };
-        Ok(Response::builder().status(status).body(said).expect("an answer"))
+        let answer = AnswerBody { pieces: Vec::new(), rest: None };
+        Ok(Response::builder().status(status).body(answer).expect("an answer"))
     };
     if request.method() == Method::GET {
         shared.counts.checks.fetch_add(1, SeqCst);
-        let status = *shared.health.lock().expect("nobody panics");
+        let status = *shared.health.lock().expect("not poisoned");
         return whole(status);
     }
     let (head, body) = request.into_parts();
     shared.counts.runs.fetch_add(1, SeqCst);
     shared.counts.over_h2.fetch_add(usize::from(head.version == Version::HTTP_2), SeqCst);
-    *shared.last.lock().expect("nobody panics") = Some(Request::from_parts(head, ()));
+    *shared.last.lock().expect("not poisoned") = Some(Request::from_parts(head, ()));
     let _ = http_body_util::BodyExt::collect(body).await;
-    let way = *shared.answer_mode.lock().expect("nobody panics");
-    let said = match way {
+    let way = *shared.answer_mode.lock().expect("not poisoned");
+    let answer = match way {
         AnswerMode::Whole => AnswerBody { pieces: vec![run_beginning() + CLOSED + FINISHED], rest: None },
         AnswerMode::Hold => {
             shared.counts.open.fetch_add(1, SeqCst);
@@ -255,10 +255,10 @@ async fn answer_request(shared: Arc<Shared>, request: Request<Incoming>) -> Resu
         AnswerMode::Status(status) => return whole(status),
         AnswerMode::Silent => std::future::pending().await,
     };
-    Ok(Response::builder().header("content-type", "text/event-stream").body(said).expect("an answer"))
+    Ok(Response::builder().header("content-type", "text/event-stream").body(answer).expect("an answer"))
 }
 
-/// A run that is held; dropped before its end it was broken off.
+/// An open run. If it is dropped before its end, the run counts as cancelled.
 struct OpenRun(Arc<Shared>);
 
 impl Drop for OpenRun {

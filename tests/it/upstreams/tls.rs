@@ -4,7 +4,7 @@ use super::certificates::{Authority, CertifiedKey, Folder};
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AgentConfig, TestAgent};
 use super::{assert_run, start_gateway, wait_until};
-use crate::support::agent::{Agent, Step};
+use crate::support::agent::{Agent, Step, write};
 use crate::support::client::post_run;
 use crate::support::gateway::{TempFile, diglot};
 use crate::support::sse::assert_refused;
@@ -31,15 +31,21 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
 
     let stranger = start_tls_agent(&theirs.issue("stranger", "localhost"), BOTH, None).await;
     let other = start_tls_agent(&ours.issue("other", "agents.internal"), BOTH, None).await;
-    for (agent, more) in [
-        (&stranger, trusted_ca(&ours.pem())),
-        (&other, trusted_ca(&ours.pem())),
+    let (untrusted, misnamed) = ("UnknownIssuer", "certificate not valid for name");
+    for (agent, more, error) in [
+        (&stranger, trusted_ca(&ours.pem()), untrusted),
+        (&other, trusted_ca(&ours.pem()), misnamed),
         // The system's authorities do not include the test's.
-        (&good, String::new()),
-        (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display())),
+        (&good, String::new(), untrusted),
+        (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display()), misnamed),
     ] {
-        let gateway = start_gateway(&agent.url(), &more).await;
+        let mut gateway = start_gateway(&agent.url(), &more).await;
         assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_tls");
+        let line = gateway.next_log("run ended").await;
+        let cause = line["cause"].as_str().unwrap_or_default();
+        let label = agent.label();
+        let expected = format!(":{}: invalid peer certificate: {error}", label.rsplit(':').next().unwrap_or_default());
+        assert!(cause.contains(&expected), "{cause}, not {expected}");
         let series = format!(r#"diglot_upstream_requests_total{{outcome="tls",upstream="{}"}}"#, agent.label());
         assert_eq!(gateway.metric(&series).await, 1.0, "{more}");
     }
@@ -50,6 +56,16 @@ async fn verifies_the_authority_and_host_of_agent_certificates() {
     let alone = CertifiedKey::self_signed(&folder, "alone", "localhost");
     let agent = start_tls_agent(&alone, BOTH, None).await;
     assert_run(&start_gateway(&agent.url(), &trusted_ca(&alone.cert)).await).await;
+}
+
+#[tokio::test]
+async fn names_an_agent_without_tls_in_the_log() {
+    let plain = Agent::with_script(vec![write("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::WaitForClose]);
+    let mut gateway = start_gateway(&format!("https://localhost:{}/", plain.address().port()), "").await;
+    assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_tls");
+    let line = gateway.next_log("run ended").await;
+    let expected = format!("{}: the agent answered without TLS: ", plain.address());
+    assert!(line["cause"].as_str().is_some_and(|cause| cause.starts_with(&expected)), "{line}");
 }
 
 #[tokio::test]
@@ -84,7 +100,7 @@ async fn negotiates_the_http_version_unless_configured() {
 }
 
 #[tokio::test]
-async fn presents_a_client_certificate_when_asked() {
+async fn presents_a_client_certificate_on_request() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
     let stranger = Authority::new(&folder, "stranger");
@@ -178,7 +194,7 @@ fn reports_unusable_certificate_files_at_startup() {
     std::fs::write(&broken, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").expect("a file");
     let pem = authority.pem();
     let identity = |cert: &Path, key: &Path| format!("cert: {}, key: {}", cert.display(), key.display());
-    for (keys, said) in [
+    for (keys, problem) in [
         (format!("ca: {}", empty.display()), ":2:91: routes[0].upstream_tls.ca: there is no certificate in this file"),
         (
             format!("ca: {}", broken.display()),
@@ -195,7 +211,7 @@ fn reports_unusable_certificate_files_at_startup() {
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text);
             assert_eq!(output.status.code(), Some(78), "{keys}: {text}");
-            assert!(text.contains(said), "{keys}: {text}");
+            assert!(text.contains(problem), "{keys}: {text}");
         }
     }
 }

@@ -52,7 +52,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
 }
 
 /// Events that protobuf cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
-const NOT_SAYABLE: &[&str] = &[
+const INEXPRESSIBLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
     r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
     r#"{"type":"CUSTOM","name":"n","value":1e400}"#,
@@ -93,9 +93,9 @@ const NOT_SAYABLE: &[&str] = &[
 
 #[test]
 fn carries_events_that_protobuf_cannot_express_in_metadata() {
-    for event in NOT_SAYABLE {
-        let (bytes, told) = encode_event(event);
-        assert_eq!(told, WireFidelity::Carried, "{event}");
+    for event in INEXPRESSIBLE {
+        let (bytes, fidelity) = encode_event(event);
+        assert_eq!(fidelity, WireFidelity::Carried, "{event}");
         assert_eq!(normalise_json(&decode_one(&bytes)), normalise_json(event));
     }
 }
@@ -103,7 +103,7 @@ fn carries_events_that_protobuf_cannot_express_in_metadata() {
 /// Checks that a reader unaware of the carried JSON still finds the other metadata and everything that protobuf can
 /// express.
 #[test]
-fn keeps_existing_metadata_beside_the_carried_event() {
+fn keeps_existing_metadata_with_the_carried_event() {
     let (bytes, _) = encode_event(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
     // Under another key, nothing is restored.
     let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
@@ -118,8 +118,8 @@ fn keeps_existing_metadata_beside_the_carried_event() {
 #[test]
 fn restores_only_a_carried_event_of_the_same_type() {
     let forged = |text: &str| {
-        let home = json::build_object(|object| object.member("json", Json::string(text).as_str()));
-        let metadata = json::build_object(|object| object.member("diglot", home.as_str()));
+        let carried = json::build_object(|object| object.member("json", Json::string(text).as_str()));
+        let metadata = json::build_object(|object| object.member("diglot", carried.as_str()));
         let mut fields = Vec::new();
         write_struct(&mut fields, metadata.as_str());
         let fields: String = fields.iter().map(|byte| format!("{byte:02x}")).collect();

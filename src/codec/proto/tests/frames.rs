@@ -66,7 +66,7 @@ fn rejects_a_frame_by_its_declared_size() {
 
 /// Two bytes of protobuf can become thirty of JSON.
 #[test]
-fn rejects_a_frame_whose_json_exceeds_the_limit() {
+fn rejects_a_frame_with_json_over_the_limit() {
     let list: Vec<u8> = std::iter::repeat_n([0x12, 0], 50).flatten().collect();
     let message = [&unhex("4a68 0a020808")[..], &list].concat();
     let bytes = with_length_prefix(&message);

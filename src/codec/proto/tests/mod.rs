@@ -13,8 +13,8 @@ fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
     let object = json::parse_object(text).expect("an event");
     let kind = object.kind.and_then(|kind| EventType::from_wire(&kind.text()?)).expect("a kind");
     let mut out = Vec::new();
-    let told = encode_frame(&mut out, kind, &object.members).expect("no limit is near");
-    (out, told)
+    let fidelity = encode_frame(&mut out, kind, &object.members).expect("no limit is near");
+    (out, fidelity)
 }
 
 /// Decodes the single event in these bytes.

@@ -186,7 +186,7 @@ fn assert_refused(text: &str, reason: AuthReason) {
 fn accepts_every_algorithm_only_with_its_own_key() {
     for algorithm in Algorithm::ALL.iter().filter(|one| !one.is_shared()) {
         let text = token(&header(algorithm.name()), &claims().to_string(), algorithm.name());
-        let identity = check(&text, &issuer(), &all_keys()).expect("believed");
+        let identity = check(&text, &issuer(), &all_keys()).expect("valid");
         assert_eq!((identity.subject.as_str(), &*identity.source), ("ada", "corp"));
         // The leeway also applies to the expiry: runs accepted within it may continue within it.
         assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60 + 5)));
@@ -467,10 +467,10 @@ fn requires_issuer_audience_and_subject() {
 
 #[test]
 fn builds_the_identity_from_the_claims() {
-    let believed = |changes| {
+    let identity_with = |changes| {
         check(&token(&header("EdDSA"), &claims_with(changes), "EdDSA"), &issuer(), &all_keys()).expect("good")
     };
-    let identity = believed(json!({
+    let identity = identity_with(json!({
         "aud": ["x", "chat"], "sub": "a".repeat(256), "org": {"id": "acme"}, "plan": "gold", "scope": "run  read",
     }));
     assert_eq!(
@@ -480,11 +480,11 @@ fn builds_the_identity_from_the_claims() {
     assert_eq!(identity.scopes, ["run", "read"]);
     assert_eq!((identity.method, identity.claims["org"]["id"].as_str()), (AuthMethod::Jwt, Some("acme")));
     // A claim whose whole name contains a dot takes precedence; scopes may be a list.
-    let identity = believed(json!({"org.id": "whole", "org": {"id": "stepped"}, "scope": ["run", "read it"]}));
+    let identity = identity_with(json!({"org.id": "whole", "org": {"id": "stepped"}, "scope": ["run", "read it"]}));
     assert_eq!(
         (identity.tenant.as_deref(), identity.scopes),
         (Some("whole"), vec!["run".to_owned(), "read it".to_owned()])
     );
-    let identity = believed(json!({"org": "acme"}));
+    let identity = identity_with(json!({"org": "acme"}));
     assert_eq!((identity.tenant, identity.tier, identity.scopes), (None, None, Vec::new()));
 }

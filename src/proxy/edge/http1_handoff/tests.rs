@@ -53,13 +53,13 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
 type Writer = PipeWriter<()>;
 
 async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
-    let mut heard = Vec::new();
-    while !heard.ends_with(end.as_bytes()) {
+    let mut received = Vec::new();
+    while !received.ends_with(end.as_bytes()) {
         let mut byte = [0];
-        assert_eq!(client.read(&mut byte).await.expect("bytes"), 1, "{}", String::from_utf8_lossy(&heard));
-        heard.push(byte[0]);
+        assert_eq!(client.read(&mut byte).await.expect("bytes"), 1, "{}", String::from_utf8_lossy(&received));
+        received.push(byte[0]);
     }
-    String::from_utf8(heard).expect("text")
+    String::from_utf8(received).expect("text")
 }
 
 /// Ends a body without waiting, since a test's client never attaches.
@@ -71,7 +71,7 @@ fn last_writer(writers: &Mutex<Vec<Writer>>) -> Writer {
     writers.lock().pop().expect("a stream")
 }
 
-const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
+const STREAM_REQUEST: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
 
 #[tokio::test]
 async fn streams_in_chunks_then_serves_the_next_request() {
@@ -79,7 +79,7 @@ async fn streams_in_chunks_then_serves_the_next_request() {
     for window in [1, 7, 64, 4096] {
         let (mut client, _served, _process, writers) = connection(window);
         for number in [0, 2, 4] {
-            client.write_all(ASK).await.expect("taken");
+            client.write_all(STREAM_REQUEST).await.expect("taken");
             let head = read_until(&mut client, "\r\n\r\n").await;
             assert!(head.starts_with("HTTP/1.1 200") && head.contains("transfer-encoding: chunked"), "{head}");
             assert_eq!(read_until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
@@ -102,8 +102,8 @@ async fn delivers_a_stream_behind_an_answer_still_being_sent() {
         let (client, _served, _process, writers) = connection(window);
         let (mut client, mut requests) = tokio::io::split(client);
         let whole = b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n".as_slice();
-        let asked = [whole, ASK, whole].concat();
-        let sent = tokio::spawn(async move { requests.write_all(&asked).await.map(|()| requests) });
+        let requested = [whole, STREAM_REQUEST, whole].concat();
+        let sent = tokio::spawn(async move { requests.write_all(&requested).await.map(|()| requests) });
         // hyper reads as much as it wants before any response is read.
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
@@ -122,7 +122,7 @@ async fn delivers_a_stream_behind_an_answer_still_being_sent() {
 #[tokio::test]
 async fn serves_pipelined_requests_in_order() {
     let (mut client, _served, _process, writers) = connection(1 << 16);
-    client.write_all(&ASK.repeat(3)).await.expect("taken");
+    client.write_all(&STREAM_REQUEST.repeat(3)).await.expect("taken");
     for number in 0..3 {
         assert!(read_until(&mut client, "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
         assert_eq!(read_until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
@@ -133,9 +133,9 @@ async fn serves_pipelined_requests_in_order() {
 
 #[tokio::test]
 async fn releases_the_run_when_the_client_disconnects() {
-    for asked in [ASK.to_vec(), ASK.repeat(20)] {
+    for requested in [STREAM_REQUEST.to_vec(), STREAM_REQUEST.repeat(20)] {
         let (mut client, served, _process, writers) = connection(1 << 16);
-        client.write_all(&asked).await.expect("taken");
+        client.write_all(&requested).await.expect("taken");
         read_until(&mut client, ";\r\n").await;
         let writer = last_writer(&writers);
         drop(client);
@@ -148,7 +148,7 @@ async fn releases_the_run_when_the_client_disconnects() {
 #[tokio::test]
 async fn omits_the_last_chunk_of_a_body_that_is_cut_off() {
     let (mut client, served, _process, writers) = connection(1 << 16);
-    client.write_all(ASK).await.expect("taken");
+    client.write_all(STREAM_REQUEST).await.expect("taken");
     read_until(&mut client, ";\r\n").await;
     last_writer(&writers).abort();
     let mut rest = Vec::new();
@@ -161,9 +161,9 @@ async fn omits_the_last_chunk_of_a_body_that_is_cut_off() {
 async fn closes_the_connection_for_http_1_0_and_connection_close() {
     let old = b"POST /stream HTTP/1.0\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}".as_slice();
     let closing = b"POST /stream HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".as_slice();
-    for (ask, body) in [(old, "0;"), (closing, "2\r\n0;\r\n0\r\n\r\n")] {
+    for (request, body) in [(old, "0;"), (closing, "2\r\n0;\r\n0\r\n\r\n")] {
         let (mut client, served, _process, writers) = connection(1 << 16);
-        client.write_all(ask).await.expect("taken");
+        client.write_all(request).await.expect("taken");
         read_until(&mut client, "0;").await;
         finish_body(last_writer(&writers));
         let mut rest = Vec::new();
@@ -176,7 +176,7 @@ async fn closes_the_connection_for_http_1_0_and_connection_close() {
 #[tokio::test]
 async fn finishes_the_stream_then_closes_on_shutdown() {
     let (mut client, served, process, writers) = connection(1 << 16);
-    client.write_all(ASK).await.expect("taken");
+    client.write_all(STREAM_REQUEST).await.expect("taken");
     read_until(&mut client, ";\r\n").await;
     process.send(true).expect("a listener");
     let writer = last_writer(&writers);

@@ -79,7 +79,7 @@ fn uses_good_keys_of_a_set_and_reports_the_others() {
     let mut mixed = bad.to_vec();
     mixed.push(changed("p256", json!({"use": "sig", "key_ops": ["verify"], "alg": "ES256", "x5c": ["AAAA"]})));
     let keys = jwks(mixed).expect("one is good");
-    assert_eq!((keys.len(), keys.ignored.as_deref().map(|said| said.split("; ").count())), (1, Some(bad.len())));
+    assert_eq!((keys.len(), keys.ignored.as_deref().map(|reasons| reasons.split("; ").count())), (1, Some(bad.len())));
     let text = token(&header("ES256"), &claims().to_string(), "ES256");
     assert!(check(&text, &issuer(), &keys).is_ok());
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>", "\u{feff}{\"keys\":[]}"] {
@@ -112,8 +112,11 @@ fn rejects_points_of_small_order() {
         eighth("xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o="),
         eighth("xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA/o="),
     ] {
-        let said = jwks(vec![json!({"kty": "OKP", "crv": "Ed25519", "x": b64(&point)})]);
-        assert!(said.as_ref().is_err_and(|said| said.ends_with("is a point of small order")), "{said:?}: {point:02x?}");
+        let result = jwks(vec![json!({"kty": "OKP", "crv": "Ed25519", "x": b64(&point)})]);
+        assert!(
+            result.as_ref().is_err_and(|result| result.ends_with("is a point of small order")),
+            "{result:?}: {point:02x?}"
+        );
     }
 }
 
@@ -186,8 +189,8 @@ fn reads_keys_from_pem() {
         (pem("PUBLIC KEY", &off), "not a point on its curve"),
         (String::new(), "no PEM block"),
     ] {
-        let said = KeySet::from_pem(bad.as_bytes(), &issuer().algorithms).expect_err("refused").to_string();
-        assert!(said.contains(why), "{said}");
+        let error = KeySet::from_pem(bad.as_bytes(), &issuer().algorithms).expect_err("refused").to_string();
+        assert!(error.contains(why), "{error}");
     }
     let only = [Algorithm::ES256];
     assert!(
