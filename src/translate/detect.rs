@@ -5,8 +5,8 @@
 
 use crate::codec::json;
 use crate::dialect::{
-    AG_UI, DETECTION_RULES, DetectionRule, Dialect, EventPattern, MemberCase, PeerDialect, PeerVersion, REQUEST_RULES,
-    UNDETECTED_DIALECT,
+    AG_UI, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, MemberCase, PeerDialect, PeerVersion,
+    REQUEST_RULES, UNDETECTED_DIALECT,
 };
 use crate::event::input::{ASSISTANT, TOOL};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
