@@ -118,6 +118,8 @@ rejections! {
         "Send fewer or shorter headers, or raise `limits.headers` or `limits.header_bytes`.";
     BodyTooLarge = 413 "body_too_large" [close: true],
         "The request body exceeds the gateway's limit.", "Send a smaller body, or raise `limits.request_body`.";
+    BodiesFull = 503 "bodies_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1), close: true],
+        "Too many request bodies are in memory.", "Try again shortly, or raise `limits.request_bodies`.";
     UnsupportedMediaType = 415 "unsupported_media_type",
         "The request body must be JSON without a content coding.",
         "Send `Content-Type: application/json` and no Content-Encoding.";

@@ -79,6 +79,9 @@ section! {
     pub(crate) struct LimitsSpec => #[derive(Copy)] pub LimitsConfig {
         /// The largest request body accepted from a client; a larger one is refused.
         pub request_body: Scalar<kind::Size> = text("8MiB");
+        /// Memory for all request bodies together, until their agents have received them; beyond it requests are refused
+        /// with 503. One caller, or one network without a credential, may use a quarter. One body always fits.
+        pub(crate) request_bodies: Scalar<kind::Size> = text("64MiB");
         /// The largest SSE frame accepted from an agent; a larger one ends the run with an error.
         pub(crate) frame: Scalar<kind::Size> = text("10MiB");
         /// Bytes buffered for one slow client before reading from its agent pauses.

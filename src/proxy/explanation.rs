@@ -301,6 +301,7 @@ impl Gateway {
                 },
             ),
             ("limits.request_body", format!("{} bytes", self.limits.request_body)),
+            ("limits.request_bodies", format!("{} bytes", self.limits.request_bodies)),
         ]);
         let mut insert = |key, value: Option<String>| {
             if let Some(value) = value {

@@ -1,5 +1,6 @@
 //! The gateway: a configuration's routes and the parts they share.
 
+use super::body_budget::{BodyBounds, BodyBudget};
 use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
 use super::routes::{PathMatch, PathTarget, RouteEntry, build_routes};
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub(crate) struct Gateway {
     pub(super) routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
+    pub(super) bodies: Arc<BodyBudget>,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
     pub(super) metrics: Arc<Metrics>,
@@ -51,6 +53,7 @@ impl Gateway {
             replay,
             replication,
             limits: config.limits,
+            bodies: BodyBudget::new(body_bounds(config), Arc::clone(&metrics)),
             keep_alive: config.keep_alive,
             connector,
             metrics,
@@ -64,6 +67,7 @@ impl Gateway {
     pub(crate) fn with_config(&self, config: &Config, policy: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
+        self.bodies.set_bounds(body_bounds(config));
         Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, policy, ..self.clone() })
     }
 
@@ -92,4 +96,9 @@ impl Gateway {
             Some(PathMatch { route, route_match: &resumable.stop_match, target })
         })
     }
+}
+
+fn body_bounds(config: &Config) -> BodyBounds {
+    let limits = &config.limits;
+    BodyBounds { one: limits.request_body, all: limits.request_bodies.max(limits.request_body) }
 }

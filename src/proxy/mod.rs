@@ -23,6 +23,7 @@ mod pipe;
 mod edge;
 mod log_body;
 mod reloadable;
+mod body_budget;
 mod request_body;
 mod responses;
 mod run_keys;

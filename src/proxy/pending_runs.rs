@@ -5,10 +5,12 @@
 //!                  │ refused, client gone   │ timeout, shutdown
 //!                  ╰────────▶ free ◀────────╯
 //! ```
-//! Whenever an entry is removed, its reader is dropped, which ends the run.
+//! An entry belongs to the caller that started the run: its key includes the caller, so that another caller's request
+//! for the same thread finds nothing. Whenever an entry is removed, its reader is dropped, which ends the run.
 
 use super::lifecycle::LifecycleWatch;
-use crate::error::RejectionKind;
+use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,34 +22,45 @@ use tokio::task::JoinHandle;
 /// 16 MiB by default.
 const PENDING_LIMIT: usize = 256;
 
-/// Waiting runs, keyed by thread id.
+/// Maximum number of waiting runs per caller on a route, so that one caller cannot take all places.
+const PENDING_LIMIT_PER_CALLER: usize = 64;
+
+/// Waiting runs of a route.
 #[derive(Debug)]
-pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
+pub(super) struct PendingRuns<T>(Arc<Mutex<PendingMap<T>>>);
+
+type PendingMap<T> = HashMap<ReplayKey, PendingEntry<T>>;
+
+/// The thread that a run waits in, and the caller it counts against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingKey {
+    /// includes route and caller
+    pub(super) thread: ReplayKey,
+    pub(super) caller: ReplayKey,
+}
 
 /// A thread's entry, reserved before the agent is called, so that no run starts without a way to read it.
 #[derive(Debug)]
 pub(super) struct RunReservation<T> {
     pending: PendingRuns<T>,
-    thread_id: String,
+    key: PendingKey,
     timeout: Duration,
     /// false after the offer
     owns_entry: bool,
 }
 
 #[derive(Debug)]
-enum PendingEntry<T> {
-    Reserved,
-    Offered {
-        reader: T,
-        /// dropped with the entry, which wakes the task that is waiting for a reader
-        _taken_tx: oneshot::Sender<()>,
-    },
+struct PendingEntry<T> {
+    caller: ReplayKey,
+    /// `None` until the run is offered
+    offer: Option<PendingOffer<T>>,
 }
 
-impl<T> PendingEntry<T> {
-    fn into_reader(self) -> Option<T> {
-        if let PendingEntry::Offered { reader, .. } = self { Some(reader) } else { None }
-    }
+#[derive(Debug)]
+struct PendingOffer<T> {
+    reader: T,
+    /// dropped with the entry, which wakes the task that is waiting for a reader
+    _taken_tx: oneshot::Sender<()>,
 }
 
 impl<T> Default for PendingRuns<T> {
@@ -64,34 +77,38 @@ impl<T> Clone for PendingRuns<T> {
 
 impl<T> PendingRuns<T> {
     /// Reserves a thread's entry for a run, which will be offered for `timeout`.
-    pub(super) fn reserve(&self, thread_id: String, timeout: Duration) -> Result<RunReservation<T>, RejectionKind> {
+    pub(super) fn reserve(&self, key: PendingKey, timeout: Duration) -> Result<RunReservation<T>, Rejection> {
         let mut runs = self.0.lock();
-        if runs.contains_key(&thread_id) {
-            return Err(RejectionKind::ThreadBusy);
+        if runs.contains_key(&key.thread) {
+            return Err(RejectionKind::ThreadBusy.into());
         }
         if runs.len() >= PENDING_LIMIT {
-            return Err(RejectionKind::TooManyWaiting);
+            return Err(RejectionKind::TooManyWaiting.into());
         }
-        runs.insert(thread_id.clone(), PendingEntry::Reserved);
+        if runs.values().filter(|entry| entry.caller == key.caller).count() >= PENDING_LIMIT_PER_CALLER {
+            return Err(Rejection::from(RejectionKind::TooManyWaiting)
+                .with_detail(format!("{PENDING_LIMIT_PER_CALLER} runs of this caller are waiting.")));
+        }
+        runs.insert(key.thread, PendingEntry { caller: key.caller, offer: None });
         drop(runs);
-        Ok(RunReservation { pending: self.clone(), thread_id, timeout, owns_entry: true })
+        Ok(RunReservation { pending: self.clone(), key, timeout, owns_entry: true })
     }
 
-    /// Takes the offered run of a thread.
-    pub(super) fn take(&self, thread_id: &str) -> Option<T> {
+    /// Takes the offered run of a caller's thread.
+    pub(super) fn take(&self, thread: &ReplayKey) -> Option<T> {
         let mut runs = self.0.lock();
-        runs.get(thread_id).filter(|entry| matches!(entry, PendingEntry::Offered { .. }))?;
-        runs.remove(thread_id)?.into_reader()
+        runs.get(thread).filter(|entry| entry.offer.is_some())?;
+        Some(runs.remove(thread)?.offer?.reader)
     }
 
     /// Withdraws an offer unless it has been taken, since the entry may belong to another run by then.
-    fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
+    fn withdraw(&self, thread: &ReplayKey, taken: &mut oneshot::Receiver<()>) -> Option<T> {
         let mut runs = self.0.lock();
         // The sender is dropped together with the entry, while the map is locked.
         if taken.try_recv() == Err(TryRecvError::Closed) {
             return None;
         }
-        runs.remove(thread_id)?.into_reader()
+        Some(runs.remove(thread)?.offer?.reader)
     }
 }
 
@@ -108,8 +125,9 @@ impl<T: Send + 'static> RunReservation<T> {
         let (taken_tx, mut taken) = oneshot::channel();
         let pending = self.pending.clone();
         let timeout = self.timeout;
-        let thread_id = std::mem::take(&mut self.thread_id);
-        pending.0.lock().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: taken_tx });
+        let PendingKey { thread, caller } = self.key;
+        let offer = Some(PendingOffer { reader, _taken_tx: taken_tx });
+        pending.0.lock().insert(thread, PendingEntry { caller, offer });
         tokio::spawn(async move {
             let ended = tokio::select! {
                 _ = &mut taken => return,
@@ -117,7 +135,7 @@ impl<T: Send + 'static> RunReservation<T> {
                 // The run first writes its last events; without its reader, it would assume that the client has left.
                 () = lifecycle.wait_cut() => run.await.is_ok(),
             };
-            let reader = pending.withdraw(&thread_id, &mut taken);
+            let reader = pending.withdraw(&thread, &mut taken);
             if let Some(reader) = reader.filter(|_| !ended) {
                 on_unread(reader);
             }
@@ -128,7 +146,7 @@ impl<T: Send + 'static> RunReservation<T> {
 impl<T> Drop for RunReservation<T> {
     fn drop(&mut self) {
         if self.owns_entry {
-            self.pending.0.lock().remove(&self.thread_id);
+            self.pending.0.lock().remove(&self.key.thread);
         }
     }
 }
@@ -136,13 +154,19 @@ impl<T> Drop for RunReservation<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::digest::sha256;
     use crate::proxy::lifecycle::{Lifecycle, LifecyclePhase};
 
     const TIMEOUT: Duration = Duration::from_secs(60);
+    const THREAD: ReplayKey = [1; 32];
+
+    fn numbered_key(number: usize, caller: u8) -> PendingKey {
+        PendingKey { thread: sha256(&number.to_be_bytes()), caller: [caller; 32] }
+    }
 
     /// Offers a run. The receiver is notified if no client takes it.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
-        let reservation = waiting.reserve("t".to_owned(), TIMEOUT).expect("a place");
+        let reservation = waiting.reserve(PendingKey { thread: THREAD, caller: [0; 32] }, TIMEOUT).expect("a place");
         let (unread, unread_rx) = oneshot::channel();
         let run = tokio::spawn(async {});
         reservation.offer("reader", run, lifecycle.watch(), |_| unread.send(()).expect("a receiver"));
@@ -155,10 +179,13 @@ mod tests {
         let lifecycle = Lifecycle::default();
         for _ in 0..2 {
             let unread_rx = offer_run(&waiting, &lifecycle);
-            assert_eq!(waiting.reserve("t".to_owned(), TIMEOUT).expect_err("taken"), RejectionKind::ThreadBusy);
-            assert_eq!(waiting.take("u"), None);
-            assert_eq!(waiting.take("t"), Some("reader"));
-            assert_eq!(waiting.take("t"), None);
+            assert_eq!(
+                waiting.reserve(PendingKey { thread: THREAD, caller: [0; 32] }, TIMEOUT).expect_err("taken").kind,
+                RejectionKind::ThreadBusy
+            );
+            assert_eq!(waiting.take(&[2; 32]), None);
+            assert_eq!(waiting.take(&THREAD), Some("reader"));
+            assert_eq!(waiting.take(&THREAD), None);
             assert!(unread_rx.await.is_err(), "a reader came");
         }
     }
@@ -171,7 +198,7 @@ mod tests {
         offer_run(&waiting, &lifecycle).await.expect("unread");
         assert_eq!(began.elapsed(), TIMEOUT);
         tokio::task::yield_now().await;
-        assert_eq!(waiting.take("t"), None);
+        assert_eq!(waiting.take(&THREAD), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -181,17 +208,31 @@ mod tests {
         let unread_rx = offer_run(&waiting, &lifecycle);
         lifecycle.advance(LifecyclePhase::Cut);
         assert!(unread_rx.await.is_err(), "the time has passed");
-        assert_eq!(waiting.take("t"), None);
+        assert_eq!(waiting.take(&THREAD), None);
     }
 
     #[tokio::test]
     async fn limits_reservations_and_frees_dropped_ones() {
         let waiting = PendingRuns::<()>::default();
-        let slots: Vec<_> =
-            (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string(), TIMEOUT).expect("a place")).collect();
-        assert_eq!(waiting.reserve("more".to_owned(), TIMEOUT).expect_err("full"), RejectionKind::TooManyWaiting);
-        assert_eq!(waiting.take("1"), None);
-        drop(slots);
-        assert!(waiting.reserve("more".to_owned(), TIMEOUT).is_ok());
+        let callers = (1..=8).cycle();
+        let reserve = |number: usize, caller| waiting.reserve(numbered_key(number, caller), TIMEOUT);
+        let reservations: Vec<_> =
+            (0..PENDING_LIMIT).zip(callers).map(|(number, caller)| reserve(number, caller).expect("a place")).collect();
+        assert_eq!(reserve(PENDING_LIMIT, 9).expect_err("full").kind, RejectionKind::TooManyWaiting);
+        assert_eq!(waiting.take(&numbered_key(1, 1).thread), None);
+        drop(reservations);
+        assert!(reserve(PENDING_LIMIT, 9).is_ok());
+    }
+
+    #[tokio::test]
+    async fn leaves_places_for_other_callers() {
+        let waiting = PendingRuns::<()>::default();
+        let reserve = |number: usize, caller| waiting.reserve(numbered_key(number, caller), TIMEOUT);
+        let mut reservations: Vec<_> =
+            (0..PENDING_LIMIT_PER_CALLER).map(|number| reserve(number, 1).expect("a place")).collect();
+        assert_eq!(reserve(1000, 1).expect_err("full").kind, RejectionKind::TooManyWaiting);
+        assert!(reserve(1000, 2).is_ok());
+        reservations.pop();
+        assert!(reserve(1000, 1).is_ok());
     }
 }

@@ -1,15 +1,22 @@
 //! Reads a request body, within its limits.
 
+use super::body_budget::BodyPermit;
 use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
 use bytes::Bytes;
 use http::{HeaderMap, header};
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Maximum number of bytes reserved before any of the body arrives.
 const INITIAL_CAPACITY: usize = 64 << 10;
+
+/// A body larger than [`INITIAL_CAPACITY`] must bring this many bytes, or its end, within each interval: 16 KiB/s.
+const LEAST_BYTES: usize = 80 << 10;
+const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes to read from a rejected body, and the time limit.
 const DISCARD_LIMIT: usize = 64 << 20;
@@ -40,6 +47,7 @@ pub(super) async fn read_body(
     limits: &LimitsConfig,
     headers: &HeaderMap,
     mut body: Incoming,
+    permit: &mut BodyPermit,
 ) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -50,30 +58,70 @@ pub(super) async fn read_body(
         }
         return Err(too_large(limit));
     }
-    let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(INITIAL_CAPACITY));
-    let reading = async {
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                Rejection::from(RejectionKind::InvalidRequest)
-                    .with_detail("The request body broke off.")
-                    .with_cause(error)
-            })?;
-            let Ok(data) = frame.into_data() else { continue };
-            if whole.len() + data.len() > limit {
-                return Err(too_large(limit));
-            }
-            whole.extend_from_slice(&data);
-        }
-        Ok(())
-    };
-    match tokio::time::timeout(limits.body_timeout, reading).await {
+    let result = tokio::time::timeout(limits.body_timeout, collect(&mut body, limit, announced, permit)).await;
+    match result {
         Err(_) => Err(RejectionKind::RequestTimeout.into()),
-        Ok(Ok(())) => Ok(whole.into()),
+        Ok(Ok(whole)) => Ok(whole),
         Ok(Err(rejection)) => {
-            tokio::spawn(discard(body));
+            if rejection.kind != RejectionKind::RequestTimeout {
+                tokio::spawn(discard(body));
+            }
             Err(rejection)
         }
     }
+}
+
+async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
+    body: &mut B,
+    limit: usize,
+    announced: Option<usize>,
+    permit: &mut BodyPermit,
+) -> Result<Bytes, Rejection> {
+    let capacity = announced.unwrap_or_default().min(INITIAL_CAPACITY);
+    permit.grow_to(capacity)?;
+    let mut whole = Vec::with_capacity(capacity);
+    let mut interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
+    let mut interval_bytes = 0;
+    loop {
+        match tokio::time::timeout_at(interval_end, body.frame()).await {
+            Ok(None) => return Ok(whole.into()),
+            Ok(Some(frame)) => interval_bytes += append(&mut whole, frame, limit, permit)?,
+            Err(_) => {}
+        }
+        if interval_end <= Instant::now() {
+            // Without this, a few clients that stall would hold the memory of all bodies for the whole `body_timeout`.
+            if whole.len() > INITIAL_CAPACITY && interval_bytes < LEAST_BYTES {
+                return Err(Rejection::from(RejectionKind::RequestTimeout)
+                    .with_detail("The request body arrived more slowly than 16 KiB per second."));
+            }
+            interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
+            interval_bytes = 0;
+        }
+    }
+}
+
+/// Appends a frame's data and returns its length.
+fn append<E: std::fmt::Display>(
+    whole: &mut Vec<u8>,
+    frame: Result<Frame<Bytes>, E>,
+    limit: usize,
+    permit: &mut BodyPermit,
+) -> Result<usize, Rejection> {
+    let frame = frame.map_err(|error| {
+        Rejection::from(RejectionKind::InvalidRequest).with_detail("The request body broke off.").with_cause(error)
+    })?;
+    let Ok(data) = frame.into_data() else { return Ok(0) };
+    let length = whole.len() + data.len();
+    if length > limit {
+        return Err(too_large(limit));
+    }
+    if length > whole.capacity() {
+        let capacity = (whole.capacity() * 2).max(length).min(limit);
+        permit.grow_to(capacity)?;
+        whole.reserve_exact(capacity - whole.len());
+    }
+    whole.extend_from_slice(&data);
+    Ok(data.len())
 }
 
 /// Reads the rest of a rejected body. Otherwise a client that is still sending would get a connection error instead of
@@ -90,4 +138,40 @@ async fn discard(mut body: Incoming) {
     };
     // Anything beyond that is not read.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::body_budget::{BodyBounds, BodyBudget};
+    use crate::telemetry::Metrics;
+    use futures_util::stream;
+    use http_body_util::StreamBody;
+    use std::sync::Arc;
+
+    const LIMIT: usize = 1 << 20;
+
+    /// Collects a body that arrives in pieces of `size` bytes, one each second.
+    async fn collect_slowly(size: usize, pieces: usize) -> Result<usize, RejectionKind> {
+        let stream = stream::unfold(0, |number| async move {
+            if number == pieces {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b' '; size]))), number + 1))
+        });
+        let metrics = Arc::new(Metrics::new().expect("unique names"));
+        let mut permit = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics).start_body([0; 32]);
+        let whole = collect(&mut Box::pin(StreamBody::new(stream)), LIMIT, None, &mut permit).await;
+        whole.map(|whole| whole.len()).map_err(|rejection| rejection.kind)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rejects_a_large_body_that_trickles() {
+        assert_eq!(collect_slowly(17 << 10, 40).await, Ok(680 << 10));
+        assert_eq!(collect_slowly(15 << 10, 40).await, Err(RejectionKind::RequestTimeout));
+        // A small body has the whole `body_timeout`.
+        assert_eq!(collect_slowly(1 << 10, 64).await, Ok(64 << 10));
+        assert_eq!(collect_slowly(17 << 10, 100).await, Err(RejectionKind::BodyTooLarge));
+    }
 }

@@ -15,12 +15,11 @@ use super::log_body::LogBody;
 use super::negotiation;
 use super::responses::{self, ResponseBody};
 use super::routes::RouteEntry;
-use super::run_keys::{run_key, thread_key};
+use super::run_keys::{caller_of, run_key, thread_key};
 use crate::codec::Framing;
 use crate::config::header_names::LAST_EVENT_ID;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::policy::CallerContext;
 use crate::replay::{
     Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunKeys, RunLookupError, RunQuery, StoredRun,
 };
@@ -212,9 +211,4 @@ pub(super) fn check_stop_request(method: &Method) -> Result<(), Rejection> {
         return Err(Rejection::from(RejectionKind::MethodNotAllowed).with_detail("A run is stopped with POST."));
     }
     Ok(())
-}
-
-fn caller_of(request: &Request<Incoming>) -> &CallerContext {
-    static ANONYMOUS: std::sync::LazyLock<CallerContext> = std::sync::LazyLock::new(CallerContext::default);
-    request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
 }

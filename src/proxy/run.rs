@@ -123,7 +123,7 @@ impl RunTask {
         request: Box<AgentRequest>,
         start_tx: &StartSender,
     ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
-        let AgentRequest { client, body, framings } = *request;
+        let AgentRequest { client, body, body_permit: _body_permit, framings } = *request;
         let cluster = Arc::clone(&self.context.cluster);
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let Some(template) = cluster.settings.events.clone() else {

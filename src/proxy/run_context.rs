@@ -1,6 +1,7 @@
 //! The data that a run and its request to the agent need.
 
 use super::agent_client::AgentClient;
+use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;
@@ -26,6 +27,7 @@ pub(super) struct RunContext {
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
+    pub(crate) body_permit: BodyPermit,
     /// the framings that the agent may use in its response
     pub(crate) framings: &'static [Framing],
 }

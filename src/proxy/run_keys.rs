@@ -1,16 +1,25 @@
-//! The keys for finding stored runs.
+//! The keys for finding runs. Each includes the caller, so that nobody finds another caller's run.
 
 use crate::net::digest;
+use crate::net::peer_addr::client_network;
 use crate::policy::CallerContext;
 use crate::replay::{ReplayKey, RunKeys, RunToken};
 use crate::translate::RunIds;
+use http::Request;
+use hyper::body::Incoming;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use uuid::Uuid;
 
 pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> RunKeys {
     let run_id = ids.run_id.text().unwrap_or_default();
     let thread_id = ids.thread_id.text().unwrap_or_default();
     RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
+}
+
+pub(super) fn caller_of(request: &Request<Incoming>) -> &CallerContext {
+    static ANONYMOUS: LazyLock<CallerContext> = LazyLock::new(CallerContext::default);
+    request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
 }
 
 /// Returns a key that includes the route and caller, since other callers may use the same id.
@@ -28,6 +37,13 @@ fn hash_key(kind: &str, route: &str, caller: &CallerContext, id: &str) -> Replay
     let subject = identity.map(|identity| identity.subject.as_str());
     let tenant = identity.and_then(|identity| identity.tenant.as_deref());
     digest::sha256_parts(&[Some(kind), Some(route), source, tenant, subject, Some(id)])
+}
+
+/// Returns the key for counting a caller's runs. Callers without a credential are told apart by their network.
+pub(super) fn caller_key(caller: &CallerContext) -> ReplayKey {
+    let network = caller.identity().is_none().then(|| caller.caller().address).flatten().map(client_network);
+    let network = network.map(|network| network.to_string());
+    hash_key("caller", "", caller, network.as_deref().unwrap_or_default())
 }
 
 /// Generates an unguessable token.

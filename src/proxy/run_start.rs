@@ -8,6 +8,7 @@
 //! If a step rejects the request, everything acquired so far is released.
 
 use super::agent_client::AgentClient;
+use super::body_budget::BodyPermit;
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
@@ -20,7 +21,7 @@ use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_keys::{new_token, run_keys};
+use super::run_keys::{caller_key, new_token, run_keys};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
 use super::two_step::ClientPermits;
@@ -59,6 +60,7 @@ const START_GRACE: Duration = Duration::from_secs(1);
 
 struct RunRequestHead {
     parts: Parts,
+    body_permit: BodyPermit,
     /// framing of the client's stream
     framing: Framing,
     caller: CallerContext,
@@ -101,8 +103,9 @@ impl Gateway {
         let (mut parts, body) = request.into_parts();
         let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
         let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        let head = RunRequestHead { parts, framing, caller, started_at };
-        let body = request_body::read_body(&self.limits, &head.parts.headers, body).await?;
+        let body_permit = self.bodies.start_body(caller_key(&caller));
+        let mut head = RunRequestHead { parts, body_permit, framing, caller, started_at };
+        let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
         // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
@@ -142,7 +145,7 @@ impl Gateway {
         let ids = rewritten.request.ids.clone();
         // Reserved before the agent is called, so that no run starts without a way to read it.
         let two_step = match &route.two_step {
-            Some(events) => Some((events.events_path(&ids)?, events.reserve(&ids)?)),
+            Some(events) => Some((events.events_path(&ids)?, events.reserve(&head.caller, &ids)?)),
             None => None,
         };
         let request_id = head.request_id().to_owned();
@@ -272,7 +275,9 @@ impl Gateway {
         request_body::check_length(&self.limits, body.len())?;
         let (_, detected_by) = detect_client(route, framing, &body);
         let is_kept = route.resumable.is_some() && framing == Framing::Sse;
-        let head = RunRequestHead { parts, framing, caller: CallerContext::default(), started_at: Instant::now() };
+        let caller = CallerContext::default();
+        let body_permit = self.bodies.start_body(caller_key(&caller));
+        let head = RunRequestHead { parts, body_permit, framing, caller, started_at: Instant::now() };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
@@ -297,21 +302,23 @@ impl Gateway {
             stream = stream.with_frame_ids(token.as_str());
         }
         let trace = self.take_trace(&head.parts);
+        let request_id = head.request_id().to_owned();
         let agent_client = AgentClient {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
-            request_id: head.request_id().to_owned(),
+            request_id: request_id.clone(),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
         };
         let agent_request = AgentRequest {
             client: agent_client,
             body: request.body.into(),
+            body_permit: head.body_permit,
             framings: negotiation::supported_framings(route.agent),
         };
         let record = RunRecord {
             route: Arc::clone(&route.name),
-            request_id: head.request_id().to_owned(),
+            request_id,
             ids: request.ids,
             caller: head.caller,
             started_at: head.started_at,

@@ -2,15 +2,16 @@
 
 use super::lifecycle::RunPermit;
 use super::negotiation;
-use super::pending_runs::{PendingRuns, RunReservation};
+use super::pending_runs::{PendingKey, PendingRuns, RunReservation};
 use super::pipe::PipeReader;
 use super::responses::{self, ResponseBody};
+use super::run_keys::{caller_key, caller_of, thread_key};
 use crate::codec::Framing;
 use crate::config::header_names::LAST_EVENT_ID;
 use crate::config::{self, PathTemplate};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::policy::StreamPermit;
+use crate::policy::{CallerContext, StreamPermit};
 use crate::telemetry::metric::OpenRunGuard;
 use crate::translate::RunIds;
 use http::{HeaderMap, Method, Request, Response};
@@ -25,6 +26,7 @@ pub(super) struct ClientPermits {
 }
 
 pub(super) struct TwoStepEvents {
+    route: String,
     pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,
     reader_timeout: Duration,
@@ -34,7 +36,7 @@ impl TwoStepEvents {
     pub(super) fn new(route: &config::RouteConfig, before: Option<&TwoStepEvents>) -> Option<Self> {
         let path = route.events_path.clone()?;
         let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
-        Some(TwoStepEvents { path, pending, reader_timeout: route.timeouts.reader })
+        Some(TwoStepEvents { route: route.name.clone(), path, pending, reader_timeout: route.timeouts.reader })
     }
 
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
@@ -47,9 +49,19 @@ impl TwoStepEvents {
         })
     }
 
-    pub(super) fn reserve(&self, ids: &RunIds) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {
-        let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
-        Ok(self.pending.reserve(thread_id, self.reader_timeout)?)
+    pub(super) fn reserve(
+        &self,
+        caller: &CallerContext,
+        ids: &RunIds,
+    ) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {
+        let thread_id = ids.thread_id.text().unwrap_or_default();
+        let thread = thread_key(&self.route, caller, &thread_id);
+        self.pending.reserve(PendingKey { thread, caller: caller_key(caller) }, self.reader_timeout)
+    }
+
+    /// Takes the run that the request's caller has started in this thread.
+    fn take(&self, thread_id: &str, request: &Request<Incoming>) -> Option<PipeReader<ClientPermits>> {
+        self.pending.take(&thread_key(&self.route, caller_of(request), thread_id))
     }
 }
 
@@ -78,7 +90,7 @@ pub(super) fn serve_events(
 ) -> Result<Response<ResponseBody>, Rejection> {
     let framing = check_events_request(client, request.method(), request.headers())?;
     // Waiting runs are open, so they can be read while the gateway drains.
-    let reader = events.zip(thread_id).and_then(|(events, thread_id)| events.pending.take(thread_id));
+    let reader = events.zip(thread_id).and_then(|(events, thread_id)| events.take(thread_id, request));
     let reader = reader.ok_or(RejectionKind::EventsNotFound)?;
     reader.attach(request.version());
     Ok(responses::event_stream(reader.boxed_unsync(), framing))

@@ -1,9 +1,11 @@
 //! Rate limits and limits on concurrent runs.
 //!
+//! - `bodies`: the memory of request bodies.
 //! - `rates`: quotas that one gateway counts.
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 //! - `streams`: concurrent runs.
 
+mod bodies;
 mod rates;
 mod shared;
 mod streams;

@@ -2,9 +2,11 @@
 //!
 //! - `agent`: two-step agents, and their faults at each step.
 //! - `client`: two-step clients, and their faults.
+//! - `ownership`: whose run a waiting run is.
 
 mod agent;
 mod client;
+mod ownership;
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, send_request};

@@ -230,6 +230,7 @@ mod tests {
         let seconds = Duration::from_secs(30);
         LimitsConfig {
             request_body: 1 << 20,
+            request_bodies: 1 << 20,
             frame: 1 << 20,
             client_buffer: 1 << 16,
             header_bytes: 1 << 16,

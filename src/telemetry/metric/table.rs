@@ -141,6 +141,8 @@ metric_groups! {
             "Keys that rate limits currently count.";
         limit_backend_errors: Counter = "diglot_ratelimit_backend_errors_total" [],
             "Failed queries of the shared quotas.";
+        body_bytes: Gauge = "diglot_request_body_bytes" [],
+            "Memory used by request bodies that their agents have not yet received.";
         draining: Gauge = "diglot_draining" [],
             "1 while the gateway is shutting down.";
         last_reload_ok: Gauge = "diglot_config_last_reload_successful" [],

@@ -84,7 +84,9 @@ fn problem_type(code: &str) -> String {
         "rate_limited" | "too_many_streams" => {
             "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
         }
-        "overloaded" => "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned(),
+        "bodies_full" | "overloaded" => {
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned()
+        }
         own => format!("urn:diglot:problem:{own}"),
     }
 }

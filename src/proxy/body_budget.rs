@@ -1,0 +1,141 @@
+//! Bounds the memory of all request bodies together.
+//!
+//! A body counts from its first byte until the agent has received it. One caller, or one network without a credential,
+//! may use a quarter, so that a few slow clients cannot lock out all others.
+
+use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
+use crate::telemetry::Metrics;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One caller's part of the budget; never less than one body.
+const CALLER_SHARE: usize = 4;
+
+pub(super) struct BodyBudget {
+    usage: Mutex<BodyUsage>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct BodyUsage {
+    bounds: BodyBounds,
+    total: usize,
+    callers: HashMap<ReplayKey, usize>,
+}
+
+/// Limits in bytes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct BodyBounds {
+    pub(super) one: usize,
+    pub(super) all: usize,
+}
+
+/// The memory of one body, returned to the budget when dropped.
+pub(super) struct BodyPermit {
+    budget: Arc<BodyBudget>,
+    caller: ReplayKey,
+    bytes: usize,
+}
+
+impl BodyBudget {
+    pub(super) fn new(bounds: BodyBounds, metrics: Arc<Metrics>) -> Arc<Self> {
+        let usage = BodyUsage { bounds, ..BodyUsage::default() };
+        Arc::new(BodyBudget { usage: Mutex::new(usage), metrics })
+    }
+
+    /// Changes the limits. Bodies that are already in memory stay.
+    pub(super) fn set_bounds(&self, bounds: BodyBounds) {
+        self.usage.lock().bounds = bounds;
+    }
+
+    pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey) -> BodyPermit {
+        BodyPermit { budget: Arc::clone(self), caller, bytes: 0 }
+    }
+}
+
+impl BodyPermit {
+    /// Counts a body that now takes `bytes` of memory.
+    pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let mut usage = self.budget.usage.lock();
+        let BodyBounds { one, all } = usage.bounds;
+        if usage.total + more > all {
+            return Err(RejectionKind::BodiesFull.into());
+        }
+        let callers_bytes = usage.callers.get(&self.caller).copied().unwrap_or_default() + more;
+        if callers_bytes > one.max(all / CALLER_SHARE) {
+            let detail = "The bodies of this caller's requests take all the memory that one caller may use.";
+            return Err(Rejection::from(RejectionKind::BodiesFull).with_detail(detail));
+        }
+        usage.callers.insert(self.caller, callers_bytes);
+        usage.total += more;
+        self.bytes = bytes;
+        self.budget.metrics.process.body_bytes.set_count(usage.total);
+        Ok(())
+    }
+}
+
+impl Drop for BodyPermit {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut usage = self.budget.usage.lock();
+        usage.total -= self.bytes;
+        self.budget.metrics.process.body_bytes.set_count(usage.total);
+        if let Some(callers_bytes) = usage.callers.get_mut(&self.caller) {
+            *callers_bytes -= self.bytes;
+            if *callers_bytes == 0 {
+                usage.callers.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADA: ReplayKey = [1; 32];
+
+    fn budget(one: usize, all: usize) -> Arc<BodyBudget> {
+        BodyBudget::new(BodyBounds { one, all }, Arc::new(Metrics::new().expect("metrics")))
+    }
+
+    #[test]
+    fn refuses_bodies_beyond_the_total_until_others_are_dropped() {
+        let budget = budget(10, 40);
+        let mut permits: Vec<_> = (0..4).map(|caller| budget.start_body([caller; 32])).collect();
+        for permit in &mut permits {
+            permit.grow_to(10).expect("room");
+        }
+        let mut late = budget.start_body([9; 32]);
+        assert_eq!(late.grow_to(1).expect_err("full").kind, RejectionKind::BodiesFull);
+        assert_eq!(budget.usage.lock().total, 40);
+        permits.pop();
+        late.grow_to(10).expect("room");
+        drop((late, permits));
+        assert_eq!(budget.usage.lock().total, 0);
+        assert!(budget.usage.lock().callers.is_empty());
+    }
+
+    #[test]
+    fn leaves_room_for_other_callers() {
+        let budget = budget(10, 80);
+        let mut first = budget.start_body(ADA);
+        let mut second = budget.start_body(ADA);
+        first.grow_to(10).expect("room");
+        second.grow_to(10).expect("room");
+        assert_eq!(budget.start_body(ADA).grow_to(1).expect_err("share").kind, RejectionKind::BodiesFull);
+        budget.start_body([2; 32]).grow_to(10).expect("room for others");
+        // One body is always within the share.
+        budget.set_bounds(BodyBounds { one: 10, all: 30 });
+        drop((first, second));
+        budget.start_body(ADA).grow_to(10).expect("room");
+    }
+}
