@@ -14,7 +14,7 @@ use super::chunk::ChunkUnfolder;
 use super::report::TranslationReport;
 use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
-use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
+use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl EventWriter {
     }
 
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
-        if self.peer.dialect.carry_location == CarryLocation::Native {
+        if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
         }
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
@@ -103,7 +103,7 @@ impl EventWriter {
             return self.commit_frame(self.label_of(&wire), event.kind, before, to);
         }
         // Each hop declares its own protocol version.
-        if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
+        if event.kind == EventType::RunStarted && !self.peer.dialect.carries_protocol_version {
             event.remove(Field::ProtocolVersion);
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
