@@ -151,8 +151,8 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Guesses a client's dialect from its request: AG-UI 1.0 clients declare their version, older ones send all seven
-/// members, and the HAI document's request lacks `state` (§3.3.1).
+/// Guesses a client's dialect from its request. AG-UI 1.0 clients declare their version, older ones always send all
+/// seven members of `RunAgentInput`, and requests in HAI have no `state` (HAI §3.3.1).
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| find_member(&members, name).is_some();
