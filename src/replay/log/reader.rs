@@ -76,22 +76,44 @@ impl RunLog {
         let recap_source = at.is_none().then(|| RecapSource::new(recap, &state));
         let now = if let ReadFrom::Start(now) | ReadFrom::Recap(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
+        if let (Some(_), ReadFrom::Recap(now), Some(slot)) = (at, from, state.reader(number)) {
+            slot.recap_due = Some(now);
+        }
         let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
         drop(base);
         let reader = LogReader { log: Arc::clone(self), number };
         if let Some(source) = recap_source {
-            // Folded without holding the locks: the run continues, and the reader's position is after the folded
-            // frames.
-            let frames = source.into_frames(self.token, now);
-            if let Some(slot) = self.state.lock().reader(number) {
-                slot.recap = frames.into();
-            }
+            self.fold_for(number, source, now);
         }
         if ended && watched {
             self.drain_readers();
         }
         Ok(reader)
+    }
+
+    /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames.
+    fn fold_for(&self, number: u64, source: RecapSource, now: i64) {
+        let frames = source.into_frames(self.token, now);
+        if let Some(slot) = self.state.lock().reader(number) {
+            slot.recap = frames.into();
+        }
+    }
+
+    /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input.
+    fn build_due_recap(&self, number: u64) {
+        let base = self.base.lock();
+        let mut state = self.state.lock();
+        let end_offset = state.end_offset;
+        let Some(slot) = state.reader(number) else { return };
+        let Some(now) = slot.recap_due.take() else { return };
+        // A reader of a discarded log gets the events as they are.
+        let LogBase::Recap(recap) = &*base else { return };
+        slot.offset = end_offset;
+        let source = RecapSource::new(recap, &state);
+        drop(state);
+        drop(base);
+        self.fold_for(number, source, now);
     }
 }
 
@@ -129,6 +151,7 @@ impl LogState {
             number: self.readers_total,
             offset: at.unwrap_or(self.end_offset),
             recap: Bytes::new(),
+            recap_due: None,
             comment_due: false,
             stall_watch: if watched { StallWatch::Log } else { StallWatch::Connection },
             waker: None,
@@ -142,6 +165,11 @@ impl LogReader {
     /// Returns the next bytes, or `None` at the end.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
         let mut state = self.log.state.lock();
+        if state.last_number > 0 && state.reader(self.number).is_some_and(|slot| slot.recap_due.is_some()) {
+            drop(state);
+            self.log.build_due_recap(self.number);
+            state = self.log.state.lock();
+        }
         let end = state.phase;
         if end == LogPhase::Cut || state.reader(self.number).is_none() {
             return Poll::Ready(Some(Err(ReaderCutOff)));

@@ -12,6 +12,7 @@ use super::owned_run::OwnedRun;
 use super::redis_protocol::{self, ReplicaMessage};
 use super::{ClaimResult, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
 use crate::telemetry::internal_event;
+use crate::translate::recap::RecapInput;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,7 +202,7 @@ impl RunPublisher {
 
     /// Copies everything from the beginning.
     async fn restart(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
-        match self.shared.claim_within(super::ANSWER_DEADLINE, &self.descriptor, None).await {
+        match self.shared.claim_within(super::ANSWER_DEADLINE, &self.descriptor, &RecapInput::default()).await {
             ClaimResult::Acquired => {}
             ClaimResult::Duplicate | ClaimResult::Conflict => return Ok(PublishOutcome::Superseded),
             ClaimResult::Unconfirmed => return Err(ReplicationUnavailable),
