@@ -118,7 +118,7 @@ pub(crate) fn decode_input<'a>(
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
-    if client.dialect.carry_location != CarryLocation::Native {
+    if !client.dialect.is_canonical() {
         unpack_input(&mut members, &mut messages, client.dialect.carry_location);
     }
     // "binary" was retired in 1.0; older clients may still send it.

@@ -42,7 +42,8 @@ const OPEN_CLOSE_EVENTS: [(&str, [&str; 3], &str); 6] = [
     ),
 ];
 
-/// Names of other dialects for AG-UI's types.
+/// Names of other dialects for AG-UI's types, from their documents: taken from the tables under test, a wrong row would
+/// agree with itself.
 const KIND_ALIASES: [(&str, &str); 5] = [
     ("BUSINESS_DATA_START", "TEXT_MESSAGE_START"),
     ("BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_CONTENT"),
