@@ -13,7 +13,7 @@ use crate::translate::{
     CANONICAL_PREFIX, StreamError, aliases, carry, message, reasoning_ids, run_error, value_aliases,
 };
 
-/// Carried notes that some peers cannot interpret.
+/// Carried notes to keep for the way back, although the peer cannot interpret them.
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 
