@@ -10,6 +10,7 @@
 //! members.
 
 use crate::codec::json;
+pub(crate) use crate::event::GATEWAY_KEY;
 use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
@@ -32,8 +33,7 @@ impl CarryLocation {
         match self {
             CarryLocation::Native => None,
             CarryLocation::Extra => Some(("extra", "ag-ui")),
-            // AG-UI reserves the key `ag-ui` in metadata (specs §1).
-            CarryLocation::Metadata => Some(("metadata", "diglot.ag-ui")),
+            CarryLocation::Metadata => Some(("metadata", CANONICAL_KEY)),
         }
     }
 }
@@ -41,8 +41,8 @@ impl CarryLocation {
 /// The name prefix of CUSTOM events that wrap a canonical event which the dialect lacks.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
 
-/// The `metadata` key for values that the gateway removed.
-pub(crate) const GATEWAY_KEY: &str = "diglot";
+/// The `metadata` key for canonical-only members. AG-UI reserves the key `ag-ui` (specs §1).
+pub(crate) const CANONICAL_KEY: &str = "diglot.ag-ui";
 
 /// Marks members that were converted to JSON text.
 pub(crate) const AS_JSON_NOTE: &str = "$json";

@@ -5,6 +5,7 @@ use super::carry;
 use crate::codec::json;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::table::{ContentParts, PeerDialect};
+use crate::event::input::TOOL;
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
@@ -85,7 +86,7 @@ pub(crate) fn write<'a>(
         ContentParts::Media => (content.clone(), None),
         ContentParts::Never => flat(),
         // Tool results can have parts only since 1.0.
-        ContentParts::Binary(_) if role.is_some_and(|role| role.is_str("tool")) => flat(),
+        ContentParts::Binary(_) if role.is_some_and(|role| role.is_str(TOOL)) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
         ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
         ContentParts::Binary(_) => match json::parse_elements(content).and_then(|parts| to_binary_parts(&parts)) {

@@ -1,7 +1,9 @@
 //! Detects a peer's dialect, for `auto` routes and for `diglot detect`.
 
-use super::table::FallbackPolicy;
+use super::sign::{RequestPattern, RequestSign};
+use super::table::{FallbackPolicy, ValueAlias};
 use super::{AG_UI_0, ALL, Dialect, EventPattern, PeerDialect};
+use crate::event::{Field, Json, Members, find_member, get};
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
@@ -36,12 +38,51 @@ pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
         .collect()
 });
 
+/// The request signs of all dialects, with the strongest evidence first.
+pub(crate) static REQUEST_RULES: LazyLock<Vec<RequestRule>> = LazyLock::new(|| {
+    let rules = ALL.iter().flat_map(|dialect| dialect.request_signs.iter().map(|sign| RequestRule { dialect, sign }));
+    let mut rules: Vec<_> = rules.collect();
+    rules.sort_by_key(|rule| rule.sign.pattern.rank());
+    rules
+});
+
+/// A sign that identifies the dialect of a request.
+#[derive(Debug)]
+pub(crate) struct RequestRule {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) sign: &'static RequestSign,
+}
+
+impl RequestRule {
+    /// Tests a request's members, and those of its messages.
+    pub(crate) fn matches(&self, members: &Members<'_>, messages: &[Members<'_>]) -> bool {
+        let dialect = self.dialect;
+        let has = |field: Field| find_member(members, field.camel()).is_some();
+        match self.sign.pattern {
+            RequestPattern::DeclaredVersion => has(Field::ProtocolVersion),
+            RequestPattern::OwnContent => dialect
+                .message_adapter
+                .is_some_and(|adapter| messages.iter().any(|message| adapter.has_own_form(message))),
+            RequestPattern::MessageMember(name) => messages.iter().any(|message| find_member(message, name).is_some()),
+            RequestPattern::AliasedRole => messages.iter().any(|message| {
+                let role = get(message, Field::Role).and_then(Json::text);
+                let is_role = |alias: &ValueAlias| alias.field == Field::Role && role.as_deref() == Some(alias.wire);
+                dialect.value_aliases.iter().any(is_role)
+            }),
+            RequestPattern::Member(name) => find_member(members, name).is_some(),
+            RequestPattern::LacksMember { present, absent } => present.iter().all(|field| has(*field)) && !has(absent),
+        }
+    }
+}
+
+/// The dialect of a peer that has shown no sign of another: AG-UI before 1.0, whose requests every AG-UI agent accepts.
+pub(crate) static UNDETECTED_DIALECT: &Dialect = &AG_UI_0;
+
 impl PeerDialect {
-    /// Creates a side that detects its dialect from events. Until then it uses AG-UI before 1.0, whose requests every
-    /// AG-UI agent accepts.
+    /// Creates a side that detects its dialect from events. Until then it uses [`UNDETECTED_DIALECT`].
     #[must_use]
     pub fn new_auto() -> Self {
-        PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
+        PeerDialect { is_auto: true, ..PeerDialect::new(UNDETECTED_DIALECT) }
     }
 
     pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
@@ -57,6 +98,10 @@ mod tests {
     fn every_dialect_has_signs_that_no_other_has() {
         for dialect in ALL {
             assert!(!dialect.signs.is_empty(), "{} has no sign", dialect.name);
+        }
+        for (at, rule) in REQUEST_RULES.iter().enumerate() {
+            let earlier = &REQUEST_RULES[..at];
+            assert!(earlier.iter().all(|other| other.sign.pattern != rule.sign.pattern), "{}", rule.sign.description);
         }
         for (at, rule) in DETECTION_RULES.iter().enumerate() {
             assert!(DETECTION_RULES[..at].iter().all(|other| other.pattern != rule.pattern), "{}", rule.description);

@@ -4,7 +4,8 @@
 //! is how they differ. The engine in `translate/` implements the shapes that several dialects share, and calls a
 //! dialect's adapter for the others. No code is specific to a pair of dialects.
 //!
-//! To add a dialect, add a folder here, its `mod` line, an entry in [`ALL`], and golden cases.
+//! To add a dialect, add a folder here, its `mod` line and its entry in [`ALL`]; no other code of `src/` names it.
+//! CONTRIBUTING.md lists its tests and pages.
 
 pub(crate) mod carry;
 pub(crate) mod event_parts;
@@ -12,9 +13,9 @@ pub(crate) mod memory_limits;
 mod peer_version;
 mod row;
 mod adapter;
-mod sign;
 mod tool_name;
 mod text_format;
+mod sign;
 mod message_adapter;
 mod table;
 mod ag_ui;
@@ -34,11 +35,12 @@ mod detection;
 
 pub(crate) use adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, UnreadableEvent};
 pub use ag_ui::AG_UI;
-pub(crate) use ag_ui_0::AG_UI_0;
+use ag_ui_0::AG_UI_0;
 pub(crate) use ag_ui_snake::AG_UI_SNAKE;
 pub use carry::CarryLocation;
 pub use custom::DialectOverrides;
 pub use detection::{DETECTION_RULES, DetectionRule};
+pub(crate) use detection::{REQUEST_RULES, UNDETECTED_DIALECT};
 pub use hai::HAI;
 pub(crate) use message_adapter::SurroundingMessages;
 pub use peer_dialect::{AUTO, INTERRUPT_TOOL, OPTION_CHOICES, OptionChoice, OptionSetter, choices_for};

@@ -1,4 +1,7 @@
-//! The event features that identify a dialect.
+//! The features of events and requests that identify a dialect.
+
+use super::text_format::TextFormat;
+use crate::event::Field;
 
 /// An event feature that identifies a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,5 +50,51 @@ impl EventPattern {
     /// Returns true if the pattern matches the absence of something, which is weaker evidence.
     pub(super) const fn is_absence(self) -> bool {
         matches!(self, EventPattern::LacksMember(..) | EventPattern::FirstIsNot(_))
+    }
+}
+
+/// A request feature that identifies a client's dialect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestSign {
+    pub(super) pattern: RequestPattern,
+    /// the text format that the feature implies
+    pub(crate) text_format: TextFormat,
+    /// shown in logs and by `diglot detect`
+    pub(crate) description: &'static str,
+}
+
+impl RequestSign {
+    pub(super) const fn new(pattern: RequestPattern, description: &'static str) -> Self {
+        RequestSign { pattern, text_format: TextFormat::String, description }
+    }
+}
+
+/// A condition on a request, in order of weight: a match of an earlier variant overrides those of later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestPattern {
+    /// the request declares AG-UI's `protocolVersion`
+    DeclaredVersion,
+    /// the content of a message has a form that only this dialect uses
+    OwnContent,
+    /// a message has this member
+    MessageMember(&'static str),
+    /// the role of a message is a value alias of the dialect
+    AliasedRole,
+    /// the request has this member
+    Member(&'static str),
+    /// the request has the members in `present`, but not `absent`
+    LacksMember { present: &'static [Field], absent: Field },
+}
+
+impl RequestPattern {
+    pub(super) const fn rank(self) -> u8 {
+        match self {
+            RequestPattern::DeclaredVersion => 0,
+            RequestPattern::OwnContent => 1,
+            RequestPattern::MessageMember(_) => 2,
+            RequestPattern::AliasedRole => 3,
+            RequestPattern::Member(_) => 4,
+            RequestPattern::LacksMember { .. } => 5,
+        }
     }
 }

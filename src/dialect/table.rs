@@ -6,7 +6,7 @@ use super::event_parts::OutgoingEvent;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
-use super::sign::DialectSign;
+use super::sign::{DialectSign, RequestSign};
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
 use crate::event::{Event, EventType, Field, MemberKey};
@@ -22,6 +22,12 @@ pub struct Dialect {
     pub fallback: FallbackPolicy,
     /// The place where canonical-only members are carried.
     pub carry_location: CarryLocation,
+    /// True if AG-UI's `protocolVersion` is carried; if not, it is removed, since each hop declares its own version.
+    pub(crate) carries_protocol_version: bool,
+    /// True if event values are read as AG-UI's: a null member is absent, and aliases and timestamps are converted.
+    pub(crate) has_ag_ui_values: bool,
+    /// True if clients keep messages of all kinds in one list, so that their ids must differ.
+    pub(crate) has_one_message_list: bool,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
     /// Message and request members with different names.
@@ -40,8 +46,10 @@ pub struct Dialect {
     pub(crate) adapter: Option<NewAdapter>,
     /// Converts messages, if they differ from AG-UI's in more than names.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
-    /// Features that identify the dialect.
+    /// Event features that identify the dialect.
     pub(crate) signs: &'static [DialectSign],
+    /// Request features that identify the dialect of a client.
+    pub(crate) request_signs: &'static [RequestSign],
     pub(crate) demo_agent: DemoAgent,
 }
 
@@ -237,7 +245,8 @@ impl Dialect {
     }
 
     /// Returns true if a message can be one event, which a resumed conversation cannot continue.
-    pub(crate) fn has_whole_messages(&self) -> bool {
+    #[must_use]
+    pub fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
     }
 

@@ -1,5 +1,6 @@
 //! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages parsed as far as translation needs.
 
+pub(crate) use super::role::{ACTIVITY, ASSISTANT, REASONING, ROLES, TOOL, USER};
 use super::{Json, Members};
 
 /// A request to run an agent. Members other than the messages remain JSON text.
@@ -14,15 +15,3 @@ pub(crate) struct RunAgentInput<'a> {
 }
 
 pub(crate) type MessageMembers<'a> = Members<'a>;
-
-/// The message roles (`specs/ag-ui-1.0.md` §2).
-pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", TOOL, ACTIVITY, REASONING];
-
-/// The role of the agent's messages.
-pub const ASSISTANT: &str = "assistant";
-
-pub(crate) const TOOL: &str = "tool";
-
-pub(crate) const ACTIVITY: &str = "activity";
-
-pub(crate) const REASONING: &str = "reasoning";

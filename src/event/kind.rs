@@ -4,6 +4,7 @@
 //! their closed `type` label from it.
 
 use super::field::Field;
+use super::role::{ASSISTANT, TOOL, USER};
 
 /// The values that the real client accepts for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ macro_rules! kinds {
 }
 
 /// Roles of streamed text; `assistant` is the default.
-pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
+pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", ASSISTANT, USER];
 
 use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
@@ -119,7 +120,7 @@ kinds! {
         opt(Field::Delta, Str), BY_SUBAGENT];
     ToolCallResult = "TOOL_CALL_RESULT" [
         req(Field::MessageId, Str), req(Field::ToolCallId, Str), req(Field::Content, Content),
-        opt(Field::Role, StringEnum(&["tool"])), BY_SUBAGENT];
+        opt(Field::Role, StringEnum(&[TOOL])), BY_SUBAGENT];
     StateSnapshot = "STATE_SNAPSHOT" [req(Field::Snapshot, Any), BY_SUBAGENT];
     StateDelta = "STATE_DELTA" [req(Field::Delta, Patch), BY_SUBAGENT];
     MessagesSnapshot = "MESSAGES_SNAPSHOT" [req(Field::Messages, Array)];

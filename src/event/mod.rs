@@ -3,6 +3,7 @@
 //! The rest of the crate builds on this module; it depends on no other.
 
 pub(crate) mod field;
+mod role;
 pub mod kind;
 pub(crate) mod value;
 pub(crate) mod input;
@@ -23,6 +24,9 @@ use std::borrow::Cow;
 
 /// The version announced to peers that speak the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
+
+/// The `metadata` key for values that the gateway removed.
+pub(crate) const GATEWAY_KEY: &str = "diglot";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MemberKey<'a> {

@@ -225,7 +225,7 @@ pub(crate) static MESSAGES: UnionSchema = UnionSchema {
         (TEXT_ROLES[1], &PLAIN_MESSAGE),
         (TEXT_ROLES[2], &ASSISTANT_MESSAGE),
         (TEXT_ROLES[3], &USER_MESSAGE),
-        ("tool", &TOOL_MESSAGE),
+        (input::TOOL, &TOOL_MESSAGE),
         (input::ACTIVITY, &ACTIVITY_MESSAGE),
         (input::REASONING, &REASONING_MESSAGE),
     ],

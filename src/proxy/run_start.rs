@@ -38,7 +38,7 @@ use crate::replay::{
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
-use crate::translate::recap::Recap;
+use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
 use crate::translate::{EventLoss, RunIds, Stream, detect};
 use bytes::Bytes;
@@ -181,9 +181,9 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
         let location = route.two_step.as_ref().map(|events| events.events_path(&ids)).transpose()?;
-        let messages = rewritten.request.messages.take();
+        let input = rewritten.request.recap_input.take().unwrap_or_default();
         let descriptor = RunDescriptor { keys, token: new_token(), side: rewritten.client, ids: ids.clone() };
-        let claim = self.claim_run(&descriptor, messages.as_deref()).await;
+        let claim = self.claim_run(&descriptor, &input).await;
         match claim {
             ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
             // The same request arrived at two replicas at once, or twice at one.
@@ -196,7 +196,7 @@ impl Gateway {
         }
         let inserted = self.replay.insert(NewRun {
             descriptor: descriptor.clone(),
-            recap: Recap::new(rewritten.client, &ids, messages),
+            recap: Recap::new(rewritten.client, &ids, input),
             abandon_after: resumable.abandon_after,
             remote_through: None,
         });
@@ -217,10 +217,10 @@ impl Gateway {
         }
     }
 
-    async fn claim_run(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
+    async fn claim_run(&self, descriptor: &RunDescriptor, input: &RecapInput) -> ClaimResult {
         let Some(replication) = &self.replication else { return ClaimResult::Unconfirmed };
         let mut guard = ClaimGuard(Some((replication, descriptor)));
-        let claim = replication.claim(descriptor, messages).await;
+        let claim = replication.claim(descriptor, input).await;
         guard.0 = None;
         claim
     }

@@ -22,6 +22,7 @@ use crate::dialect::{PeerDialect, TextFormat};
 use crate::net::redis_client::RedisClient;
 use crate::telemetry::internal_event;
 use crate::telemetry::metric::ReplayMetrics;
+use crate::translate::recap::RecapInput;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -186,8 +187,8 @@ impl ReplicatedRuns {
         if exists || (leased && self.is_settled()) { Ok(exists) } else { Err(self.count_unavailable()) }
     }
 
-    pub(crate) async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
-        self.claim_within(self.deadline, descriptor, messages).await
+    pub(crate) async fn claim(&self, descriptor: &RunDescriptor, input: &RecapInput) -> ClaimResult {
+        self.claim_within(self.deadline, descriptor, input).await
     }
 
     /// Releases the claim on a run that does not start.
@@ -250,7 +251,7 @@ impl ReplicatedRuns {
         self.send_command(Cmd::publish(self.keys.process(process), message.to_string())).await
     }
 
-    async fn claim_within(&self, limit: Duration, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
+    async fn claim_within(&self, limit: Duration, descriptor: &RunDescriptor, input: &RecapInput) -> ClaimResult {
         let mut replaceable = String::new();
         loop {
             let mut call = redis_protocol::CLAIM.prepare_invoke();
@@ -270,7 +271,8 @@ impl ReplicatedRuns {
             ] {
                 call.arg(field).arg(value);
             }
-            call.arg("m").arg(messages.unwrap_or_default());
+            call.arg("m").arg(input.messages.as_deref().unwrap_or_default());
+            call.arg("a").arg(input.state.as_deref().unwrap_or_default());
             let reply = timeout(limit, self.invoke::<(String, String, String)>(&call)).await;
             let Ok(Ok((verdict, token, owner))) = reply else { return ClaimResult::Unconfirmed };
             match verdict.as_str() {

@@ -5,10 +5,11 @@
 
 use crate::codec::json;
 use crate::dialect::{
-    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, HAI, MemberCase,
-    PeerDialect, PeerVersion, TextFormat,
+    AG_UI, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, MemberCase, PeerDialect, PeerVersion,
+    REQUEST_RULES, UNDETECTED_DIALECT,
 };
-use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get};
+use crate::event::input::{ASSISTANT, TOOL};
+use crate::event::{Field, Json, JsonType, MemberKey, get};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectedDialect {
@@ -132,8 +133,7 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
 
 fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion {
     let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
-    let role = get(&object.members, Field::Role)
-        .is_some_and(|role| !role.is_str(crate::event::input::ASSISTANT) && !role.is_str("tool"));
+    let role = get(&object.members, Field::Role).is_some_and(|role| !role.is_str(ASSISTANT) && !role.is_str(TOOL));
     let messages = get(&object.members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
     let has_parts = |message: &Json<'_>| {
         let message = json::parse_members(message).unwrap_or_default();
@@ -151,48 +151,27 @@ fn is_snake_case(data: &str) -> bool {
     })
 }
 
-/// Guesses a client's dialect from its request: AG-UI 1.0 clients declare their version, older ones send all seven
-/// members, and the HAI document's request lacks `state` (§3.3.1).
+/// Detects a client's dialect by the strongest sign in its request.
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
-    let has = |name: &str| find_member(&members, name).is_some();
     let messages = get(&members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
     let messages: Vec<_> = messages.iter().filter_map(json::parse_members).collect();
-    let found =
-        |dialect: &'static Dialect, because| DetectedDialect { peer: PeerDialect::new(dialect), evidence: because };
-    if has(Field::ProtocolVersion.camel()) {
-        return found(&AG_UI, "the request has a protocolVersion");
+    match REQUEST_RULES.iter().find(|rule| rule.matches(&members, &messages)) {
+        Some(rule) => DetectedDialect {
+            peer: PeerDialect { text_format: rule.sign.text_format, ..PeerDialect::new(rule.dialect) },
+            evidence: rule.sign.description,
+        },
+        None => DetectedDialect {
+            peer: PeerDialect::new(UNDETECTED_DIALECT),
+            evidence: "the request has no protocolVersion, as before AG-UI 1.0",
+        },
     }
-    let has_blocks = |message| HAI.message_adapter.is_some_and(|adapter| adapter.has_own_form(message));
-    if messages.iter().any(has_blocks) {
-        let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };
-        return DetectedDialect { peer: side, evidence: "a message is stored as output blocks (HAI §4.1)" };
-    }
-    if messages.iter().any(|message| find_member(message, "extra").is_some()) {
-        return found(&HAI, "a message has extra (HAI §3.2.2)");
-    }
-    for dialect in ALL {
-        let worded = |message: &Members<'_>| {
-            let role = get(message, Field::Role).and_then(Json::text);
-            dialect.value_aliases.iter().any(|word| word.field == Field::Role && role.as_deref() == Some(word.wire))
-        };
-        if messages.iter().any(worded) {
-            return found(dialect, "the role of a message has a name that only this dialect uses");
-        }
-    }
-    if has(Field::ThreadId.snake()) {
-        return found(&AG_UI_SNAKE, "the request has a thread_id");
-    }
-    let hai_members = [Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps];
-    if hai_members.iter().all(|field| has(field.camel())) && !has(Field::State.camel()) {
-        return found(&HAI, "the request has all members but state (HAI §3.3.1)");
-    }
-    found(&AG_UI_0, "the request has no protocolVersion, as before AG-UI 1.0")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::TextFormat;
 
     #[test]
     fn detects_the_dialect_of_documented_streams() {

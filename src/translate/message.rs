@@ -2,6 +2,7 @@
 
 use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
+use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
 use super::{aliases, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
@@ -17,8 +18,6 @@ const FOLLOWING: &str = "following";
 
 /// Key under `extra["ag-ui"]` of the last message for request members that the dialect lacks.
 pub(super) const INPUT_MEMBER: &str = "input";
-
-const NULLS_NOTE: &str = "$nulls";
 
 pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
@@ -203,7 +202,7 @@ pub(super) fn write<'a>(
     carries: &CarryPolicy,
 ) -> Vec<MessageMembers<'a>> {
     let dialect = side.dialect;
-    if dialect.carry_location == CarryLocation::Native {
+    if dialect.is_canonical() {
         return messages;
     }
     let mut out: Vec<MessageMembers<'a>> = Vec::with_capacity(messages.len());

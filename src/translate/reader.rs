@@ -115,7 +115,7 @@ impl EventReader {
             return sink.emit(self.wrap_frame(&wire, &data));
         };
         sink.report().events_read[label] += 1;
-        if dialect.carry_location != CarryLocation::Native {
+        if !dialect.is_canonical() {
             return self.read_row(row, object.members, data, sink);
         }
         if !object.canonical {
@@ -264,7 +264,7 @@ impl EventReader {
     /// Converts members to canonical form, except those in `canonical`.
     fn normalize(&self, parts: &mut IncomingEvent<'_>, canonical: &Members<'_>) {
         carry::stringify_number_ids(&mut parts.event, &mut parts.extensions);
-        if self.dialect.carry_location == CarryLocation::Metadata {
+        if self.dialect.has_ag_ui_values {
             // Versioned peers never accept null, so the guard drops it.
             if !self.dialect.is_versioned() {
                 aliases::read_nulls(self.dialect, parts);

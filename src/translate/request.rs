@@ -1,6 +1,7 @@
 //! Translates one request: client dialect → canonical `RunAgentInput` → agent dialect.
 
 use super::message::CarryPolicy;
+use super::recap::RecapInput;
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
@@ -25,8 +26,8 @@ pub struct TranslatedRequest {
     pub downgraded: u64,
     /// the initial state of the stream's guard
     pub conversation: ConversationState,
-    /// the canonical messages with the client's ids, as a JSON array; only for a resumable run
-    pub(crate) messages: Option<Box<str>>,
+    /// with the client's ids; only for a resumable run
+    pub(crate) recap_input: Option<RecapInput>,
 }
 
 /// Translates a request body. `fresh` supplies any ids missing from the request; the agent and every event of the run
@@ -57,15 +58,15 @@ pub fn translate_with_tools(
     translate_input(body, client, agent, fresh, tools, false)
 }
 
-/// Translates a request. `keeps_messages` is true if a client may resume the run, which needs
-/// [`TranslatedRequest::messages`].
+/// Translates a request. `is_kept` is true if a client may resume the run, which needs
+/// [`TranslatedRequest::recap_input`].
 pub(crate) fn translate_input(
     body: &[u8],
     client: PeerDialect,
     agent: PeerDialect,
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
-    keeps_messages: bool,
+    is_kept: bool,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.
@@ -76,11 +77,14 @@ pub(crate) fn translate_input(
         }
         known.prior_calls = allowed_tools::collect_calls(&input.messages);
     }
-    let messages = keeps_messages.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
+    let recap_input = is_kept.then(|| RecapInput {
+        messages: Some(message::to_array(&input.messages, false).as_str().into()),
+        state: get(&input.members, Field::State).map(|state| state.as_str().into()),
+    });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode_input(input, agent);
-    Ok(TranslatedRequest { body, ids, downgraded, conversation: known, messages })
+    Ok(TranslatedRequest { body, ids, downgraded, conversation: known, recap_input })
 }
 
 fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
@@ -114,7 +118,7 @@ pub(crate) fn decode_input<'a>(
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
-    if client.dialect.carry_location != CarryLocation::Native {
+    if !client.dialect.is_canonical() {
         unpack_input(&mut members, &mut messages, client.dialect.carry_location);
     }
     // "binary" was retired in 1.0; older clients may still send it.

@@ -15,7 +15,7 @@ use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::{CarryLocation, Dialect};
+use crate::dialect::Dialect;
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
@@ -115,8 +115,8 @@ impl RunGuard {
             ids,
             started_ids: [None, None],
             start_optional: agent.is_start_optional(),
-            // HAI separates the kinds of messages, so renamed messages get their ids back.
-            single_message_list: client.carry_location != CarryLocation::Extra,
+            // In separate lists, messages that an earlier hop renamed get their ids back.
+            single_message_list: client.has_one_message_list,
             ending: None,
             violation: None,
             agent_error: None,

@@ -130,6 +130,12 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
 const VOCABULARY: &[&str] = &["src/event/kind", "src/dialect"];
 const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect"];
 
+/// The code that may name any dialect's table: the dialects, and the demo, whose routes show the forms of HAI.
+const DIALECT_NAMING_MODULES: &[&str] = &["src/dialect", "src/cli/demo"];
+
+/// The table that all code may name: every dialect is described against it.
+const CANONICAL_TABLE: &str = "AG_UI";
+
 /// File names that do not describe the contents.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "types"];
 
@@ -271,6 +277,7 @@ fn collect_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) 
 /// Reports every violation in a tree of (path, text), one line each: `path:line: rule; fix`.
 fn violations(files: &[(String, String)]) -> Vec<String> {
     let wire_names = wire_names(files);
+    let dialect_tables = dialect_tables(files);
     let mut found = Vec::new();
     if wire_names.is_empty() && files.iter().any(|(path, _)| path.starts_with("src/")) {
         found.push(
@@ -293,6 +300,9 @@ fn violations(files: &[(String, String)]) -> Vec<String> {
             }
             if !is_unit_test(path) {
                 check_paths(path, &source, &mut report);
+                if !is_in_module(path, DIALECT_NAMING_MODULES) {
+                    report_named_dialects(&source, &dialect_tables, &mut report);
+                }
                 names::report_names(path, &source, &mut report);
             }
         }
@@ -342,6 +352,28 @@ fn report_stray_wire_names(source: &Source, wire_names: &[String], report: &mut 
                     format!("the wire name {word} is written outside the tables; name it through `event` or `dialect`"),
                 );
             }
+        }
+    }
+}
+
+/// Collects the names of the dialects' tables, except the canonical one.
+fn dialect_tables(files: &[(String, String)]) -> Vec<String> {
+    let tables = files.iter().filter(|(path, _)| path.ends_with(".rs") && is_in_module(path, &["src/dialect"]));
+    let code = tables.map(|(_, text)| Source::read(text).code);
+    let names = |code: String| -> Vec<String> {
+        let statics = code.lines().filter_map(|line| line.split_once("static ")?.1.split_once(": Dialect ="));
+        statics.map(|(name, _)| name.to_owned()).filter(|name| name != CANONICAL_TABLE).collect()
+    };
+    code.flat_map(names).collect()
+}
+
+/// Reports tables of single dialects in the engine: a dialect describes itself in its table, so that a new one needs no
+/// other code.
+fn report_named_dialects(source: &Source, tables: &[String], report: &mut impl FnMut(usize, String)) {
+    for (line, path) in source.paths() {
+        if let Some(name) = path.iter().find(|name| tables.contains(name)).filter(|_| path.contains(&"dialect".into()))
+        {
+            report(line, format!("names the dialect {name}; give `Dialect` a column for what differs, and read that"));
         }
     }
 }

@@ -201,6 +201,26 @@ fn page() -> String {
     out
 }
 
+/// Returns the names in the first table below a heading of a page.
+fn listed_names(page: &str, heading: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let text = std::fs::read_to_string(path).expect("the page can be read");
+    let (_, section) = text.split_once(&format!("{heading}\n")).expect("the heading");
+    let (_, table) = section.split_once("\n|---|---|").expect("a table");
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    rows.filter_map(|row| Some(row.split('`').nth(1)?.to_owned())).collect()
+}
+
+#[test]
+fn pages_list_every_dialect() {
+    let names: Vec<_> = ALL.iter().map(|dialect| dialect.name).collect();
+    for (page, section) in
+        [("README.md", "## Dialects"), ("README.zh.md", "## 方言"), ("deploy/dialects.md", "# Dialects")]
+    {
+        assert_eq!(listed_names(page, section), names, "{page}: one row for each dialect, in the order of `ALL`");
+    }
+}
+
 #[test]
 fn dialect_page_matches_the_tables() {
     assert_up_to_date("src/dialect/README.md", &page());

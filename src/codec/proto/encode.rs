@@ -2,10 +2,10 @@
 
 use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
 use super::value::{unescape, write_struct, write_value};
-use super::{CARRY_KEY, EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, allows_content, wire};
+use super::{EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, allows_content, wire};
 use crate::codec::json;
 use crate::event::schema::SAFE_INTEGER;
-use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
+use crate::event::{EventType, Field, GATEWAY_KEY, Json, JsonType, Member, find_member};
 
 /// `type` of a content part retired in AG-UI 1.0.
 const BINARY_PART: &str = "binary";
@@ -67,7 +67,7 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
     };
-    let (rest, carried) = others(metadata, CARRY_KEY);
+    let (rest, carried) = others(metadata, GATEWAY_KEY);
     let (own, _) = others(carried.as_ref(), EXACT_TEXT_KEY);
     let carried = json::build_object(|object| {
         own.iter().for_each(|member| object.copy_member(member, false));
@@ -75,19 +75,19 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
     });
     json::build_object(|object| {
         rest.iter().for_each(|member| object.copy_member(member, false));
-        object.member(CARRY_KEY, carried.as_str());
+        object.member(GATEWAY_KEY, carried.as_str());
     })
 }
 
 /// Returns true if a reader would mistake this metadata for carried JSON.
 fn has_exact_text(metadata: &Json<'_>) -> bool {
     // The name may be escaped.
-    let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
+    let suspect = metadata.as_str().contains(GATEWAY_KEY) || metadata.as_str().contains("\\u");
     suspect && exact_text(metadata).is_some()
 }
 
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
-    json::parse_member(&json::parse_member(metadata, CARRY_KEY)?, EXACT_TEXT_KEY)
+    json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, EXACT_TEXT_KEY)
 }
 
 /// Appends a frame, filling in its length at the end. `metadata` replaces the event's own. Returns `true` if decoding

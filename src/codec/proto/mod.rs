@@ -35,6 +35,7 @@ mod tests;
 pub(crate) use encode::{EventTooLarge, WireFidelity, encode_frame};
 pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
 
+use crate::event::input::{ACTIVITY, ROLES, TOOL, USER};
 use std::fmt;
 
 /// The media type of protobuf events. The real client compares it verbatim, without parameters.
@@ -47,7 +48,6 @@ pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 const HEADER_LEN: usize = 4;
 
 /// Metadata key under which an event carries its original JSON (`metadata.diglot.json`).
-const CARRY_KEY: &str = "diglot";
 const EXACT_TEXT_KEY: &str = "json";
 
 /// The reason why a message is not an event. The next frame can still be read.
@@ -87,7 +87,6 @@ impl std::error::Error for MessageError {}
 
 /// Returns true if the role allows this form of `content` (`@ag-ui/proto`, `fromWireMessage`). Unknown roles allow any.
 fn allows_content(role: &str, form: &table::FieldType) -> bool {
-    use crate::event::input::{ACTIVITY, ROLES};
     match form {
         _ if !ROLES.contains(&role) => true,
         table::FieldType::Struct => role == ACTIVITY,
@@ -97,4 +96,4 @@ fn allows_content(role: &str, form: &table::FieldType) -> bool {
 }
 
 /// Roles whose content may be a list of parts; missing content means an empty list.
-const PARTS_ROLES: [&str; 2] = ["user", "tool"];
+const PARTS_ROLES: [&str; 2] = [USER, TOOL];

@@ -6,7 +6,7 @@ use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
 use crate::config::problem::{did_you_mean, quote_names};
 use crate::config::section::FileValue;
-use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
+use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias, carry};
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
 
 /// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
-const RESERVED_NAMES: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
+const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
 
 /// Members that carry values which the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];

@@ -1,7 +1,7 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
@@ -11,6 +11,9 @@ pub static AG_UI: Dialect = Dialect {
     rows: &[],
     fallback: FallbackPolicy::PassThrough,
     carry_location: CarryLocation::Native,
+    carries_protocol_version: false,
+    has_ag_ui_values: true,
+    has_one_message_list: true,
     message: MessageFormat {
         roles: input::ROLES,
         fields: &[
@@ -40,6 +43,7 @@ pub static AG_UI: Dialect = Dialect {
     adapter: None,
     message_adapter: None,
     signs: SIGNS,
+    request_signs: &[RequestSign::new(RequestPattern::DeclaredVersion, "the request has a protocolVersion")],
     demo_agent: DemoAgent::new("an AG-UI agent", include_str!("demo_agent.txt")),
 };
 

@@ -83,6 +83,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     option_names: &["pin"],
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
+    request_signs: &[],
     demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),
     ..AG_UI
 };

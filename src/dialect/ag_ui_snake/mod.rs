@@ -12,8 +12,9 @@ use adapter::AgUiSnakeAdapter;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::DialectSign;
+use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
+use crate::event::input::{ASSISTANT, TOOL, USER};
 use crate::event::{EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
@@ -38,10 +39,11 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     input: RunInputFormat::SevenMembers,
     field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
-    value_aliases: &[role("assistant", "助手"), role("user", "用户"), role("system", "系统"), role("tool", "工具")],
+    value_aliases: &[role(ASSISTANT, "助手"), role(USER, "用户"), role("system", "系统"), role(TOOL, "工具")],
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
+    request_signs: REQUEST_SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
     // The seed prints no messages: using AG-UI's is a guess.
     ..AG_UI
@@ -52,6 +54,11 @@ static SIGNS: &[DialectSign] = &[
     DialectSign::has_member("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
     DialectSign::has_member("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
     DialectSign::has_member("THINKING_TEXT_MESSAGE_START", "messageId", "THINKING_TEXT_MESSAGE_START has a messageId"),
+];
+
+static REQUEST_SIGNS: &[RequestSign] = &[
+    RequestSign::new(RequestPattern::AliasedRole, "the role of a message has a name that only this dialect uses"),
+    RequestSign::new(RequestPattern::Member("thread_id"), "the request has a thread_id"),
 ];
 
 static SPANLESS_THINKING: OwnShape =

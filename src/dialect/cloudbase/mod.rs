@@ -49,6 +49,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     ],
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
+    request_signs: &[],
     demo_agent: DemoAgent::new("a CloudBase agent", include_str!("demo_agent.txt")),
     // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
     ..AG_UI

@@ -25,8 +25,10 @@ use messages::HaiMessages;
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::text_format::TextFormat;
+use crate::event::input::{ASSISTANT, TOOL, USER};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -45,10 +47,15 @@ pub static HAI: Dialect = Dialect {
     rows: ROWS,
     fallback: FallbackPolicy::Custom,
     carry_location: CarryLocation::Extra,
+    carries_protocol_version: true,
+    // The adapter reads them.
+    has_ag_ui_values: false,
+    // Text, tool calls and collaboration have events and places of their own.
+    has_one_message_list: false,
     // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: a result in §3.3.2 has a
     // `toolCallId`, and a conversation with a tool message must be able to show its call.
     message: MessageFormat {
-        roles: &["user", "assistant", "system", "tool", "developer"],
+        roles: &[USER, ASSISTANT, "system", TOOL, "developer"],
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
         parts: ContentParts::Never,
         since: &[],
@@ -60,6 +67,7 @@ pub static HAI: Dialect = Dialect {
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,
+    request_signs: REQUEST_SIGNS,
     // The framework of §4.2 adds the charset to every text type.
     demo_agent: DemoAgent {
         media_type: "text/event-stream; charset=utf-8",
@@ -78,6 +86,21 @@ static SIGNS: &[DialectSign] = &[
     DialectSign::has_member("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
     DialectSign::has_member("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
     DialectSign::has_member("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
+];
+
+static REQUEST_SIGNS: &[RequestSign] = &[
+    RequestSign {
+        text_format: TextFormat::Blocks,
+        ..RequestSign::new(RequestPattern::OwnContent, "a message is stored as output blocks (HAI §4.1)")
+    },
+    RequestSign::new(RequestPattern::MessageMember("extra"), "a message has extra (HAI §3.2.2)"),
+    RequestSign::new(
+        RequestPattern::LacksMember {
+            present: &[Field::ThreadId, Field::RunId, Field::Context, Field::Tools, Field::ForwardedProps],
+            absent: Field::State,
+        },
+        "the request has all members but state (HAI §3.3.1)",
+    ),
 ];
 
 static ROWS: &[EventRow] = &[

@@ -44,6 +44,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
     has_event_line: true,
     adapter: Some(SocialAppAdapter::boxed),
     signs: SIGNS,
+    request_signs: &[],
     // §2: an id in the format of Redis streams.
     demo_agent: DemoAgent {
         frame_head: "id: $now_ms-$count\nevent: $type\n",

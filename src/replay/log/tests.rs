@@ -5,6 +5,7 @@ use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::EventType;
 use crate::replay::Cursor;
 use crate::translate::RunIds;
+use crate::translate::recap::RecapInput;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ const PACE: LogLimits = LogLimits {
 
 /// Creates a log that belongs to no store.
 fn new_log(pace: LogLimits) -> LogWriter {
-    let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), None);
-    LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace)), None)
+    let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), RecapInput::default());
+    LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace, None)), None)
 }
 
 /// Returns an AG-UI frame with this total size in bytes.

@@ -22,7 +22,7 @@ use crate::error::RejectionKind;
 use crate::event::Json;
 use crate::replay::{Cursor, StoredRun};
 use crate::telemetry::internal_event;
-use crate::translate::recap::Recap;
+use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::{RunIds, Stream};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -43,13 +43,13 @@ const FIRST_POLL: Duration = Duration::from_millis(25);
 const MAX_ENTRIES: usize = 16;
 
 /// The hash fields of a run, in the order in which `RemoteRun::from_fields` reads them.
-const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
+const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "a", "d", "c", "i", "r", "u"];
 
 /// A run as stored in Redis.
 struct RemoteRun {
     descriptor: RunDescriptor,
     owner: String,
-    messages: Option<Box<str>>,
+    input: RecapInput,
     /// number of the last frame included in `base`
     through: u64,
     base: Vec<u8>,
@@ -79,12 +79,14 @@ impl RemoteRun {
             thread: redis_protocol::parse_key(&text("th"))?,
             body: redis_protocol::parse_key(&text("b"))?,
         };
+        let mut optional = |name| Some(text(name)).filter(|value| !value.is_empty()).map(Into::into);
+        let input = RecapInput { messages: optional("m"), state: optional("a") };
         let token = Cursor::parse(&format!("{}-0", text("t")))?.token;
         let ids = RunIds { thread_id: Json::from_trusted(text("i")), run_id: Json::from_trusted(text("r")) };
         Some(RemoteRun {
             descriptor: RunDescriptor { keys, token, side, ids },
             owner: text("h"),
-            messages: Some(text("m")).filter(|messages| !messages.is_empty()).map(Into::into),
+            input,
             through: text("k").parse().ok()?,
             base,
             open: state == "open",
@@ -109,7 +111,7 @@ impl ReplicatedRuns {
             return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
         let descriptor = found.descriptor;
-        let mut recap = Recap::new(descriptor.side, &descriptor.ids, found.messages);
+        let mut recap = Recap::new(descriptor.side, &descriptor.ids, found.input);
         recap.push(&found.base);
         let fresh = NewRun {
             descriptor: descriptor.clone(),

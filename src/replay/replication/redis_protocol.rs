@@ -3,7 +3,7 @@
 //! | key                  | value                                                                                         |
 //! |----------------------|-----------------------------------------------------------------------------------------------|
 //! | `run:{key}`          | a hash: `t`oken, `b`ody, `th`read, owner (`h`), `s`tate (open, ended, gone, cut), `n`umber of the last |
-//! |                      | frame, `base` (the summary) and the last frame in it (`k`), `m`essages of the input, `d`ialect, |
+//! |                      | frame, `base` (the summary) and the last frame in it (`k`), `m`essages and st`a`te of the input, `d`ialect, |
 //! |                      | `c`ontent, ids (`i`, `r`), `stop` if requested, `u` if too large to be joined                  |
 //! | `run:{key}:token`    | a stream of its frames; the id of an entry is the number of its first and of its last frame   |
 //! | `last:thread`        | the key of the last run of a thread                                                           |
@@ -77,7 +77,7 @@ scripts! {
             redis.call('DEL', KEYS[2])
             n = '0'
         end
-        redis.call('HDEL', KEYS[1], 'm')
+        redis.call('HDEL', KEYS[1], 'm', 'a')
         if ARGV[3] == '' then
             redis.call('HDEL', KEYS[1], 'base')
             redis.call('HSET', KEYS[1], 'u', 1)

@@ -5,6 +5,7 @@ use crate::config::replay::ReplayStoreKind;
 use crate::dialect::AG_UI;
 use crate::replay::{Cursor, ReadFrom};
 use crate::telemetry::Metrics;
+use crate::translate::recap::RecapInput;
 use std::num::NonZeroUsize;
 use tokio::time::advance;
 
@@ -20,7 +21,7 @@ fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<RunStore>, Metrics
 fn fresh_run(run: u8, body: u8) -> NewRun {
     let side = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t", "r");
-    let recap = Recap::new(side, &ids, None);
+    let recap = Recap::new(side, &ids, RecapInput::default());
     let keys = RunKeys { run: [run; 32], thread: [9; 32], body: [body; 32] };
     let descriptor = RunDescriptor { keys, token: RunToken::new(run.into()), side, ids };
     NewRun { descriptor, recap, abandon_after: Duration::from_secs(60), remote_through: None }
@@ -120,7 +121,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     // The live run that needs more room is discarded: it continues, but cannot be joined.
     let other = enter(&store, 3);
     push_event(&other, 25_000);
-    assert!(store.used.load(Ordering::Relaxed) <= 40_000);
+    assert!(!store.total.lacks(0));
     assert!(other.log.join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
     assert!(live.log.join(ReadFrom::Cursor(cursor), false, ()).is_ok());

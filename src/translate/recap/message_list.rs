@@ -339,6 +339,10 @@ impl MessageList {
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn byte_size(&self) -> usize {
         self.entries.iter().map(RecapMessage::byte_size).sum()
     }

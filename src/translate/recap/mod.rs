@@ -3,9 +3,9 @@
 //! ```text
 //!   frames 1 … n as sent to the client ─▶ fold ─▶ written ─▶ frames n+1 … unchanged
 //!
-//!   written   RUN_STARTED  verbatim
+//!   written   RUN_STARTED  verbatim, or supplied if the run failed before it
 //!             MESSAGES_SNAPSHOT  the input's messages, and the run's finished ones               (`messages`)
-//!             STATE_SNAPSHOT  with the changes since                                             (`state`)
+//!             STATE_SNAPSHOT  the input's state, or the run's last one, with the changes since   (`state`)
 //!             CUSTOM, RAW, steps, subagents …  which no snapshot contains, in their order        (`verbatim`)
 //!             START and the content so far  of all open items, and of calls without a result     (`open_items`)
 //!             the terminal event  verbatim
@@ -34,9 +34,9 @@ use super::RunIds;
 use super::aliases::RunStamps;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
-use crate::dialect::{EventRow, PeerDialect, PeerVersion};
+use crate::dialect::{EventRow, MemberCase, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, PROTOCOL_VERSION};
 use message_list::MessageList;
 use open_items::RecapItems;
 use recap_frame::{RecapFrame, push_merged};
@@ -46,10 +46,11 @@ use recap_state::RecapState;
 /// The state of a run, folded from the frames sent to its client.
 ///
 /// ```
-/// use diglot::{dialect::{self, PeerDialect}, translate::{RunIds, recap::Recap}};
+/// use diglot::{dialect::{self, PeerDialect}, translate::{RunIds, recap::{Recap, RecapInput}}};
 ///
 /// let client = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
-/// let mut recap = Recap::new(client, &RunIds::new("t", "r"), Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into()));
+/// let messages = Some(r#"[{"id":"u","role":"user","content":"hi"}]"#.into());
+/// let mut recap = Recap::new(client, &RunIds::new("t", "r"), RecapInput { messages, state: None });
 /// recap.push(b"id: k-1\ndata: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
 /// let mut out = Vec::new();
 /// recap.write(0, Some("k-1"), &mut out);
@@ -59,6 +60,8 @@ use recap_state::RecapState;
 pub struct Recap {
     client: PeerDialect,
     run_stamps: RunStamps,
+    /// for a run that fails before its start
+    ids: Option<RunIds>,
     /// whether the dialect sends whole messages, so that no snapshot is needed
     whole_messages: bool,
     start: Option<RecapFrame>,
@@ -70,17 +73,28 @@ pub struct Recap {
     terminal: Option<RecapFrame>,
 }
 
+/// The parts of a run's input that its client holds from the beginning.
+#[derive(Clone, Debug, Default)]
+pub struct RecapInput {
+    /// the canonical messages, a JSON array
+    pub messages: Option<Box<str>>,
+    /// any JSON value
+    pub state: Option<Box<str>>,
+}
+
 impl Recap {
-    /// Creates the recap of a run from its input's canonical `messages`, a JSON array.
+    /// Creates the recap of a run that has not begun.
     #[must_use]
-    pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
+    pub fn new(client: PeerDialect, ids: &RunIds, input: RecapInput) -> Self {
+        let RecapInput { messages, state } = input;
         Recap {
             client,
             run_stamps: RunStamps::from_ids(client.dialect, Some(ids)),
+            ids: Some(ids.clone()),
             whole_messages: client.dialect.has_whole_messages(),
             start: None,
             messages: MessageList::from_input(client, messages),
-            state: RecapState::default(),
+            state: RecapState::from_input(client, state),
             verbatim: Vec::new(),
             open_items: RecapItems::default(),
             lanes: ChunkLanes::default(),
@@ -103,21 +117,28 @@ impl Recap {
     pub fn byte_size(&self) -> usize {
         let kept = self.start.iter().chain(&self.verbatim).chain(&self.terminal);
         let kept = kept.map(RecapFrame::byte_size).sum::<usize>();
-        size_of::<Self>() + kept + self.state.byte_size() + self.messages.byte_size() + self.open_items.byte_size()
+        let ids = self.ids.iter().map(|ids| ids.thread_id.as_str().len() + ids.run_id.as_str().len()).sum::<usize>();
+        size_of::<Self>()
+            + kept
+            + ids
+            + self.state.byte_size()
+            + self.messages.byte_size()
+            + self.open_items.byte_size()
     }
 
     /// Writes the frames that a client needs before the run's next ones, at `now` ms since the epoch; nothing if the
     /// run has not begun. Only the last frame has the `id`, so a client that does not get it requests everything again.
     pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = RecapWriter { side: self.client, out, last_start: None };
-        if let Some(start) = &self.start {
+        let supplied = self.supply_start();
+        if let Some(start) = self.start.as_ref().or(supplied.as_ref()) {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
                 self.open_items.iter().partition(|open| self.messages.contains(open));
             // An agent snapshot removed these while they were open: open them, and let the snapshot remove them again.
             lost.iter().for_each(|open| writer.write(&open.opener));
             self.write_snapshot(now, &mut writer);
-            self.state.frames(self.client).for_each(|kept| writer.write(&kept));
+            self.state.frames(self.client, &self.run_stamps).for_each(|kept| writer.write(&kept));
             self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
             // Chunks come last, because any other event in their lane closes them.
             let (chunks, started): (Vec<&RecapItem>, Vec<&RecapItem>) =
@@ -133,12 +154,32 @@ impl Recap {
         }
     }
 
+    /// Returns the start of a run that failed before it, since a client accepts no snapshot without a start. Without an
+    /// input, there is nothing to put into a snapshot.
+    fn supply_start(&self) -> Option<RecapFrame> {
+        let has_input = !self.messages.is_empty() || !self.state.is_empty();
+        let ids = self.ids.as_ref().filter(|_| has_input && self.terminal.is_some())?;
+        let (_, row) = self.client.dialect.row_for_kind(EventType::RunStarted, self.client.peer_version)?;
+        let mut members: Members<'_> = vec![
+            (MemberKey::Known(Field::ThreadId), ids.thread_id.as_borrowed()),
+            (MemberKey::Known(Field::RunId), ids.run_id.as_borrowed()),
+        ];
+        if self.client.dialect.is_canonical() {
+            members.push((MemberKey::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
+        }
+        let data = json::build_object(|object| {
+            object.string_member(json::TYPE, row.wire);
+            row.write_members(object, &members, self.client.member_case == MemberCase::Snake);
+        });
+        Some(RecapFrame::verbatim(row.wire, data.as_str()))
+    }
+
     fn write_snapshot(&self, now: i64, writer: &mut RecapWriter<'_>) {
         let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
         else {
             return;
         };
-        let snake = self.client.member_case == crate::dialect::MemberCase::Snake;
+        let snake = self.client.member_case == MemberCase::Snake;
         let snapshot = self.messages.snapshot(self.client, |entry| self.open_items.has_chunks_of(entry));
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
@@ -171,6 +212,7 @@ impl Recap {
                 self.run_stamps.observe_start(&event);
                 self.messages.append_input(event.get(Field::Input), self.client);
                 self.start = Some(RecapFrame::verbatim(&wire, data));
+                self.ids = None;
             }
             EventType::RunFinished | EventType::RunError => self.terminal = Some(RecapFrame::verbatim(&wire, data)),
             EventType::StateSnapshot => self.state.set_snapshot(row, &event),
@@ -305,7 +347,8 @@ mod tests {
 
     #[test]
     fn keeps_the_parts_of_a_result_for_which_the_dialect_has_no_row() {
-        let mut recap = Recap::new(PeerDialect::new(&WITHOUT_RESULT_ROW), &RunIds::new("t", "r"), None);
+        let ids = RunIds::new("t", "r");
+        let mut recap = Recap::new(PeerDialect::new(&WITHOUT_RESULT_ROW), &ids, RecapInput::default());
         recap.push(b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n");
         let content = r#""content":[{"type":"text","text":"a"}]"#;
         let result = format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c",{content}}}"#);

@@ -1,7 +1,7 @@
 //! A frame to repeat: verbatim, or merged from several pieces of one text.
 
 use crate::codec::json;
-use crate::dialect::{CarryLocation, EventRow, MemberCase, PeerDialect};
+use crate::dialect::{EventRow, MemberCase, PeerDialect};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, remove};
 use crate::translate::{aliases, carry};
@@ -172,7 +172,6 @@ impl MergedText {
             object.member(row.field_name(Field::Delta, snake), "");
         });
         let head = head.as_str().trim_end_matches('}').into();
-        let merges = side.dialect.carry_location == CarryLocation::Native;
         Some(MergedText {
             row,
             prefix: head,
@@ -181,7 +180,7 @@ impl MergedText {
             timestamp,
             metadata,
             spelling: side.member_case,
-            merges_metadata: merges,
+            merges_metadata: side.dialect.is_canonical(),
         })
     }
 

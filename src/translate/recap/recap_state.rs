@@ -1,13 +1,14 @@
-//! A run's state: the last snapshot, and the changes since.
+//! A run's state: the request's or the last snapshot, and the changes since.
 //!
-//! Changes are applied to the snapshot. Without one, they apply to the state from the request, which is not kept;
-//! those, and changes that cannot be applied (`patched_json`), are repeated after the snapshot, with all later ones.
+//! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are repeated
+//! after it, with all later ones.
 
 use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
-use crate::event::{Event, Field, Members, into_owned_members, remove};
+use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, remove};
+use crate::translate::aliases::RunStamps;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapState {
@@ -21,15 +22,35 @@ struct LastSnapshot {
     row: &'static EventRow,
     rest: Members<'static>,
     document: JsonTree,
+    /// whether it is the request's state, so that no event has the run's ids
+    is_input: bool,
 }
 
 impl RecapState {
+    pub(crate) fn from_input(side: PeerDialect, state: Option<Box<str>>) -> Self {
+        let row = side.dialect.row_for_kind(EventType::StateSnapshot, side.peer_version);
+        let snapshot = row.zip(state).map(|((_, row), state)| LastSnapshot {
+            row,
+            rest: Members::new(),
+            document: JsonTree::new(&Json::from_trusted(String::from(state))),
+            is_input: true,
+        });
+        RecapState { snapshot, changes: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.snapshot.is_none()
+    }
+
     pub(crate) fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
         let mut rest = into_owned_members(event.members.clone());
         // After the first change, the producer's own event describes an outdated state.
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
-        self.snapshot = document.map(|document| LastSnapshot { row, rest, document: JsonTree::new(&document) });
+        self.snapshot = document.map(|document| {
+            let document = JsonTree::new(&document);
+            LastSnapshot { row, rest, document, is_input: false }
+        });
         self.changes.clear();
     }
 
@@ -43,8 +64,8 @@ impl RecapState {
         }
     }
 
-    pub(crate) fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
-        self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side)).chain(self.changes.iter().cloned())
+    pub(crate) fn frames(&self, side: PeerDialect, stamps: &RunStamps) -> impl Iterator<Item = RecapFrame> {
+        self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side, stamps)).chain(self.changes.iter().cloned())
     }
 
     pub(crate) fn byte_size(&self) -> usize {
@@ -57,11 +78,14 @@ impl RecapState {
 }
 
 impl LastSnapshot {
-    fn to_frame(&self, side: PeerDialect) -> RecapFrame {
+    fn to_frame(&self, side: PeerDialect, stamps: &RunStamps) -> RecapFrame {
         let snake = side.member_case == MemberCase::Snake;
         let document = self.document.to_json();
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, self.row.wire);
+            if self.is_input {
+                stamps.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
+            }
             object.member(self.row.field_name(Field::Snapshot, snake), document.as_str());
             self.row.write_members(object, &self.rest, snake);
         });

@@ -13,7 +13,7 @@ use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::report::TranslationReport;
 use crate::codec::{Framing, sse};
-use crate::dialect::{CarryLocation, DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
+use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl EventWriter {
     }
 
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
-        if self.peer.dialect.carry_location == CarryLocation::Native {
+        if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
         }
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
@@ -96,7 +96,7 @@ impl EventWriter {
             return;
         }
         // Each hop declares its own protocol version.
-        if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
+        if event.kind == EventType::RunStarted && !self.peer.dialect.carries_protocol_version {
             event.remove(Field::ProtocolVersion);
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };

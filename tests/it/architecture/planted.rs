@@ -47,6 +47,20 @@ fn reports_wire_names_outside_the_tables() {
 }
 
 #[test]
+fn reports_dialects_named_in_the_engine() {
+    let table = ("src/dialect/hai/mod.rs", "//! A.\npub static HAI: Dialect = Dialect { name: \"hai\", ..AG_UI };\n");
+    let found = violations_in(&[table, ("src/translate/detect.rs", "//! A.\nuse crate::dialect::{AG_UI, HAI};\n")]);
+    assert!(found.len() == 1 && found[0].starts_with("src/translate/detect.rs:2: names the dialect HAI"), "{found:?}");
+    let found = violations_in(&[table, ("src/proxy/run.rs", "//! A.\nfn a() { run(&dialect::HAI); }\n")]);
+    assert!(found.len() == 1 && found[0].starts_with("src/proxy/run.rs:2: "), "{found:?}");
+    for path in ["src/dialect/custom.rs", "src/cli/demo.rs", "src/translate/tests.rs", "tests/it/auto.rs"] {
+        assert_eq!(violations_in(&[table, (path, "//! A.\nuse crate::dialect::{AG_UI, HAI};\n")]), [""; 0]);
+    }
+    let text = "//! A.\nuse crate::dialect::AG_UI;\n#[cfg(test)]\nmod tests {\n    use crate::dialect::HAI;\n}\n";
+    assert_eq!(violations_in(&[table, ("src/translate/detect.rs", text)]), [""; 0]);
+}
+
+#[test]
 fn reports_a_missing_vocabulary() {
     let files = [("src/event/kind.rs".to_owned(), "//! Moved.\n".to_owned())];
     assert!(violations(&files)[0].contains("VOCABULARY"));

@@ -7,7 +7,7 @@ use super::reducer::ReducerClient;
 use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{AG_UI, CarryLocation, DialectOverrides, MemberCase, PeerDialect, TextFormat};
-use diglot::translate::recap::Recap;
+use diglot::translate::recap::{Recap, RecapInput};
 use diglot::translate::verify::Verifier;
 use diglot::translate::{RunIds, Stream};
 use serde_json::{Value, json};
@@ -21,13 +21,23 @@ const CURSOR: &str = "k-9";
 /// `now` of every prelude: the timestamp of the seed's example of a snapshot (000 §3.3.3).
 const NOW: i64 = 1_620_000_004_500;
 
-/// The messages of the conversation before the run.
-fn prior_messages() -> Vec<Value> {
-    vec![
+/// What the client holds before the run, and sends with its request.
+struct PriorInput {
+    messages: Vec<Value>,
+    /// JSON text
+    state: Option<&'static str>,
+}
+
+/// A state to which the generated patches apply, or do not.
+const STATE: &str = r#"{"a/b":[1,2],"键":1.10,"a":{"cart":[12345678901234567890,"\ud800"]}}"#;
+
+fn prior_input(state: Option<&'static str>) -> PriorInput {
+    let messages = vec![
         json!({"id": "u0", "role": "user", "content": "hi"}),
         json!({"id": "d0", "role": "developer", "content": "hello"}),
         json!({"id": "u1", "role": "user", "content": "again"}),
-    ]
+    ];
+    PriorInput { messages, state }
 }
 
 /// The frames of a stream, without comments.
@@ -39,9 +49,10 @@ fn join_frames(frames: &[String]) -> String {
     frames.iter().map(|frame| format!("{frame}\n\n")).collect()
 }
 
-fn prelude(client: PeerDialect, messages: &[Value], received: &[String]) -> Vec<String> {
-    let messages = json!(messages).to_string();
-    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), Some(messages.into()));
+fn prelude(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
+    let messages = Some(json!(prior.messages).to_string().into());
+    let input = RecapInput { messages, state: prior.state.map(Into::into) };
+    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), input);
     // In pieces, as a log that was trimmed gives them.
     let (left, right) = received.split_at(received.len() / 2);
     recap.push(join_frames(left).as_bytes());
@@ -59,10 +70,10 @@ fn prelude(client: PeerDialect, messages: &[Value], received: &[String]) -> Vec<
 }
 
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
-fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], received: &[String]) -> Vec<String> {
+fn prelude_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
     let (left, right) = received.split_at((received.len() / 2).max(1));
-    let sum = prelude(client, messages, left);
-    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), None);
+    let sum = prelude(client, prior, left);
+    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), RecapInput::default());
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
     recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
@@ -89,28 +100,33 @@ fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
     (!verifier.summary().is_accepted()).then(|| format!("{found:?}"))
 }
 
-/// Holds the law for every cut of one stream. Gives the first failure.
+/// Holds the law for every cut of one stream, with and without a state in the request. Gives the first failure.
 fn first_failure(client: PeerDialect, stream: &[String]) -> Option<String> {
-    first_failure_with(prelude, client, stream)
+    [None, Some(STATE)].into_iter().find_map(|state| first_failure_with(prelude, client, state, stream))
 }
 
-/// Makes the prelude of a client from the messages of the request and the frames of the run.
-type PreludeFn = fn(PeerDialect, &[Value], &[String]) -> Vec<String>;
+/// Makes the prelude of a client from what it sent and the frames of the run.
+type PreludeFn = fn(PeerDialect, &PriorInput, &[String]) -> Vec<String>;
 
-fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]) -> Option<String> {
-    let whole = ReducerClient::with_messages(&prior_messages()).reduce(stream);
+fn first_failure_with(
+    prelude: PreludeFn,
+    client: PeerDialect,
+    state: Option<&'static str>,
+    stream: &[String],
+) -> Option<String> {
+    let prior = prior_input(state);
+    let before = || ReducerClient::with_input(&prior.messages, prior.state);
+    let whole = before().reduce(stream);
     let legal = client_rejection(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
-        let output = prelude(client, &prior_messages(), &stream[..cut]);
+        let output = prelude(client, &prior, &stream[..cut]);
         let joined: Vec<String> = output.iter().chain(&stream[cut..]).cloned().collect();
         let show = || format!("cut {cut}\n{}", joined.join("\n"));
         if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
             return Some(format!("rejected: {why}\n{}", show()));
         }
-        // No messages, those of the request, and those of a client whose stream was cut off.
-        let half = ReducerClient::with_messages(&prior_messages()).reduce(&stream[..cut / 2]);
-        // Without a start there is no snapshot.
-        let started = !whole.started.is_null();
+        // Nothing, what the request held, and what a client had that was cut off in the middle.
+        let half = before().reduce(&stream[..cut / 2]);
         // Clients with whole messages differ from AG-UI's, and their reaction to a snapshot is undefined. A message
         // that a snapshot of the agent removed and a client still has keeps its place when the client comes back.
         let whole_texts = client.dialect.name == "social-app";
@@ -119,11 +135,19 @@ fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]
         // Two messages with one id become one in a snapshot.
         let ids: BTreeSet<String> = whole.messages.iter().map(|message| message["id"].to_string()).collect();
         let unique = ids.len() == whole.messages.len();
-        let half = (!whole_texts && !restarted && unique).then_some(half.messages);
-        let held = [prior_messages()].into_iter().chain(half).chain(started.then(Vec::new));
-        held.into_iter().find_map(|held| {
-            let held = &held[..];
-            let late = ReducerClient::with_messages(held).reduce(&joined);
+        let mut half = half.resumed();
+        if state.is_none() {
+            half.state = None;
+        }
+        let half = (!whole_texts && !restarted && unique).then_some(half);
+        let held = [before(), ReducerClient::default()].into_iter().chain(half);
+        held.into_iter().find_map(|client| {
+            let held = client.messages.clone();
+            let mut late = client.reduce(&joined);
+            if whole.started.is_null() {
+                // A run that failed before its start gets one in its prelude, for the sake of the snapshot.
+                late.started = Value::Null;
+            }
             (late.comparable_state() != whole.comparable_state()).then(|| {
                 let [late, whole] = [late.comparable_state(), whole.comparable_state()];
                 let part = whole.as_object().expect("an object").keys().find(|key| whole[*key] != late[*key]).cloned();
@@ -157,7 +181,8 @@ fn late_clients_catch_up_over_the_corpus() {
 #[test]
 fn forwarded_recaps_give_the_same_prelude_over_the_corpus() {
     let broken = |client, text: &str| {
-        first_failure_with(prelude_from_forwarded_recap, client, &frames(text)).into_iter().collect()
+        let failure = |state| first_failure_with(prelude_from_forwarded_recap, client, state, &frames(text));
+        [None, Some(STATE)].into_iter().find_map(failure).into_iter().collect()
     };
     assert_no_failures(
         client_streams().into_iter().map(|(name, client, text)| (name, broken(client, &text))).collect(),
@@ -222,8 +247,9 @@ fn preludes_match_the_corpus() {
         let (client, folder) = (side(name.split('/').next().expect("a client")), root.join(name));
         let read = |file: &str| fs::read_to_string(folder.join(file)).expect("a file of the corpus");
         let messages: Vec<Value> = serde_json::from_str(&read("messages.json")).expect("messages");
+        let prior = PriorInput { messages, state: None };
         let stream = frames(&read("heard.sse"));
-        let output = |cut: usize| join_frames(&prelude(client, &messages, &stream[..cut]));
+        let output = |cut: usize| join_frames(&prelude(client, &prior, &stream[..cut]));
         let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", output(cut))).collect();
         if std::env::var_os("UPDATE").is_some() {
             fs::write(folder.join("preludes.sse"), all).expect("the corpus can be written");
@@ -248,7 +274,8 @@ fn hai_client_reconnects_as_the_seed_prints() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/recap/hai/seed-reconnect/heard.sse"),
     );
     let stream = frames(&stream.expect("a file of the corpus"));
-    let before = [json!({"id": "msg-1", "role": "user", "content": "Hello"})];
+    let messages = vec![json!({"id": "msg-1", "role": "user", "content": "Hello"})];
+    let before = PriorInput { messages, state: None };
     let output = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
     assert_eq!(output.len(), 2, "the start, and the conversation: {output:?}");
     assert_eq!(canonical(output[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
@@ -257,7 +284,7 @@ fn hai_client_reconnects_as_the_seed_prints() {
 /// The size of a text is that of its content, and of a state that of its value, however often they change.
 #[test]
 fn recap_size_grows_with_content_not_with_event_count() {
-    let mut recap = Recap::new(side("ag-ui"), &RunIds::new("t1", "r1"), None);
+    let mut recap = Recap::new(side("ag-ui"), &RunIds::new("t1", "r1"), RecapInput::default());
     let mut push = |event: &str| {
         recap.push(format!("id: k-1\ndata: {event}\n\n").as_bytes());
         recap.byte_size()
@@ -271,4 +298,17 @@ fn recap_size_grows_with_content_not_with_event_count() {
         held = push(&format!(r#"{{"type":"STATE_DELTA","delta":[{{"op":"replace","path":"/n","value":{at}}}]}}"#));
     }
     assert!((10_000..25_000).contains(&(held - before)), "{before} bytes became {held}");
+}
+
+/// A run that fails before its start: the client that comes back gets what it sent, and the failure.
+#[test]
+fn late_clients_of_a_run_that_never_began_get_its_input() {
+    for name in all_sides() {
+        let client = side(name);
+        let stream = translate_frames(&[r#"{"type":"RUN_ERROR","message":"no"}"#.to_owned()], side("ag-ui"), client);
+        let output = prelude(client, &prior_input(Some(STATE)), &stream);
+        let has = |kind: &str| output.iter().any(|frame| frame.contains(kind));
+        assert!(has("RUN_STARTED") && has("again") && has("STATE_SNAPSHOT") && has("RUN_ERROR"), "{name}: {output:#?}");
+        assert_eq!(first_failure(client, &stream), None, "{name}");
+    }
 }

@@ -42,7 +42,8 @@ const OPEN_CLOSE_EVENTS: [(&str, [&str; 3], &str); 6] = [
     ),
 ];
 
-/// Names of other dialects for AG-UI's types.
+/// Names of other dialects for AG-UI's types, from their documents: taken from the tables under test, a wrong row would
+/// agree with itself.
 const KIND_ALIASES: [(&str, &str); 5] = [
     ("BUSINESS_DATA_START", "TEXT_MESSAGE_START"),
     ("BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_CONTENT"),
@@ -149,14 +150,20 @@ fn join_text_blocks(content: &Value) -> Value {
 }
 
 impl ReducerClient {
-    /// A client that has these messages.
-    pub fn with_messages(messages: &[Value]) -> Self {
-        ReducerClient { messages: messages.to_vec(), ..ReducerClient::default() }
+    /// A client that has these messages, and this state if any, as JSON text.
+    pub fn with_input(messages: &[Value], state: Option<&str>) -> Self {
+        let state = state.map(|state| serde_json::from_str(&quote_numbers(state)).expect("JSON"));
+        ReducerClient { messages: messages.to_vec(), state, ..ReducerClient::default() }
+    }
+
+    /// A client that goes on with what this one holds.
+    pub fn resumed(&self) -> Self {
+        ReducerClient { messages: self.messages.clone(), state: self.state.clone(), ..ReducerClient::default() }
     }
 
     /// Applies the frames of a run.
     pub fn reduce(mut self, frames: &[String]) -> Self {
-        self = ReducerClient { messages: self.messages, ..ReducerClient::default() };
+        self = self.resumed();
         for frame in frames {
             let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
             let mut event: Value = serde_json::from_str(&quote_numbers(data)).expect("JSON");

@@ -331,3 +331,57 @@ async fn keeps_nothing_on_routes_that_abort() {
     agent.wait_until_closed().await;
     assert_eq!(gateway.metric("diglot_replay_runs").await, 0.0);
 }
+
+/// The client that stayed and the one that came back hold the same state: that of the request, with the changes.
+#[tokio::test]
+async fn gives_returning_clients_the_state_of_the_request() {
+    let change = "data: {\"type\":\"STATE_DELTA\",\"delta\":[{\"op\":\"add\",\"path\":\"/cart/-\",\"value\":3}]}\n\n";
+    let steps = vec![Step::Read, Step::Pause, write([HEAD, STARTED, change].concat()), Step::Pause, write(FINISHED)];
+    let agent = Agent::with_script(steps);
+    let gateway = start_gateway(&agent).await;
+    let body = input("r1").replace("\"state\":{}", "\"state\":{\"cart\":[1,2]}");
+    for (path, runs) in [("/run", 1.0), ("/hai", 2.0)] {
+        let events = format!("{path}/runs/r1/events");
+        let mut first = Client::connect(gateway.data).await;
+        first.send(post(path, "", &body)).await;
+        // One comes back before the first event, one after the change, one after the end.
+        gateway.wait_for_metric("diglot_replay_runs", runs).await;
+        let mut early = Client::connect(gateway.data).await;
+        early.send(get_request(&events, "")).await;
+        assert_eq!(early.read_head().await.status, 200);
+        agent.resume();
+        assert_eq!(first.read_head().await.status, 200);
+        first.read_until("STATE_DELTA").await;
+        let mut late = Client::connect(gateway.data).await;
+        late.send(get_request(&events, "")).await;
+        assert_eq!(late.read_head().await.status, 200);
+        agent.resume();
+        let (early, late) = (read_rest(early).await, read_rest(late).await);
+        let ended = finished_frames(&send_request(gateway.data, get_request(&events, "")).await);
+        for heard in [early, late, ended] {
+            let state = heard.iter().find(|frame| frame.kind() == "STATE_SNAPSHOT").expect("a snapshot");
+            assert_eq!(state.event["snapshot"], serde_json::json!({"cart": [1, 2, 3]}), "{path}");
+            let said = heard.iter().find(|frame| frame.kind().ends_with("_SNAPSHOT")).expect("a snapshot");
+            assert_eq!(said.event["messages"][0]["id"], "m1", "{path}");
+            assert!(heard.iter().all(|frame| frame.kind() != "STATE_DELTA"), "{path}: {heard:?}");
+        }
+        drop(first);
+    }
+}
+
+#[tokio::test]
+async fn gives_returning_clients_the_messages_of_a_run_that_never_began() {
+    let agent = Agent::with_script(vec![Step::Read, Step::Pause, Step::Reset]);
+    let mut gateway = start_gateway_with(&agent, "keep_alive: 100ms", "").await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", &input("r1"))).await;
+    assert_eq!(client.read_head().await.status, 200);
+    agent.resume();
+    gateway.next_log("run ended").await;
+    assert_eq!(frame_kinds(&read_rest(client).await), ["RUN_ERROR"]);
+    let answer = read_run(gateway.data, "r1", "").await;
+    assert_legal(answer.text(), "ag-ui");
+    let again = finished_frames(&answer);
+    assert_eq!(frame_kinds(&again), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_ERROR"]);
+    assert_eq!(again[1].event["messages"][0]["content"], "hi");
+}

@@ -106,6 +106,9 @@ async fn resumes_on_another_replica_after_any_event() {
             assert_eq!(end, End::Clean);
             let body = String::from_utf8(body).expect("UTF-8");
             assert_legal(&body, "ag-ui");
+            // The first snapshots have the messages and the state of the request.
+            let recap = ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT"];
+            assert_eq!(frame_kinds(&frames(&body))[..3], recap, "behind {behind}");
             assert_eq!(
                 message_texts(&frames(&body)),
                 [("a1".to_owned(), "one 二 three".to_owned())],

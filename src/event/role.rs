@@ -1,0 +1,15 @@
+//! The roles of messages.
+
+/// The message roles (`specs/ag-ui-1.0.md` §2).
+pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, USER, TOOL, ACTIVITY, REASONING];
+
+/// The role of the agent's messages.
+pub(crate) const ASSISTANT: &str = "assistant";
+
+pub(crate) const USER: &str = "user";
+
+pub(crate) const TOOL: &str = "tool";
+
+pub(crate) const ACTIVITY: &str = "activity";
+
+pub(crate) const REASONING: &str = "reasoning";
