@@ -137,10 +137,10 @@ impl App {
             lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
-        let upkeep = ConfigReloader::new(active, source, reload_requests).run();
+        let reloader = ConfigReloader::new(active, source, reload_requests).run();
         let log_metrics = Arc::clone(&metrics);
         server.add_service(run_once("upkeep", async move {
-            tokio::join!(upkeep, log::report_dropped_lines(&log_metrics));
+            tokio::join!(reloader, log::report_dropped_lines(&log_metrics));
         }));
 
         let drain = Drain {

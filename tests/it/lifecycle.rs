@@ -214,7 +214,7 @@ fn refuses_to_start_and_lists_all_configuration_problems() {
         assert!(stderr.contains(word), "{word}\n{stderr}");
     }
     let gone = TempFile::new("");
-    std::fs::remove_file(gone.path()).expect("a file");
+    fs::remove_file(gone.path()).expect("a file");
     let (code, _, stderr) = run_command(SERVE, &gone);
     assert_eq!(code, Some(78), "{stderr}");
     assert!(stderr.contains(&gone.path().display().to_string()), "{stderr}");

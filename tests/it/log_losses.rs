@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Stdio};
+use tokio::net::TcpStream;
 
-const CONFIG: &str = "listeners: {data: 127.0.0.1:0, status: 127.0.0.1:0}\n\
+const CONFIG: &str = "listeners: {data: 127.0.0.1:0, status: 127.0.0.1:0}\nlimits: {connections: 1}\n\
     routes: [{path: /run, client: ag-ui, agent: ag-ui, upstream: \"http://127.0.0.1:9\"}]\n";
 
 /// Ends the process with the test.
@@ -27,6 +28,15 @@ fn next_line(lines: &mut BufReader<ChildStderr>) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
+fn listening_address(lines: &mut BufReader<ChildStderr>, plane: &str) -> SocketAddr {
+    loop {
+        let line = next_line(lines);
+        if line["message"] == "listening" && line["plane"] == plane {
+            return line["address"].as_str().expect("text").parse().expect("an address");
+        }
+    }
+}
+
 async fn dropped_lines(status: SocketAddr) -> u64 {
     let request = "GET /metrics HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n";
     let answer = send_request(status, request).await;
@@ -38,19 +48,16 @@ async fn dropped_lines(status: SocketAddr) -> u64 {
 async fn counts_dropped_lines_and_reports_them_when_stderr_is_read() {
     let config = TempFile::new(CONFIG);
     let mut command = diglot();
-    // Each request has many lines.
-    command.args(["serve", "--config"]).arg(config.path()).env("DIGLOT_LOG", "trace").stderr(Stdio::piped());
+    // Each refused connection is a line.
+    command.args(["serve", "--config"]).arg(config.path()).env("DIGLOT_LOG", "debug").stderr(Stdio::piped());
     let mut child = KilledChild(command.spawn().expect("the binary starts"));
     let mut lines = BufReader::new(child.0.stderr.take().expect("piped"));
-    let status = loop {
-        let line = next_line(&mut lines);
-        if line["message"] == "listening" && line["plane"] == "status" {
-            break line["address"].as_str().expect("text").parse().expect("an address");
-        }
-    };
+    let data = listening_address(&mut lines, "data");
+    let status = listening_address(&mut lines, "status");
+    let _held = TcpStream::connect(data).await.expect("the gateway listens");
     eventually("dropped lines", async || {
-        for _ in 0..50 {
-            dropped_lines(status).await;
+        for _ in 0..500 {
+            TcpStream::connect(data).await.expect("the gateway listens");
         }
         (dropped_lines(status).await > 0).then_some(())
     })
