@@ -361,8 +361,8 @@ async fn gives_returning_clients_the_state_of_the_request() {
         for received in [early, late, ended] {
             let state = received.iter().find(|frame| frame.kind() == "STATE_SNAPSHOT").expect("a snapshot");
             assert_eq!(state.event["snapshot"], serde_json::json!({"cart": [1, 2, 3]}), "{path}");
-            let snapshot = received.iter().find(|frame| frame.kind().ends_with("_SNAPSHOT")).expect("a snapshot");
-            assert_eq!(snapshot.event["messages"][0]["id"], "m1", "{path}");
+            let events = received.iter().find(|frame| frame.kind().ends_with("_SNAPSHOT")).expect("a snapshot");
+            assert_eq!(events.event["messages"][0]["id"], "m1", "{path}");
             assert!(received.iter().all(|frame| frame.kind() != "STATE_DELTA"), "{path}: {received:?}");
         }
         drop(first);
