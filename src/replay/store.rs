@@ -200,7 +200,7 @@ impl RunStore {
             let may_evict = |(_, run): &(Instant, Weak<StoredRun>), unread: bool| {
                 run.upgrade().is_none_or(|run| {
                     let is_excepted = except.is_some_and(|except| std::ptr::eq(except, &*run));
-                    !is_excepted && !(unread && run.log.has_readers())
+                    !(is_excepted || unread && run.log.has_readers())
                 })
             };
             let found =
