@@ -85,7 +85,10 @@ section! {
         /// The largest SSE frame accepted from an agent; a larger one ends the run with an error.
         pub(crate) frame: Scalar<kind::Size> = text("10MiB");
         /// Bytes buffered for one slow client before reading from its agent pauses.
-        pub(crate) client_buffer: Scalar<kind::Size> = text("64KiB");
+        pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
+        /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read nothing
+        /// for longest is disconnected.
+        pub(crate) client_buffers: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");
         /// The maximum number of header fields in a request.

@@ -5,6 +5,7 @@ use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
 use super::routes::{PathMatch, PathTarget, RouteEntry, build_routes};
 use super::run_keys::new_token;
+use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
 use crate::config::{Config, LimitsConfig};
@@ -21,6 +22,7 @@ pub(crate) struct Gateway {
     pub(super) routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
     pub(super) bodies: Arc<BodyBudget>,
+    pub(super) slow_clients: Arc<SlowClients>,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
     pub(super) metrics: Arc<Metrics>,
@@ -53,6 +55,7 @@ impl Gateway {
             replay,
             replication,
             limits: config.limits,
+            slow_clients: SlowClients::new(config.limits.client_buffers, Arc::clone(&metrics)),
             bodies: BodyBudget::new(body_bounds(config), Arc::clone(&metrics)),
             keep_alive: config.keep_alive,
             connector,
@@ -68,6 +71,7 @@ impl Gateway {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
         self.bodies.set_bounds(body_bounds(config));
+        self.slow_clients.set_limit(config.limits.client_buffers);
         Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, policy, ..self.clone() })
     }
 

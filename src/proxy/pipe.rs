@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use http::Version;
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,6 +59,10 @@ struct PipeState<T> {
     write_waker: Option<Waker>,
     close_waker: Option<Waker>,
     read_waker: Option<Waker>,
+    /// wakes a connection that is sending, to abort it
+    send_waker: Option<Waker>,
+    /// whether the response has begun with data
+    is_sending: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -95,6 +99,8 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
         write_waker: None,
         close_waker: None,
         read_waker: None,
+        send_waker: None,
+        is_sending: false,
     };
     let shared = Arc::new(PipeShared { state: Mutex::new(state), capacity });
     (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
@@ -108,7 +114,8 @@ impl<T> PipeShared<T> {
         state.bytes = Vec::new();
         state.partial = Bytes::new();
         let resource = state.resource.take();
-        let wakers = [state.write_waker.take(), state.close_waker.take(), state.read_waker.take()];
+        let wakers =
+            [state.write_waker.take(), state.close_waker.take(), state.read_waker.take(), state.send_waker.take()];
         // Dropping the resource may wake other tasks.
         drop(state);
         drop(resource);
@@ -230,6 +237,16 @@ impl<T> PipeWriter<T> {
         }
     }
 
+    /// Returns about the memory of what the client has not read; what its connection is sending takes as much again.
+    pub(super) fn unread_bytes(&self) -> usize {
+        2 * self.0.state.lock().backlog()
+    }
+
+    /// Disconnects the client immediately.
+    pub(super) fn disconnect(&self) {
+        self.0.close();
+    }
+
     pub(super) fn is_unread(&self) -> bool {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
@@ -302,6 +319,10 @@ impl<T> Body for PipeReader<T> {
         let mut state = self.0.state.lock();
         if let Some(bytes) = state.take_chunk() {
             let writer = state.write_waker.take();
+            state.is_sending = true;
+            if !state.send_waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                state.send_waker = Some(cx.waker().clone());
+            }
             drop(state);
             wake(writer);
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -314,6 +335,12 @@ impl<T> Body for PipeReader<T> {
         }
         state.read_waker = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Nothing follows in a body whose client was disconnected while its connection is sending, which may stop.
+    fn size_hint(&self) -> SizeHint {
+        let state = self.0.state.lock();
+        if state.is_sending && state.end == PipeEnd::Closed { SizeHint::with_exact(0) } else { SizeHint::default() }
     }
 }
 

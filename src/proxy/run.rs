@@ -395,19 +395,37 @@ impl RunTask {
         }
         let length = self.out.len();
         let number = self.stream.last_frame_number();
-        tokio::select! {
-            biased;
-            written = self.output.write(&mut self.out, number) => written?,
-            // A client that does not read cannot delay the process beyond its drain, but may still read later.
-            () = self.context.lifecycle.wait_cut() => self.output.push(&mut self.out, number)?,
-            // Nor can it keep its run open beyond a deadline,
-            () = self.deadlines.wait_expired() => self.output.push(&mut self.out, number)?,
-            // nor keep it open at all if it reads nothing.
-            reason = self.output.wait_stalled() => return Err(reason),
+        match self.output.write(&mut self.out, number).now_or_never() {
+            Some(written) => written?,
+            // Boxed: most clients read in time.
+            None => self.wait_for_client(number).boxed().await?,
         }
         self.last_write = Some(self.deadlines.on_write());
         self.record_bytes_written(length);
         Ok(())
+    }
+
+    /// Writes as soon as the client has read enough, or without it.
+    async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
+        let slow_clients = Arc::clone(&self.context.slow_clients);
+        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity());
+        tokio::select! {
+            biased;
+            written = self.output.write(&mut self.out, number) => return written,
+            // A client that does not read cannot delay the process beyond its drain, but may still read later.
+            () = self.context.lifecycle.wait_cut() => {}
+            // Nor can it keep its run open beyond a deadline,
+            () = self.deadlines.wait_expired() => {}
+            // nor keep it open at all if it reads nothing,
+            reason = self.output.wait_stalled() => return Err(reason),
+            // or if many others wait, too.
+            () = waiting.wait_cut_off() => {
+                internal_event::SlowClientCutOff { run: self.context.record.log_fields() }
+                    .emit(&self.context.slow_clients.metrics);
+                self.output.cut_off_clients()?;
+            }
+        }
+        self.output.push(&mut self.out, number)
     }
 
     fn record_bytes_written(&mut self, length: usize) {

@@ -5,6 +5,7 @@ use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;
+use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
@@ -17,6 +18,7 @@ pub(super) struct RunContext {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) lifecycle: LifecycleWatch,
+    pub(crate) slow_clients: Arc<SlowClients>,
     pub(crate) keep_alive: Duration,
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) access: Arc<AccessConfig>,

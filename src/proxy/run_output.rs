@@ -67,6 +67,28 @@ impl RunOutput {
         }
     }
 
+    /// Returns the memory of what the clients have not read and the replay log does not count.
+    pub(super) fn unread_bytes(&self) -> usize {
+        match self {
+            RunOutput::Direct(pipe, _) => pipe.unread_bytes(),
+            RunOutput::Logged(output) => output.writer.log.uncounted_bytes(),
+        }
+    }
+
+    /// Disconnects all readers. An error ends the run.
+    pub(super) fn cut_off_clients(&self) -> Result<(), LogStopReason> {
+        match self {
+            RunOutput::Direct(pipe, _) => {
+                pipe.disconnect();
+                Err(LogStopReason::Abandoned)
+            }
+            RunOutput::Logged(output) => {
+                output.writer.log.cut_off_readers();
+                Ok(())
+            }
+        }
+    }
+
     /// Disconnects stalled readers. An error ends the run.
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {

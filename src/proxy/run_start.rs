@@ -335,6 +335,7 @@ impl Gateway {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             lifecycle: self.lifecycle.watch(),
+            slow_clients: Arc::clone(&self.slow_clients),
             keep_alive: self.keep_alive,
             detected_dialect: Arc::clone(&route.detected_dialect),
             access: Arc::clone(access),

@@ -170,6 +170,25 @@ impl RunLog {
         self.state.lock().recount(self.total.as_deref())
     }
 
+    /// Returns the memory that is not counted in the log's share.
+    pub(crate) fn uncounted_bytes(&self) -> usize {
+        let state = self.state.lock();
+        (RUN_OVERHEAD + state.retained_bytes()).saturating_sub(state.counted_bytes)
+    }
+
+    /// Disconnects all readers. The run continues without them.
+    pub(crate) fn cut_off_readers(&self) {
+        let mut state = self.state.lock();
+        let removed = state.remove_readers(|_| true);
+        if state.is_discarded {
+            drop(state.trim(self.limits.max_backlog));
+        }
+        state.recount(self.total.as_deref());
+        let wakers = [state.stop_waker.take(), state.write_waker.take()];
+        drop(state);
+        removed.into_iter().map(|slot| slot.waker).chain(wakers).for_each(wake);
+    }
+
     /// Frees all memory of an ended log; its readers are cut off.
     pub(super) fn evict(&self) {
         let mut base = self.base.lock();

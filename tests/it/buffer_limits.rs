@@ -3,9 +3,10 @@
 
 use super::golden::side;
 use super::support::agent::{Agent, Step, write};
-use super::support::client::post_run;
+use super::support::client::{Client, INPUT, post, post_run};
+use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{HEAD, OPENED, STARTED};
+use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, STARTED};
 use diglot::codec::sse::{self, SseLimits};
 use diglot::dialect::{PeerDialect, PeerVersion};
 use diglot::event::run::RunEnding;
@@ -155,4 +156,49 @@ async fn ends_the_run_when_buffered_text_exceeds_the_limit() {
     assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{last:.200}");
     agent.next_request().await;
     agent.wait_until_closed().await;
+}
+
+/// Slow clients together use no more than their limit: those that have waited longest are disconnected, and others served.
+#[tokio::test]
+async fn disconnects_clients_that_wait_longest_over_the_limit() {
+    const LIMIT: f64 = 512.0 * 1024.0;
+    let piece = format!(
+        "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
+        "x".repeat(PIECE)
+    );
+    let flood = Agent::with_script(vec![
+        Step::Read,
+        write([HEAD, STARTED, OPENED].concat()),
+        Step::Flood(piece.into_bytes(), 256),
+        write([CLOSED, FINISHED].concat()),
+    ]);
+    let other = Agent::with_response([HEAD, STARTED, FINISHED].concat());
+    let route = |path: &str, agent: &Agent, more: &str| {
+        format!("{{path: {path}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}", agent.url())
+    };
+    let kept = ", on_disconnect: continue for 5m";
+    let routes = [route("/run", &flood, ""), route("/kept", &flood, kept), route("/other", &other, "")].join(", ");
+    let routes = format!("routes: [{routes}]");
+    let top = "limits: {client_buffers: 512KiB}\nreplay: {run_bytes: 256KiB}";
+    let gateway = Gateway::start(Setup { top, routes: &routes, ..Setup::default() }).await;
+    let mut clients = Vec::new();
+    for (path, count) in [("/run", 12), ("/kept", 12)] {
+        let before = gateway.metric("diglot_slow_clients_cut_off_total").await;
+        for run in 0..count {
+            let mut client = Client::connect_with_small_buffer(gateway.data).await;
+            client.send(post(path, "", &INPUT.replace("\"r1\"", &format!("\"r{run}\"")))).await;
+            assert_eq!(client.read_head().await.status, 200);
+            clients.push(client);
+        }
+        eventually("clients that are cut off", async || {
+            let cut_off = gateway.metric("diglot_slow_clients_cut_off_total").await - before;
+            (cut_off >= 6.0).then_some(())
+        })
+        .await;
+        let bytes = gateway.metric("diglot_slow_client_bytes").await;
+        assert!(bytes <= LIMIT, "{path}: {bytes}");
+        assert_eq!(post_run(gateway.data, "/other").await.status, 200);
+    }
+    drop(clients);
+    gateway.wait_for_metric("diglot_slow_client_bytes", 0.0).await;
 }

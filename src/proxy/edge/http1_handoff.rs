@@ -323,10 +323,14 @@ where
         buffer_available(io, read_ahead, READ_AHEAD_LIMIT, cx)?;
         loop {
             match write_state {
-                RawWriteState::Chunk(chunk) => {
-                    ready!(chunk.poll_write(io, cx))?;
-                    *write_state = RawWriteState::Idle;
-                }
+                RawWriteState::Chunk(chunk) => match chunk.poll_write(io, cx)? {
+                    Poll::Ready(()) => *write_state = RawWriteState::Idle,
+                    // A client that reads nothing was disconnected: the chunk is freed, too.
+                    Poll::Pending if body.size_hint().exact() == Some(0) => {
+                        return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                },
                 RawWriteState::FinalChunk(chunk) => {
                     ready!(chunk.poll_write(io, cx))?;
                     return Pin::new(io).poll_flush(cx);

@@ -8,6 +8,7 @@ use crate::translate::recap::Recap;
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 /// Size limit of a run's unread recaps, as a multiple of `max_bytes`.
@@ -38,6 +39,8 @@ pub(crate) enum JoinError {
 pub(crate) struct LogReader {
     log: Arc<RunLog>,
     number: u64,
+    /// whether it has returned bytes
+    is_sending: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +90,7 @@ impl RunLog {
         let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
         drop(base);
-        let reader = LogReader { log: Arc::clone(self), number };
+        let reader = LogReader { log: Arc::clone(self), number, is_sending: AtomicBool::new(false) };
         if let Some(source) = recap_source {
             self.fold_for(number, source, now);
         }
@@ -204,6 +207,11 @@ impl LogReader {
             let has_room = state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog);
             let write_waker = state.write_waker.take_if(|_| has_room);
             state.free_read(self.number, &self.log);
+            self.is_sending.store(true, Ordering::Relaxed);
+            if let Some(slot) = state.reader(self.number) {
+                // A connection that is sending is woken if its reader is removed.
+                slot.waker = Some(cx.waker().clone());
+            }
             drop(state);
             wake(write_waker);
             return Poll::Ready(Some(Ok(piece)));
@@ -220,6 +228,17 @@ impl LogReader {
             slot.waker = Some(cx.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+impl LogReader {
+    /// Returns whether the reader was removed from its log after it had begun to read.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        if !self.is_sending.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut state = self.log.state.lock();
+        state.phase == LogPhase::Cut || state.reader(self.number).is_none()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
+use crate::telemetry::Metrics;
 use crate::telemetry::label::{RequestMethod, RunOutcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
@@ -218,6 +219,15 @@ run_events! {
 }
 
 log_events! {
+    /// A client was disconnected because it had read nothing for longest when slow clients used too much memory.
+    warn SlowClientCutOff<'a> { run: RunInfo<'a> } counts(metrics: &Metrics) { metrics.process.slow_clients_cut_off.inc(); }
+        (
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = format_id(&run.ids.thread_id),
+            run_id = format_id(&run.ids.run_id)
+        ) "slow client disconnected";
+
     /// A preflight request was answered. Logged at debug level, since browsers may send one before every request.
     debug PreflightAnswered<'a> {
         route: &'a str,

@@ -145,6 +145,10 @@ metric_groups! {
             "Memory used by request bodies that their agents have not yet received.";
         log_lines_dropped: Counter = "diglot_log_lines_dropped_total" [],
             "Log lines dropped because stderr was read too slowly.";
+        slow_client_bytes: Gauge = "diglot_slow_client_bytes" [],
+            "Memory used by runs that wait for slow clients.";
+        slow_clients_cut_off: Counter = "diglot_slow_clients_cut_off_total" [],
+            "Clients disconnected because they had waited longest when slow clients exceeded limits.client_buffers.";
         draining: Gauge = "diglot_draining" [],
             "1 while the gateway is shutting down.";
         last_reload_ok: Gauge = "diglot_config_last_reload_successful" [],

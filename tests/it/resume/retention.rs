@@ -88,8 +88,8 @@ async fn bounds_the_memory_of_all_live_runs() {
     const RUNS: usize = 100;
     const LIMIT: f64 = 1024.0 * 1024.0;
     let events = text_event(4000).repeat(64);
-    let said = [[HEAD, STARTED, OPENED].concat().into_bytes(), events, CONTENT.as_bytes().to_vec()].concat();
-    let agent = Agent::with_script(vec![Step::Read, write(said), Step::Pause, write([CLOSED, FINISHED].concat())]);
+    let stream = [[HEAD, STARTED, OPENED].concat().into_bytes(), events, CONTENT.as_bytes().to_vec()].concat();
+    let agent = Agent::with_script(vec![Step::Read, write(stream), Step::Pause, write([CLOSED, FINISHED].concat())]);
     let gateway = start_gateway_with(&agent, "replay: {bytes: 1MiB}", "").await;
     let memory = gateway.process.resident_memory();
     let mut clients = Vec::new();
