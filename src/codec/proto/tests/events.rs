@@ -54,15 +54,15 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
 /// The client fails on a media part without its source.
 #[test]
 fn leaves_out_parts_whose_source_has_an_unknown_type() {
-    let event = |parts: &str| {
-        format!(
-            r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":[{{"type":"text","text":"a"}}{parts}]}}"#
-        )
+    let event = |part: &str, metadata: &str| {
+        let content = format!(r#"[{{"type":"text","text":"a"}}{part}]"#);
+        format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":{content}{metadata}}}"#)
     };
-    let whole = event(r#",{"type":"image","source":{"type":"weird","value":"x"}}"#);
+    let whole = event(r#",{"type":"image","source":{"type":"weird","value":"x"}}"#, "");
     let (bytes, fidelity) = encode_event(&whole);
     assert_ne!(fidelity, WireFidelity::Exact);
-    assert_eq!(bytes, encode_event(&event("")).0);
+    let carried = format!(r#","metadata":{{"diglot":{{"json":{}}}}}"#, Json::string(&whole).as_str());
+    assert_eq!(bytes, encode_event(&event("", &carried)).0);
 }
 
 /// Events that protobuf cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
