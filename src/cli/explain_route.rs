@@ -172,9 +172,9 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
         let reached = if is_refused { "not reached; by itself it " } else { "" };
         line(out, gate.gate, &format!("{reached}{}", format_verdict(gate)));
         is_refused |= matches!(gate.verdict, GateVerdict::Refuses(_));
-        gate.wants.iter().for_each(|requirement| line(out, "", &format!("requires {requirement}")));
+        gate.requirements.iter().for_each(|requirement| line(out, "", &format!("requires {requirement}")));
     }
-    for step in route.agent_gets.iter().filter(|_| !is_refused) {
+    for step in route.agent_requests.iter().filter(|_| !is_refused) {
         format_agent_request(out, step);
     }
     out.push_str("run settings\n");

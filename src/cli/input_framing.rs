@@ -16,7 +16,7 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
     Never,
-    /// if its first byte is NUL
+    /// protobuf if the first byte is NUL, text otherwise
     Detect,
     Always,
 }

@@ -19,7 +19,7 @@ use crate::net::read_file::read_regular_file;
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(super) path: String,
-    /// An example for the missing key message.
+    /// Example value, shown if the key is missing.
     example: &'static str,
     /// The anchor's position if the value is an alias.
     defined: Location,

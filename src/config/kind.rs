@@ -44,7 +44,7 @@ pub(crate) trait ScalarKind: JsonSchema + 'static {
     /// Marks the schema as `writeOnly` and keeps the text out of messages.
     const IS_SECRET: bool = false;
 
-    /// Prints numbers and booleans without quotes.
+    /// True for numbers and booleans, which are printed without quotes.
     const IS_BARE: bool = false;
 
     fn parse(text: &str) -> Result<Self::Value, ScalarError>;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_saphyr::Location;
 
-/// The longest excerpt, in characters.
+/// Maximum length of an excerpt in characters.
 const MAX_EXCERPT: usize = 120;
 
 /// A line and column, both counted from 1; the column is in characters.

@@ -25,10 +25,10 @@ pub(super) use listen::*;
 pub(super) use upstream::*;
 pub(super) use url::*;
 
-/// The longest duration. A longer one probably has the wrong unit, and adding it to a point in time must not overflow.
+/// Maximum duration. A longer one probably has the wrong unit, and adding it to a point in time must not overflow.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The longest name in bytes. Names are repeated in every metric series and log line.
+/// Maximum length of a name in bytes. Names are repeated in every metric series and log line.
 const MAX_NAME: usize = 128;
 
 /// The reason why text is invalid.

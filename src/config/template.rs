@@ -2,7 +2,7 @@
 //!
 //! Ids are percent-encoded in agent paths and percent-decoded from client paths.
 
-/// The longest id in bytes, limited because ids are kept in memory.
+/// Maximum length of an id in bytes; ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
 /// A path with id placeholders. Agent paths may include a query.

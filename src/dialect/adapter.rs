@@ -79,7 +79,7 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 pub(crate) trait CanonicalSink {
     fn emit(&mut self, event: Event<'_>);
     fn count_repair(&mut self, repair: EventRepair);
-    /// Counts a repair to something that the dialect permits.
+    /// Counts a repair of input that the dialect permits but AG-UI does not.
     fn count_allowed_repair(&mut self, repair: EventRepair);
     fn count_loss(&mut self, loss: EventLoss);
 }

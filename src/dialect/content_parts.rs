@@ -105,7 +105,7 @@ fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
 
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Returns true if every part is text, or media with data or a URL: other parts exist only since 1.0.
+/// Returns true if every part is text, or media with data or a URL. All other parts were introduced in 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
         let mut members = json::parse_members(part)?;

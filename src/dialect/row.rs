@@ -71,7 +71,7 @@ pub struct OwnShape {
     pub(crate) is_whole_message: bool,
     /// a messages snapshot can replace the event
     pub(crate) is_in_snapshot: bool,
-    /// a required member may be null
+    /// `null` counts as a missing member, also where the member is required
     pub(crate) null_is_absent: bool,
     /// the member that contains the text, if it is not one of the row's members
     pub(crate) text_member: Option<&'static str>,

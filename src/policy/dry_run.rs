@@ -11,13 +11,9 @@ use tower::util::ServiceFn;
 /// A gate's requirements, and its decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
-    #[serde(skip)]
     pub(crate) gate: &'static str,
-    /// its name in JSON, which never changes
-    #[serde(rename = "gate")]
-    pub(crate) json_name: &'static str,
     /// human-readable requirements; empty if every request passes
-    pub(crate) wants: Vec<String>,
+    pub(crate) requirements: Vec<String>,
     pub(crate) verdict: GateVerdict,
 }
 
@@ -51,20 +47,19 @@ impl From<&Rejection> for ReportedRejection {
 }
 
 impl GateReport {
-    pub(super) fn from_result(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> GateReport {
+    pub(super) fn from_result(
+        gate: &'static str,
+        requirements: Vec<String>,
+        decided: &Result<(), Rejection>,
+    ) -> GateReport {
         let refuses = |rejection: &Rejection| GateVerdict::Refuses(rejection.into());
-        GateReport {
-            gate,
-            json_name: gate,
-            wants,
-            verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses),
-        }
+        GateReport { gate, requirements, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }
     }
 
     /// Reports an open decision, or a pass if the gate has no requirements.
-    pub(super) fn depends_on(gate: &'static str, wants: Vec<String>, on: &'static str) -> GateReport {
-        let verdict = if wants.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
-        GateReport { gate, json_name: gate, wants, verdict }
+    pub(super) fn depends_on(gate: &'static str, requirements: Vec<String>, on: &'static str) -> GateReport {
+        let verdict = if requirements.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
+        GateReport { gate, requirements, verdict }
     }
 }
 

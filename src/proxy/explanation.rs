@@ -54,7 +54,6 @@ pub(crate) enum ExplainedOutcome {
 pub(crate) struct ExplainedRoute {
     pub(crate) name: String,
     pub(crate) path: String,
-    #[serde(rename = "errand")]
     pub(crate) purpose: &'static str,
     /// present if the preflight request's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +64,7 @@ pub(crate) struct ExplainedRoute {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
     /// requests to the agent, one for each step
-    pub(crate) agent_gets: Vec<ExplainedRequest>,
+    pub(crate) agent_requests: Vec<ExplainedRequest>,
     /// values by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
@@ -73,10 +72,10 @@ pub(crate) struct ExplainedRoute {
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedDialect {
     pub(crate) configured: &'static str,
-    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected: Option<&'static str>,
     /// why the dialect was detected
-    #[serde(rename = "told_by", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected_by: Option<&'static str>,
 }
 
@@ -196,7 +195,7 @@ impl Gateway {
                 Some(_) => "application/json",
                 None => preview.framing.media_type(),
             }),
-            agent_gets: preview
+            agent_requests: preview
                 .map(|preview| self.explain_requests(route, matched, head, &preview))
                 .unwrap_or_default(),
             settings: self.effective_settings(route),

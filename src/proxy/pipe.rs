@@ -70,7 +70,7 @@ enum PipeEnd {
     Closed,
 }
 
-/// The state of the reader, which determines the layer that detects a client that stops reading.
+/// The state of the reader. It determines which layer detects that a client has stopped reading.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
     /// no client has attached yet

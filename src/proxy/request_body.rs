@@ -18,7 +18,7 @@ const INITIAL_CAPACITY: usize = 64 << 10;
 const LEAST_BYTES: usize = 80 << 10;
 const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of bytes to read from a rejected body, and the time limit.
+/// Maximum number of bytes of a rejected body to read and discard, and the maximum time for it.
 const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 

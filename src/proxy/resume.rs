@@ -140,6 +140,10 @@ impl Gateway {
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
         }
+        if !matches!(from, ReadFrom::Cursor(_)) {
+            // For the recap.
+            self.replay.make_room(kept.log.retained_bytes(), Some(kept));
+        }
         let reader = kept.log.join(from, version == Version::HTTP_2, permit)?;
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token;

@@ -8,8 +8,9 @@
 //! ```
 //! The run waits for the fastest reader, and does not wait if there is none. A reader that falls behind the oldest
 //! retained frame is disconnected and may reconnect. The oldest frames are trimmed and folded into a [`Recap`], which
-//! new readers get first. A recap above the size limit is discarded: the run continues for its current readers, but no
-//! other can join.
+//! new readers get first. The log takes its memory from [`StoreBytes`]; if nothing is left there, it folds all that the
+//! fastest reader has read. If that does not suffice, or the recap is above the size limit, the log is discarded: the
+//! run continues for its current readers, but no other can join, and frames are freed as soon as they are read.
 //!
 //! ```text
 //!   Open ── stop ──▶ Stopping ── end ──▶ Finished
@@ -35,9 +36,11 @@ pub(crate) use writer::{LogStopReason, LogWriter};
 
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
+use super::store_bytes::StoreBytes;
 use crate::translate::recap::Recap;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -47,6 +50,9 @@ use tokio::time::Instant;
 const CHUNK_SIZE: usize = 8 << 10;
 
 const CHUNK_OVERHEAD: usize = 64;
+
+/// Memory of a run besides its frames: the structures here and in the store.
+const RUN_OVERHEAD: usize = 1 << 10;
 
 const MAX_READ: usize = 64 << 10;
 
@@ -71,6 +77,8 @@ pub(crate) struct RunLog {
     /// locked before `state`, and while frames are folded, so that a joining reader misses nothing
     base: Mutex<LogBase>,
     state: Mutex<LogState>,
+    /// absent if the log is in no store
+    total: Option<Arc<StoreBytes>>,
     /// wakes mirrors
     changed: Notify,
 }
@@ -89,6 +97,12 @@ struct LogState {
     end_offset: u64,
     last_number: u64,
     base_bytes: usize,
+    /// this log's share of [`StoreBytes`]
+    counted_bytes: usize,
+    /// whether no reader can join
+    is_discarded: bool,
+    /// the next byte that a mirror reads, if there is one
+    mirror_offset: Option<u64>,
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
     readers_total: u64,
@@ -116,12 +130,21 @@ enum LogPhase {
 
 impl RunLog {
     /// Creates a log whose next event is number `recap_through + 1`; `recap` covers the earlier events.
-    pub(super) fn new(token: RunToken, recap: Recap, recap_through: u64, limits: LogLimits) -> RunLog {
+    pub(super) fn new(
+        token: RunToken,
+        recap: Recap,
+        recap_through: u64,
+        limits: LogLimits,
+        total: Option<Arc<StoreBytes>>,
+    ) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
             end_offset: 0,
             last_number: recap_through,
             base_bytes: recap.byte_size(),
+            counted_bytes: 0,
+            is_discarded: false,
+            mirror_offset: None,
             phase: LogPhase::Open,
             readers: Vec::new(),
             readers_total: 0,
@@ -130,7 +153,7 @@ impl RunLog {
             stop_waker: None,
         };
         let base = Mutex::new(LogBase::Recap(Box::new(recap)));
-        RunLog { token, limits, base, state: Mutex::new(state), changed: Notify::new() }
+        RunLog { token, limits, base, state: Mutex::new(state), total, changed: Notify::new() }
     }
 
     /// Returns whether the run is still in progress.
@@ -140,6 +163,36 @@ impl RunLog {
 
     pub(crate) fn retained_bytes(&self) -> usize {
         self.state.lock().retained_bytes()
+    }
+
+    /// Takes or returns memory for what the log keeps now. Returns `false` if there is not enough.
+    pub(super) fn recount(&self) -> bool {
+        self.state.lock().recount(self.total.as_deref())
+    }
+
+    /// Frees all memory of an ended log; its readers are cut off.
+    pub(super) fn evict(&self) {
+        let mut base = self.base.lock();
+        let mut state = self.state.lock();
+        let mut removed = self.discard(&mut base, &mut state);
+        removed.extend(state.remove_readers(|_| true));
+        state.chunks.clear();
+        state.recount(self.total.as_deref());
+        drop(state);
+        drop(base);
+        removed.into_iter().for_each(|slot| wake(slot.waker));
+    }
+
+    /// Makes the log unreadable for new readers, and frees what no present one needs. Returns those that are cut off.
+    fn discard(&self, base: &mut LogBase, state: &mut LogState) -> Vec<ReaderSlot> {
+        *base = LogBase::Discarded;
+        state.is_discarded = true;
+        state.base_bytes = 0;
+        drop(state.trim(self.limits.max_backlog));
+        let start = state.start_offset();
+        let removed = state.remove_readers(|slot| slot.offset < start);
+        state.recount(self.total.as_deref());
+        removed
     }
 
     pub(crate) fn has_readers(&self) -> bool {
@@ -155,6 +208,10 @@ impl RunLog {
     pub(crate) fn reset_abandon_timer(&self) {
         // A task that waits for the timer checks again when it fires.
         self.state.lock().unread_since = Instant::now();
+    }
+
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.limits.max_bytes
     }
 
     pub(crate) fn recap_through(&self) -> u64 {
@@ -194,10 +251,35 @@ impl RunLog {
     }
 }
 
+/// Returns the log's share when its last reader has left.
+impl Drop for RunLog {
+    fn drop(&mut self) {
+        let counted = self.state.get_mut().counted_bytes;
+        if let Some(total) = &self.total {
+            total.resize(counted, 0);
+        }
+    }
+}
+
 impl LogState {
     fn retained_bytes(&self) -> usize {
         let frames = usize::try_from(self.end_offset - self.start_offset()).unwrap_or(usize::MAX);
-        self.base_bytes.saturating_add(frames).saturating_add(self.chunks.len() * CHUNK_OVERHEAD)
+        let unused = self.chunks.back().map_or(0, |chunk| chunk.bytes.capacity() - chunk.bytes.len());
+        self.base_bytes.saturating_add(frames).saturating_add(unused + self.chunks.len() * CHUNK_OVERHEAD)
+    }
+
+    /// The frames of a discarded log are those that its readers have not read yet: at most `max_backlog` and one write,
+    /// as without a log, which `limits.client_buffer` bounds.
+    fn recount(&mut self, total: Option<&StoreBytes>) -> bool {
+        let Some(total) = total else { return true };
+        let kept = if self.is_discarded { 0 } else { self.retained_bytes() };
+        let recaps: usize = self.readers.iter().map(|slot| slot.recap_size).sum();
+        let needed = RUN_OVERHEAD + kept + recaps;
+        let fits = total.resize(self.counted_bytes, needed);
+        if fits {
+            self.counted_bytes = needed;
+        }
+        fits
     }
 
     /// Returns the position of the first retained byte.

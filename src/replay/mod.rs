@@ -4,12 +4,13 @@
 //!               insert ──▶ LogWriter ── write, finish ──▶ RunLog ──▶ LogReader (a response body), up to 16
 //!   RunStore ──┤                                           │╰──────▶ LogMirror (a copy for other replicas)
 //!               find ────▶ StoredRun ──────────────────────╯
-//!                 ▲ evicted by age, number and bytes, once the run has ended
+//!                 ▲ evicted by age, number and bytes, once the run has ended; a running one loses its log for bytes
 //! ```
 //! The run writes events through its [`LogWriter`]; readers find the [`RunLog`] in the [`RunStore`]. Keys include the
 //! caller, so that callers can read only their own runs.
 
 mod cursor;
+mod store_bytes;
 mod log;
 mod store;
 mod replication;

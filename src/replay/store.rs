@@ -5,10 +5,12 @@
 //!               │ the run failed to begin, or was cut
 //!               └──────────────▶ removed
 //! ```
-//! Only ended runs are evicted. If there is no room, a live run is not stored or its log is discarded.
+//! Only ended runs are evicted. If there is no room, a live run is not stored or its log is discarded. The logs take their
+//! memory from [`StoreBytes`], which they share.
 
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
+use super::store_bytes::StoreBytes;
 use crate::config::replay::ReplayConfig;
 use crate::dialect::PeerDialect;
 use crate::telemetry::internal_event::MAX_TEXT_CHARS;
@@ -18,7 +20,6 @@ use crate::translate::RunIds;
 use crate::translate::recap::Recap;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -31,7 +32,7 @@ pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
     runs: Mutex<StoredRuns>,
-    used: AtomicUsize,
+    total: Arc<StoreBytes>,
     metrics: ReplayMetrics,
 }
 
@@ -74,8 +75,6 @@ pub(crate) struct StoredRun {
     pub(crate) log: Arc<RunLog>,
     /// whether another replica owns or owned the run
     pub(crate) is_remote: bool,
-    /// this run's share of `RunStore::used`
-    counted_bytes: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -112,7 +111,7 @@ impl RunStore {
             bounds: Mutex::new(StoreBounds { replay, backlog }),
             stall_timeout,
             runs: Mutex::default(),
-            used: AtomicUsize::new(0),
+            total: Arc::new(StoreBytes::new(replay.bytes, metrics.clone())),
             metrics,
         })
     }
@@ -120,6 +119,14 @@ impl RunStore {
     /// Applies new limits from a reloaded configuration. Existing logs keep theirs.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock() = StoreBounds { replay, backlog };
+        self.total.set_limit(replay.bytes);
+        self.make_room(0, None);
+    }
+
+    /// Evicts ended runs, except one, until there is room for so many bytes or no such run is left.
+    pub(crate) fn make_room(&self, bytes: usize, except: Option<&StoredRun>) {
+        let mut runs = self.runs.lock();
+        while self.total.lacks(bytes) && self.evict_for_bytes(&mut runs, except) {}
     }
 
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
@@ -157,21 +164,24 @@ impl RunStore {
             stall_timeout: self.stall_timeout,
             abandon_after,
         };
-        let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits));
+        let total = Some(Arc::clone(&self.total));
+        let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits, total));
+        while !log.recount() {
+            if !self.evict_for_bytes(&mut runs, None) {
+                return InsertOutcome::Full;
+            }
+        }
         let stored = Arc::new(StoredRun {
             keys,
             ids: ids.truncated(MAX_TEXT_CHARS),
             log: Arc::clone(&log),
             is_remote: remote_through.is_some(),
-            counted_bytes: AtomicUsize::new(0),
         });
         runs.by_key.insert(keys.run, Arc::clone(&stored));
         runs.last_of_thread.insert(keys.thread, keys.run);
         self.metrics.runs.set_count(runs.by_key.len());
         drop(runs);
         let slot = StoreSlot { store: Arc::clone(self), run: stored };
-        // The first event checks whether there is room for these bytes.
-        slot.set_bytes(log.retained_bytes());
         InsertOutcome::New(LogWriter::new(log, Some(Box::new(slot))))
     }
 
@@ -184,6 +194,27 @@ impl RunStore {
         false
     }
 
+    /// Evicts the oldest ended run, if possible one without readers, and frees its memory at once.
+    fn evict_for_bytes(&self, runs: &mut StoredRuns, except: Option<&StoredRun>) -> bool {
+        loop {
+            let may_evict = |(_, run): &(Instant, Weak<StoredRun>), unread: bool| {
+                run.upgrade().is_none_or(|run| {
+                    let is_excepted = except.is_some_and(|except| std::ptr::eq(except, &*run));
+                    !is_excepted && !(unread && run.log.has_readers())
+                })
+            };
+            let found =
+                [true, false].iter().find_map(|unread| runs.ended.iter().position(|run| may_evict(run, *unread)));
+            let Some(oldest) = found.and_then(|at| runs.ended.remove(at)) else { return false };
+            if let Some(oldest) =
+                oldest.1.upgrade().filter(|oldest| self.evict(runs, oldest, Some(EvictionReason::Bytes)))
+            {
+                oldest.log.evict();
+                return true;
+            }
+        }
+    }
+
     fn evict(&self, runs: &mut StoredRuns, old: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
         let RunKeys { run, thread, .. } = &old.keys;
         if !runs.by_key.get(run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
@@ -193,9 +224,7 @@ impl RunStore {
         if runs.last_of_thread.get(thread) == Some(run) {
             runs.last_of_thread.remove(thread);
         }
-        self.used.fetch_sub(old.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.metrics.runs.set_count(runs.by_key.len());
-        self.metrics.bytes.set_count(self.used.load(Ordering::Relaxed));
         if let Some(why) = why {
             self.metrics.evictions.get(why).inc();
         }
@@ -228,34 +257,9 @@ struct StoreSlot {
     run: Arc<StoredRun>,
 }
 
-impl StoreSlot {
-    fn set_bytes(&self, bytes: usize) -> usize {
-        let before = self.run.counted_bytes.swap(bytes, Ordering::Relaxed);
-        let used = &self.store.used;
-        if bytes >= before {
-            used.fetch_add(bytes - before, Ordering::Relaxed);
-        } else {
-            used.fetch_sub(before - bytes, Ordering::Relaxed);
-        }
-        let used = used.load(Ordering::Relaxed);
-        self.store.metrics.bytes.set_count(used);
-        used
-    }
-}
-
 impl LogRetention for StoreSlot {
-    fn record_bytes(&self, bytes: usize) -> bool {
-        let bound = self.store.bounds.lock().replay.bytes;
-        if self.set_bytes(bytes) <= bound {
-            return true;
-        }
-        let mut runs = self.store.runs.lock();
-        while self.store.used.load(Ordering::Relaxed) > bound {
-            if !self.store.evict_oldest(&mut runs, EvictionReason::Bytes) {
-                return false;
-            }
-        }
-        true
+    fn evict_ended(&self) -> bool {
+        self.store.evict_for_bytes(&mut self.store.runs.lock(), None)
     }
 
     fn record_discarded(&self, why: EvictionReason) {

@@ -291,7 +291,7 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
-/// Returns true if `name` is `own` followed by one or more suffixes of the kind.
+/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };

@@ -279,7 +279,7 @@ impl RunGuard {
         event
     }
 
-    /// Replaces the agent's ids with the request's and carries the originals: "The request's ids are the run's ids".
+    /// Replaces the agent's ids with the request's, which are the run's ids, and carries the originals.
     fn set_run_ids(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         let ids = self.ids.get_or_insert_with(|| RunIds::from_event(event));
         let mut carried = Members::new();

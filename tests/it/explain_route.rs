@@ -175,7 +175,7 @@ async fn lists_exactly_the_fields_that_the_agent_gets() {
     assert_eq!(send_request(gateway.data, request_text(spec)).await.status, 200);
     let request = agent.next_request().await;
     let explanation = explain_as_json(file.path(), spec);
-    let step = &explanation["route"]["agent_gets"][0];
+    let step = &explanation["route"]["agent_requests"][0];
     let fields = step["fields"].as_array().expect("fields");
     let own = |from: &str| -> BTreeSet<&str> {
         let of = fields.iter().filter(|field| field[2].as_str().is_some_and(|own| own.starts_with(from)));
@@ -212,10 +212,18 @@ fn lists_the_gates_in_their_order() {
     let route = &explanation["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
     // The order of the diagram in `src/policy/mod.rs`.
-    let order =
-        ["host", "origin", "address", "limits of anybody", "authenticate", "authorize", "limits of callers", "streams"];
+    let order = [
+        "host",
+        "origin",
+        "address",
+        "limits before auth",
+        "authenticate",
+        "authorize",
+        "limits after auth",
+        "streams",
+    ];
     assert_eq!(gates, order);
-    let wants = |gate: usize| route["gates"][gate]["wants"].to_string();
+    let wants = |gate: usize| route["gates"][gate]["requirements"].to_string();
     assert_eq!(wants(1), r#"["pages of https://app.example.com, or the gateway's own"]"#);
     assert_eq!(wants(3), r#"["visitors: 1000 requests in 1m, 1000 at once of one address"]"#);
     assert_eq!(
@@ -228,8 +236,8 @@ fn lists_the_gates_in_their_order() {
         r#"["plan: 500 requests in 1m, 400 at once of one caller; tier gold: 900 requests in 1m, 400 at once"]"#
     );
     assert_eq!(wants(7), r#"["streams:caller: at most 7 runs at once","streams:all: at most 90 runs at once"]"#);
-    assert_eq!((&route["client"]["configured"], &route["client"]["told"]), (&"auto".into(), &"ag-ui-0".into()));
-    assert!(route["client"]["told_by"].is_string(), "{}", route["client"]);
+    assert_eq!((&route["client"]["configured"], &route["client"]["detected"]), (&"auto".into(), &"ag-ui-0".into()));
+    assert!(route["client"]["detected_by"].is_string(), "{}", route["client"]);
     assert_eq!(route["settings"]["on_disconnect"], "abort");
     assert_eq!(route["settings"]["tools"], "[search]");
 }
@@ -238,7 +246,7 @@ fn lists_the_gates_in_their_order() {
 fn lists_both_steps_of_a_two_step_agent() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
     let explanation = explain_as_json(file.path(), ("POST", "/social", &[], None));
-    let steps = explanation["route"]["agent_gets"].as_array().expect("steps");
+    let steps = explanation["route"]["agent_requests"].as_array().expect("steps");
     let requests: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
     assert_eq!(
         requests,

@@ -6,7 +6,7 @@ use crate::config::checker::{ConfigChecker, Place};
 use crate::config::kind;
 use crate::config::text::Scalar;
 
-/// The longest Unix socket path: `sun_path` has 108 bytes, including the final NUL [unix(7)].
+/// Maximum length of a Unix socket path: `sun_path` has 108 bytes, including the final NUL [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Room for the longest socket name, which contains the process id.

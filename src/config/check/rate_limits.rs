@@ -10,7 +10,7 @@ use crate::config::kind;
 use crate::config::section::{FileValue, KeysOf, Section, collect_all};
 use crate::config::text::{Scalar, Spanned};
 
-/// The longest allowed time to refill a full burst.
+/// Maximum time to refill a full burst.
 const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The shortest measurable interval between requests.

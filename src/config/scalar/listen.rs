@@ -11,7 +11,7 @@ const UNIX_PREFIX: &str = "unix:";
 /// Read and write access for Diglot's user and group.
 pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 
-/// The longest Unix socket path: 108 bytes including the final NUL [unix(7)].
+/// Maximum length of a Unix socket path: 108 bytes including the final NUL [unix(7)].
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Parses a listener address. A Unix socket gets the default permissions.

@@ -10,7 +10,7 @@ use super::ScalarError;
 use super::host::parse_host_and_port;
 use crate::config::{UpstreamAddress, UpstreamConfig, UpstreamHttpVersion};
 
-/// The longest path of a Unix socket, in bytes, without the final NUL (unix(7): `sun_path`, 108 on Linux; 104
+/// Maximum length of a Unix socket path in bytes, without the final NUL (unix(7): `sun_path`, 108 on Linux; 104
 /// elsewhere).
 const MAX_SOCKET: usize = 103;
 

@@ -64,7 +64,7 @@ impl SpanFolder {
     }
 }
 
-/// Merges a span's start or end into that of its message, and stores any remaining members.
+/// Merges the start or end event of a span into the message's own, and carries the span's remaining members.
 fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
         event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));

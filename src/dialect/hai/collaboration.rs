@@ -235,7 +235,7 @@ impl CollaborationChange {
         }
     }
 
-    /// Returns all events except the first, since a snapshot may need three events.
+    /// Returns the events after the first. A snapshot may become three events.
     fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
         let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {

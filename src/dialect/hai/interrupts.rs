@@ -75,10 +75,10 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
     });
 }
 
-/// Returns the `resume` entries for the last run. After any answer or message, also includes unanswered interrupts,
+/// Returns the `resume` entries for the last run. If there is an answer or a message, unanswered interrupts are included,
 /// because the agent waits for all of them.
 ///
-/// Answers to earlier interrupts come before the assistant's next reply or calls.
+/// Only answers after the assistant's last reply or call count; earlier ones belong to earlier runs.
 fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
     let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let visible: Vec<_> = messages.iter().filter(is_visible).collect();

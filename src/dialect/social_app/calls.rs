@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
-/// Members from the start of a call that its other events repeat.
+/// The members of a call's start event that its later events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
     id: OptionalJson,

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest accepted key in bytes; `diglot token` creates keys of 47 bytes.
+/// Maximum length of a key in bytes; `diglot token` creates keys of 47 bytes.
 const MAX_KEY_BYTES: usize = 512;
 
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest accepted token, in bytes.
+/// Maximum length of a token in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
 
 /// Longest name of a caller, tenant or tier, in characters.

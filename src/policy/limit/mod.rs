@@ -309,13 +309,13 @@ impl Gate for LimitGate {
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        let (gate, json_name) = match self.stage {
-            LimitStage::BeforeAuth => ("limits before auth", "limits of anybody"),
-            LimitStage::AfterAuth => ("limits after auth", "limits of callers"),
+        let gate = match self.stage {
+            LimitStage::BeforeAuth => "limits before auth",
+            LimitStage::AfterAuth => "limits after auth",
         };
         let route = head.extensions.get::<Arc<RouteMatch>>();
         let policies = route.into_iter().flat_map(|route| self.limiter.policies_for(route, self.stage));
         let wants = policies.map(|policy| policy.settings.to_string()).collect();
-        GateReport { json_name, ..GateReport::depends_on(gate, wants, "how much of the limit is used up") }
+        GateReport::depends_on(gate, wants, "how much of the limit is used up")
     }
 }

@@ -1,6 +1,6 @@
 //! Reads whole frames from a log to copy them to other replicas, without delaying the run.
 
-use super::{LogBase, LogPhase, RunLog};
+use super::{LogBase, LogPhase, LogState, RunLog};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -73,8 +73,24 @@ impl LogMirror {
     }
 }
 
+/// Without a mirror, a discarded log keeps nothing for it.
+impl Drop for LogMirror {
+    fn drop(&mut self) {
+        self.log.state.lock().mirror_offset = None;
+    }
+}
+
 fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
-    let state = log.state.lock();
+    let mut state = log.state.lock();
+    let event = read_event(&state, at);
+    state.mirror_offset = Some(*at);
+    if state.is_discarded {
+        drop(state.trim(log.limits.max_backlog));
+    }
+    event
+}
+
+fn read_event(state: &LogState, at: &mut u64) -> Option<MirrorEvent> {
     if state.phase == LogPhase::Cut {
         return Some(MirrorEvent::Cut);
     }

@@ -68,16 +68,21 @@ impl RunLog {
             ReadFrom::Start(_) => state.offset_after(0),
             ReadFrom::Recap(_) => None,
         };
-        // Unread recaps take memory.
+        // Unread recaps take memory: about as much as the log, until they are read.
         let waiting: usize = state.readers.iter().map(|slot| slot.recap.len()).sum();
-        if at.is_none() && waiting > MAX_UNREAD_RECAPS * self.limits.max_bytes {
+        let recap_size = if at.is_none() { state.retained_bytes() } else { 0 };
+        let counted = state.counted_bytes + recap_size;
+        let fits = self.total.as_ref().is_none_or(|total| total.resize(state.counted_bytes, counted));
+        if !fits || (at.is_none() && waiting > MAX_UNREAD_RECAPS * self.limits.max_bytes) {
             return Err(JoinError::Full);
         }
+        state.counted_bytes = counted;
         let recap_source = at.is_none().then(|| RecapSource::new(recap, &state));
         let now = if let ReadFrom::Start(now) | ReadFrom::Recap(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
-        if let (Some(_), ReadFrom::Recap(now), Some(slot)) = (at, from, state.reader(number)) {
-            slot.recap_due = Some(now);
+        if let Some(slot) = state.reader(number) {
+            slot.recap_size = recap_size;
+            slot.recap_due = if let (Some(_), ReadFrom::Recap(now)) = (at, from) { Some(now) } else { None };
         }
         let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
@@ -95,9 +100,12 @@ impl RunLog {
     /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames.
     fn fold_for(&self, number: u64, source: RecapSource, now: i64) {
         let frames = source.into_frames(self.token, now);
-        if let Some(slot) = self.state.lock().reader(number) {
+        let mut state = self.state.lock();
+        if let Some(slot) = state.reader(number) {
+            slot.recap_size = frames.len();
             slot.recap = frames.into();
         }
+        state.recount(self.total.as_deref());
     }
 
     /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input.
@@ -151,6 +159,7 @@ impl LogState {
             number: self.readers_total,
             offset: at.unwrap_or(self.end_offset),
             recap: Bytes::new(),
+            recap_size: 0,
             recap_due: None,
             comment_due: false,
             stall_watch: if watched { StallWatch::Log } else { StallWatch::Connection },
@@ -158,6 +167,23 @@ impl LogState {
             resource,
         });
         self.readers_total
+    }
+}
+
+impl LogState {
+    /// Frees what nobody needs after a reader has read or left.
+    fn free_read(&mut self, number: u64, log: &RunLog) {
+        let has_read_recap = match self.reader(number) {
+            Some(slot) if slot.recap.is_empty() => std::mem::take(&mut slot.recap_size) > 0,
+            Some(_) => false,
+            None => true,
+        };
+        if self.is_discarded {
+            drop(self.trim(log.limits.max_backlog));
+        }
+        if has_read_recap {
+            self.recount(log.total.as_deref());
+        }
     }
 }
 
@@ -177,6 +203,7 @@ impl LogReader {
         if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
             let has_room = state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog);
             let write_waker = state.write_waker.take_if(|_| has_room);
+            state.free_read(self.number, &self.log);
             drop(state);
             wake(write_waker);
             return Poll::Ready(Some(Ok(piece)));
@@ -200,6 +227,7 @@ impl Drop for LogReader {
     fn drop(&mut self) {
         let mut state = self.log.state.lock();
         let removed = state.remove_readers(|slot| slot.number == self.number);
+        state.free_read(self.number, &self.log);
         // The fastest or last reader may have left.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);

@@ -74,15 +74,16 @@ impl LogState {
         removed
     }
 
-    /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a
-    /// `discarded` log, those that every reader has read.
-    pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
+    /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a discarded
+    /// log, those that every reader and the mirror have read.
+    pub(crate) fn trim(&mut self, bound: usize) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
+        let slowest = self.mirror_offset.map_or(slowest, |mirror| mirror.min(slowest));
         let mut retained = self.retained_bytes();
         let mut trimmed = Vec::new();
         while let Some(chunk) = self.chunks.front() {
             let end = chunk.offset + chunk.bytes.len() as u64;
-            let due = (retained > bound && end <= fastest) || (discarded && end <= slowest);
+            let due = (retained > bound && end <= fastest) || (self.is_discarded && end <= slowest);
             if !due {
                 break;
             }

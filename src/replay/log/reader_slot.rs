@@ -12,6 +12,8 @@ pub(super) struct ReaderSlot {
     pub(crate) offset: u64,
     /// sent before any frames
     pub(crate) recap: Bytes,
+    /// memory of the recap until all of it has been read
+    pub(crate) recap_size: usize,
     /// timestamp of the recap that is built as soon as there is an event
     pub(crate) recap_due: Option<i64>,
     /// whether a keep-alive comment is due

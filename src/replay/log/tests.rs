@@ -22,7 +22,7 @@ const PACE: LogLimits = LogLimits {
 /// Creates a log that belongs to no store.
 fn new_log(pace: LogLimits) -> LogWriter {
     let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), RecapInput::default());
-    LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace)), None)
+    LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace, None)), None)
 }
 
 /// Returns an AG-UI frame with this total size in bytes.

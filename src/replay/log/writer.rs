@@ -18,8 +18,8 @@ pub(crate) enum LogStopReason {
 }
 
 pub(in crate::replay) trait LogRetention: Send + Sync {
-    /// Records the number of retained bytes. Returns `false` if they exceed the limit even after evictions.
-    fn record_bytes(&self, bytes: usize) -> bool;
+    /// Evicts an ended run to free memory. Returns `false` if there is none.
+    fn evict_ended(&self) -> bool;
 
     /// Counts an open run whose log was discarded.
     fn record_discarded(&self, why: EvictionReason);
@@ -40,7 +40,7 @@ impl LogWriter {
         LogWriter { log, slot }
     }
 
-    /// Appends `frames` up to number `last` and clears the buffer. Waits while every reader is far behind.
+    /// Appends `frames`, the last of which has number `last`, and clears the buffer. Waits while all readers are far behind.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
@@ -72,66 +72,73 @@ impl LogWriter {
         // Frees the memory of a large batch: the log has its own copy.
         frames.clear();
         frames.shrink_to(0);
+        let is_discarded = state.is_discarded;
         let over = state.retained_bytes() > self.log.limits.max_bytes;
+        let fits = state.recount(self.log.total.as_deref());
         let wakers = state.take_wakers();
-        let retained = state.retained_bytes();
         drop(state);
         wakers.into_iter().for_each(wake);
         self.log.changed.notify_waiters();
-        if over {
-            self.trim();
-        } else {
-            self.record_bytes(retained);
+        if is_discarded {
+            self.fold(self.log.limits.max_backlog);
+        } else if over {
+            // Three quarters, so that not every event causes a fold.
+            self.fold(self.log.limits.max_bytes / 4 * 3);
+        }
+        if !fits {
+            self.make_room();
         }
     }
 
-    /// Folds the oldest frames until the log is at three quarters of the limit, so that not every event causes a trim.
-    fn trim(&self) {
+    /// Folds the oldest frames until the log has at most `bound` bytes.
+    fn fold(&self, bound: usize) {
         let mut base = self.log.base.lock();
         let mut state = self.log.state.lock();
-        let bound = self.log.limits.max_bytes / 4 * 3;
-        let trimmed = state.trim(bound, matches!(*base, LogBase::Discarded));
+        let trimmed = state.trim(bound);
         let start = state.start_offset();
         let cut_off = state.remove_readers(|slot| slot.offset < start);
+        state.recount(self.log.total.as_deref());
         drop(state);
         wake_removed(cut_off);
-        let mut base_bytes = 0;
-        if let LogBase::Recap(recap) = &mut *base {
-            trimmed.iter().for_each(|chunk| recap.push(&chunk.bytes));
-            base_bytes = recap.byte_size();
-            if base_bytes > self.log.limits.max_bytes {
-                *base = LogBase::Discarded;
-                base_bytes = 0;
-                self.record_discarded(EvictionReason::RunBytes);
-            }
+        let LogBase::Recap(recap) = &mut *base else { return };
+        if trimmed.is_empty() {
+            return;
         }
+        trimmed.iter().for_each(|chunk| recap.push(&chunk.bytes));
+        let base_bytes = recap.byte_size();
         let mut state = self.log.state.lock();
         state.base_bytes = base_bytes;
-        let retained = state.retained_bytes();
+        let is_too_large = base_bytes > self.log.limits.max_bytes;
+        let cut_off = if is_too_large { self.log.discard(&mut base, &mut state) } else { Vec::new() };
+        state.recount(self.log.total.as_deref());
         drop(state);
         drop(base);
-        self.record_bytes(retained);
+        wake_removed(cut_off);
+        if is_too_large {
+            self.record_discarded(EvictionReason::RunBytes);
+        }
     }
 
-    /// Reports the number of retained bytes to the store, and discards the bytes if it is full.
-    fn record_bytes(&self, bytes: usize) {
-        if self.slot.as_ref().is_none_or(|slot| slot.record_bytes(bytes)) {
-            return;
-        }
-        let mut base = self.log.base.lock();
-        if matches!(*base, LogBase::Discarded) {
-            return;
-        }
-        *base = LogBase::Discarded;
-        self.record_discarded(EvictionReason::Bytes);
-        let mut state = self.log.state.lock();
-        state.base_bytes = 0;
-        drop(state.trim(self.log.limits.max_bytes, true));
-        let retained = state.retained_bytes();
-        drop(state);
-        drop(base);
-        if let Some(slot) = &self.slot {
-            slot.record_bytes(retained);
+    /// Makes the log fit into the memory of all runs: evicts ended runs, folds what the fastest reader has read, and at
+    /// last discards the log.
+    fn make_room(&self) {
+        let mut is_folded = false;
+        while !self.log.recount() {
+            if self.slot.as_ref().is_some_and(|slot| slot.evict_ended()) {
+                continue;
+            }
+            if !is_folded {
+                is_folded = true;
+                self.fold(0);
+                continue;
+            }
+            let mut base = self.log.base.lock();
+            let mut state = self.log.state.lock();
+            let cut_off = self.log.discard(&mut base, &mut state);
+            drop(state);
+            drop(base);
+            wake_removed(cut_off);
+            return self.record_discarded(EvictionReason::Bytes);
         }
     }
 
@@ -214,6 +221,10 @@ impl LogWriter {
         if matches!(state.phase, LogPhase::Open | LogPhase::Stopping) {
             state.phase = end;
         }
+        if let Some(last) = state.chunks.back_mut() {
+            last.bytes.shrink_to_fit();
+        }
+        state.recount(self.log.total.as_deref());
         let wakers = state.take_wakers();
         let watched = state.readers.iter().any(|slot| slot.stall_watch != StallWatch::Connection);
         drop(state);

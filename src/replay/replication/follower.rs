@@ -327,7 +327,7 @@ impl RunFollower {
         }
     }
 
-    /// Notifies the owner of readers and of a stop request. Returns whether the owner has a lease.
+    /// Tells the owner that there are readers, and whether a stop was requested. Returns whether the owner has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
         let shared = &self.shared;
         if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {

@@ -38,6 +38,7 @@ impl ReplicatedRuns {
             sent_through: 0,
             has_base: claimed == ClaimResult::Acquired,
             summed_through: 0,
+            bytes_since_summary: 0,
         };
         tokio::spawn(async move {
             publisher.publish_to_end().await;
@@ -55,6 +56,8 @@ struct RunPublisher {
     sent_through: u64,
     has_base: bool,
     summed_through: u64,
+    /// since the last summary
+    bytes_since_summary: usize,
 }
 
 enum PublishStep {
@@ -165,6 +168,7 @@ impl RunPublisher {
         if frames.is_empty() {
             return Ok(PublishOutcome::Written);
         }
+        let length = frames.len();
         let shared = &self.shared;
         let mut call = shared.prepare_run_call(&redis_protocol::APPEND, &self.descriptor);
         call.arg(first.max(self.sent_through + 1)).arg(last).arg(frames).arg(millis(shared.run_ttl()));
@@ -175,6 +179,7 @@ impl RunPublisher {
         let outcome = self.outcome(shared.invoke(&call).await?);
         if outcome == PublishOutcome::Written {
             self.sent_through = last;
+            self.bytes_since_summary += length;
             if self.owned_run.log.recap_through() > self.summed_through {
                 return self.write_summary(false).await;
             }
@@ -185,6 +190,10 @@ impl RunPublisher {
     async fn write_summary(&mut self, anew: bool) -> Result<PublishOutcome, ReplicationUnavailable> {
         let (through, frames) = match self.mirror.summarize() {
             MirrorSummary::Empty => return Ok(PublishOutcome::Written),
+            // This process has discarded the log, for lack of memory; others can join while Redis has all frames.
+            MirrorSummary::Discarded if !anew && self.bytes_since_summary <= 2 * self.owned_run.log.max_bytes() => {
+                return Ok(PublishOutcome::Written);
+            }
             MirrorSummary::Discarded => (self.owned_run.log.recap_through(), Vec::new()),
             MirrorSummary::Through(through, frames) => (through, frames),
         };
@@ -195,6 +204,7 @@ impl RunPublisher {
         if outcome == PublishOutcome::Written {
             self.has_base = true;
             self.summed_through = through;
+            self.bytes_since_summary = 0;
             self.sent_through = if anew { through } else { self.sent_through.max(through) };
         }
         Ok(outcome)

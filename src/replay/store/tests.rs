@@ -121,7 +121,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     // The live run that needs more room is discarded: it continues, but cannot be joined.
     let other = enter(&store, 3);
     push_event(&other, 25_000);
-    assert!(store.used.load(Ordering::Relaxed) <= 40_000);
+    assert!(!store.total.lacks(0));
     assert!(other.log.join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
     assert!(live.log.join(ReadFrom::Cursor(cursor), false, ()).is_ok());

@@ -69,7 +69,7 @@ impl SpanQueue {
         Ok(SpanQueue(inner))
     }
 
-    /// Waits up to `timeout` until all spans are sent.
+    /// Waits up to `timeout` for all spans to be sent.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         state.flushing = true;

@@ -16,7 +16,7 @@ pub(super) struct RecapMessage {
     pub(crate) rest: Members<'static>,
     /// activity deltas that could not be applied
     pub(crate) changes: Vec<RecapFrame>,
-    /// whether it has content besides open items, which their start events recreate
+    /// whether it has content other than open items; those are recreated by their start events
     pub(crate) has_closed_content: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct VerifySummary {
 }
 
 impl VerifySummary {
-    /// Returns true if the real client accepts the stream.
+    /// Returns true if `@ag-ui/client` would accept the stream.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.violations == 0

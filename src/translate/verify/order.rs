@@ -301,7 +301,7 @@ impl OrderCheck {
         }
     }
 
-    /// Checks that an event's owner matches the item's: "Untagged is always fine."
+    /// Checks that an event's owner matches its item's. An event without an owner always passes.
     fn check_owner(&self, space: OwnerScope, id: &str, tag: &OwnerId) -> Result<(), (Rule, String)> {
         match self.owners.get(&(space, id.to_owned())) {
             Some(owner) if tag.is_some() && owner != tag && self.phase != StreamPhase::Stray => Err((

@@ -11,7 +11,7 @@ use crate::translate::event_shapes::{
 };
 use crate::translate::{CANONICAL_PREFIX, aliases, carry, message, reasoning_ids, run_error, value_aliases};
 
-/// Carried notes that some peers cannot interpret.
+/// Carried notes to keep for the way back, although the peer cannot interpret them.
 const NOTES_TO_KEEP: &[&str] =
     &[run_error::CUSTOM_NOTE, EMPTY_ID_NOTE, reasoning_ids::NAMELESS_NOTE, reasoning_ids::ROLE_NOTE];
 

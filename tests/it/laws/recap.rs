@@ -70,7 +70,7 @@ fn prelude(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<
 }
 
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
-fn prelude_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
+fn resume_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
     let (left, right) = received.split_at((received.len() / 2).max(1));
     let sum = prelude(client, prior, left);
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), RecapInput::default());
@@ -181,7 +181,7 @@ fn late_clients_catch_up_over_the_corpus() {
 #[test]
 fn forwarded_recaps_give_the_same_prelude_over_the_corpus() {
     let broken = |client, text: &str| {
-        let failure = |state| first_failure_with(prelude_from_forwarded_recap, client, state, &frames(text));
+        let failure = |state| first_failure_with(resume_from_forwarded_recap, client, state, &frames(text));
         [None, Some(STATE)].into_iter().find_map(failure).into_iter().collect()
     };
     assert_no_failures(

@@ -358,12 +358,12 @@ async fn gives_returning_clients_the_state_of_the_request() {
         agent.resume();
         let (early, late) = (read_rest(early).await, read_rest(late).await);
         let ended = finished_frames(&send_request(gateway.data, get_request(&events, "")).await);
-        for heard in [early, late, ended] {
-            let state = heard.iter().find(|frame| frame.kind() == "STATE_SNAPSHOT").expect("a snapshot");
+        for received in [early, late, ended] {
+            let state = received.iter().find(|frame| frame.kind() == "STATE_SNAPSHOT").expect("a snapshot");
             assert_eq!(state.event["snapshot"], serde_json::json!({"cart": [1, 2, 3]}), "{path}");
-            let said = heard.iter().find(|frame| frame.kind().ends_with("_SNAPSHOT")).expect("a snapshot");
-            assert_eq!(said.event["messages"][0]["id"], "m1", "{path}");
-            assert!(heard.iter().all(|frame| frame.kind() != "STATE_DELTA"), "{path}: {heard:?}");
+            let events = received.iter().find(|frame| frame.kind().ends_with("_SNAPSHOT")).expect("a snapshot");
+            assert_eq!(events.event["messages"][0]["id"], "m1", "{path}");
+            assert!(received.iter().all(|frame| frame.kind() != "STATE_DELTA"), "{path}: {received:?}");
         }
         drop(first);
     }

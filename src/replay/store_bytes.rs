@@ -1,0 +1,46 @@
+//! The memory of all stored runs, which never exceeds `replay.bytes`.
+
+use crate::telemetry::metric::ReplayMetrics;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The bytes of all logs. A log takes its share before it keeps more, and returns it as soon as it keeps less.
+pub(super) struct StoreBytes {
+    used: AtomicUsize,
+    limit: AtomicUsize,
+    metrics: ReplayMetrics,
+}
+
+impl fmt::Debug for StoreBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreBytes").field("used", &self.used).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl StoreBytes {
+    pub(super) fn new(limit: usize, metrics: ReplayMetrics) -> StoreBytes {
+        StoreBytes { used: AtomicUsize::new(0), limit: AtomicUsize::new(limit), metrics }
+    }
+
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Returns whether `more` bytes would exceed the limit.
+    pub(super) fn lacks(&self, more: usize) -> bool {
+        self.used.load(Ordering::Relaxed).saturating_add(more) > self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes a share of `before` bytes to `after`. Returns `false`, changing nothing, if it grows beyond the limit.
+    pub(super) fn resize(&self, before: usize, after: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let changed = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            let used = used.saturating_sub(before).saturating_add(after);
+            (after <= before || used <= limit).then_some(used)
+        });
+        if changed.is_ok() && before != after {
+            self.metrics.bytes.set_count(self.used.load(Ordering::Relaxed));
+        }
+        changed.is_ok()
+    }
+}
