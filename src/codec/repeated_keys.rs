@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-/// What contains the current value: an object with its keys and the last of them, or an array with an index.
-enum Container {
+/// The object or array around the current value: an object with its keys and the last of them, or an array with an index.
+enum JsonContainer {
     Object { keys: HashSet<String>, key: String },
     Array(usize),
 }
@@ -13,29 +13,29 @@ enum Container {
 /// Returns the JSON Pointer of the first repeated key in a valid JSON text, in one pass.
 pub(crate) fn find_repeated_key(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
-    let mut open: Vec<Container> = Vec::new();
+    let mut open: Vec<JsonContainer> = Vec::new();
     let mut expects_key = false;
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'{' => {
-                open.push(Container::Object { keys: HashSet::new(), key: String::new() });
+                open.push(JsonContainer::Object { keys: HashSet::new(), key: String::new() });
                 expects_key = true;
             }
             b'[' => {
-                open.push(Container::Array(0));
+                open.push(JsonContainer::Array(0));
                 expects_key = false;
             }
             b'}' | b']' => {
                 open.pop();
             }
             b',' => match open.last_mut() {
-                Some(Container::Array(index)) => *index += 1,
+                Some(JsonContainer::Array(index)) => *index += 1,
                 _ => expects_key = true,
             },
             b'"' => {
-                let end = string_end(bytes, at);
-                if let (true, Some(Container::Object { keys, key })) = (expects_key, open.last_mut()) {
+                let end = find_string_end(bytes, at);
+                if let (true, Some(JsonContainer::Object { keys, key })) = (expects_key, open.last_mut()) {
                     expects_key = false;
                     *key = unescape(&text[at..end]);
                     if !keys.insert(key.clone()) {
@@ -53,7 +53,7 @@ pub(crate) fn find_repeated_key(text: &str) -> Option<String> {
 }
 
 /// Returns the index after the string that begins at `start`.
-fn string_end(bytes: &[u8], start: usize) -> usize {
+fn find_string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         if bytes[at + found] == b'"' {
@@ -69,12 +69,12 @@ fn unescape(quoted: &str) -> String {
     serde_json::from_str(quoted).unwrap_or_else(|_| quoted.to_owned())
 }
 
-fn to_pointer(open: &[Container]) -> String {
+fn to_pointer(open: &[JsonContainer]) -> String {
     let mut pointer = String::new();
     for container in open {
         let token = match container {
-            Container::Object { key, .. } => key.replace('~', "~0").replace('/', "~1"),
-            Container::Array(index) => index.to_string(),
+            JsonContainer::Object { key, .. } => key.replace('~', "~0").replace('/', "~1"),
+            JsonContainer::Array(index) => index.to_string(),
         };
         pointer.push('/');
         pointer.push_str(&token);

@@ -22,7 +22,7 @@ use crate::event::{Event, EventType, Field, Json, message_id};
 pub(super) static THINKING_WITHOUT_IDS: OwnShape =
     OwnShape { is_in_snapshot: false, ..OwnShape::new("thinking whose messages have no ids") };
 
-/// What is open for the peer.
+/// The span and the message that are open for the peer.
 #[derive(Debug, Default)]
 pub(super) struct SpanWrapper {
     span: Option<ThinkingSpan>,

@@ -101,7 +101,7 @@ fn mends_runs_that_killed_old_clients() {
     }
 }
 
-/// What ends the thinking for the peer is dropped when it is read back.
+/// Ends added for the peer are dropped when it is read back.
 #[test]
 fn added_ends_of_thinking_do_not_come_back() {
     let ids = || Some(RunIds::new("t", "r"));

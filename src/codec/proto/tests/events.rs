@@ -53,7 +53,7 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
 
 /// The client fails on a media part without its source.
 #[test]
-fn leaves_out_parts_whose_source_has_an_unknown_type() {
+fn leaves_out_parts_with_an_unknown_source() {
     let event = |part: &str, metadata: &str| {
         let content = format!(r#"[{{"type":"text","text":"a"}}{part}]"#);
         format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":{content}{metadata}}}"#)
