@@ -50,7 +50,7 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
         Some(messages) => {
             let written = write(messages, side, &CarryPolicy::Always);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
-            if side.dialect.is_versioned() && !written.iter().all(|message| accepts_role_of(message, side)) {
+            if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
                 Json::from_trusted("[]")
             } else {
@@ -198,6 +198,12 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
 
 fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
     accepts_role(side, &get(message, Field::Role).and_then(Json::text).unwrap_or_default())
+}
+
+/// Returns true if a written message has a role that the side accepts, under the side's own name.
+fn has_known_role(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
+    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
+    accepts_role(side, value_aliases::canonical_role(side, &role))
 }
 
 /// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
