@@ -19,7 +19,7 @@ use crate::proxy::{
     plane_service, stack,
 };
 use crate::telemetry::trace::TraceProvider;
-use crate::telemetry::{Metrics, internal_event, label};
+use crate::telemetry::{Metrics, internal_event, label, log};
 use async_trait::async_trait;
 use axum::Router;
 use drain::{Drain, PlaneDrainSignals};
@@ -72,6 +72,9 @@ impl App {
         let policy = Arc::new(policy.map_err(|error| StartError::Unusable(error.to_string()))?);
         let tracing =
             TraceProvider::from_environment(&metrics).map_err(|error| StartError::Unusable(error.to_string()))?;
+        if let Some(run_dir) = &config.process.run_dir {
+            admin::prepare_run_dir(run_dir).map_err(|error| StartError::RunDir(run_dir.to_owned(), error))?;
+        }
         // Last, because it is the first step that affects the running process.
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let data_listeners = bind_plane(DATA, &config.data, predecessor.as_mut())?;
@@ -134,7 +137,11 @@ impl App {
             lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
-        server.add_service(run_once("upkeep", ConfigReloader::new(active, source, reload_requests).run()));
+        let reloader = ConfigReloader::new(active, source, reload_requests).run();
+        let log_metrics = Arc::clone(&metrics);
+        server.add_service(run_once("upkeep", async move {
+            tokio::join!(reloader, log::report_dropped_lines(&log_metrics));
+        }));
 
         let drain = Drain {
             lifecycle: lifecycle.clone(),

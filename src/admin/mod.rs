@@ -10,5 +10,7 @@ mod status;
 pub(crate) use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use probe::{ProbeTarget, probe};
-pub(crate) use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};
+pub(crate) use socket::{
+    AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,
+};
 pub(crate) use status::router;

@@ -2,7 +2,7 @@
 
 use crate::proxy::DrainSignal;
 use axum::Router;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SOCKET_NAME: &str = "admin.sock";
+
+/// Name of the socket in `run_dir` over which an upgrade receives the listening sockets.
+pub(crate) const UPGRADE_SOCKET_NAME: &str = "upgrade.sock";
 
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
@@ -24,10 +27,8 @@ pub(crate) struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Binds a socket in `run_dir`, creating the directory if needed. Clients find it only after
-    /// [`AdminSocket::publish`].
+    /// Binds a socket in `run_dir`. Clients find it only after [`AdminSocket::publish`].
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
-        DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
         // Left behind by an earlier process with the same id.
         let _ = fs::remove_file(&waiting);
@@ -77,6 +78,38 @@ pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: 
 pub(crate) struct AdminResponse {
     pub(crate) status: u16,
     pub(crate) body: String,
+}
+
+/// Creates `run_dir` if needed, and refuses one in which another user could replace the sockets: whoever does that receives
+/// the commands of operators, and the listening sockets of an upgrade.
+pub(crate) fn prepare_run_dir(run_dir: &Path) -> io::Result<()> {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
+    let user = rustix::process::geteuid().as_raw();
+    let is_foreign = |file: &Metadata| ![0, user].contains(&file.uid());
+    let folder = fs::metadata(run_dir)?;
+    let mode = folder.mode() & 0o7777;
+    if is_foreign(&folder) {
+        return Err(io::Error::other(format!(
+            "it belongs to the user with the id {}, who could replace the sockets in it; name a folder of this user",
+            folder.uid()
+        )));
+    }
+    // In a folder with the sticky bit, as in the container image, only the owner of a file can replace it.
+    if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
+        return Err(io::Error::other(format!(
+            "other users could replace the sockets in it (mode {mode:04o}); run `chmod go-w` on it, or name another folder"
+        )));
+    }
+    for name in [SOCKET_NAME, UPGRADE_SOCKET_NAME] {
+        if fs::symlink_metadata(run_dir.join(name)).is_ok_and(|file| is_foreign(&file)) {
+            return Err(io::Error::other(format!(
+                "{name} in it belongs to another user; remove it, or name another folder"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a process responds on the socket in `run_dir`.

@@ -80,7 +80,10 @@ enum ShutdownCause {
 struct UnixSignals {
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
     hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
 impl UnixSignals {
@@ -88,14 +91,22 @@ impl UnixSignals {
         Ok(UnixSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
     async fn wait_for_termination(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.quit.recv() => return,
+                _ = self.user1.recv() => internal_event::SignalIgnored { signal: "SIGUSR1" }.emit(),
+                _ = self.user2.recv() => internal_event::SignalIgnored { signal: "SIGUSR2" }.emit(),
+            }
         }
     }
 }
@@ -150,6 +161,9 @@ impl Drain {
             tokio::select! {
                 _ = signals.terminate.recv() => return ShutdownCause::Signal,
                 _ = signals.interrupt.recv() => return ShutdownCause::Signal,
+                _ = signals.quit.recv() => return ShutdownCause::Signal,
+                _ = signals.user1.recv() => internal_event::SignalIgnored { signal: "SIGUSR1" }.emit(),
+                _ = signals.user2.recv() => internal_event::SignalIgnored { signal: "SIGUSR2" }.emit(),
                 _ = signals.hangup.recv() => self.process.trigger_reload(),
                 command = self.process.wait_for_shutdown() => match command {
                     AdminCommand::Retire => return ShutdownCause::Successor,

@@ -13,7 +13,7 @@
 //! new process fails, the old one continues unchanged. pingora's handover transfers the sockets.
 
 use super::start_error::StartError;
-use crate::admin::{self, AdminSocket};
+use crate::admin::{self, AdminSocket, UPGRADE_SOCKET_NAME};
 use crate::config::listen::ListenerConfig;
 use crate::proxy::Listener;
 use parking_lot::Mutex;
@@ -26,9 +26,6 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Name of the transfer socket in `run_dir`.
-const UPGRADE_SOCKET: &str = "upgrade.sock";
 
 /// pingora's limits on the number of sockets and on the total length of their names, in bytes.
 const MAX_SOCKETS: usize = 32;
@@ -60,7 +57,7 @@ impl Predecessor {
 }
 
 fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
-    let path = run_dir.join(UPGRADE_SOCKET);
+    let path = run_dir.join(UPGRADE_SOCKET_NAME);
     let name = path.to_str().ok_or("run_dir is not valid UTF-8")?.to_owned();
     // Left behind by a failed upgrade.
     let _ = fs::remove_file(&path);
@@ -77,7 +74,7 @@ fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
     if response.status != 200 {
         return Err(response.body.trim_end().to_owned());
     }
-    let (names, fds) = receiver.join().map_err(|_| format!("{UPGRADE_SOCKET} cannot be used"))??;
+    let (names, fds) = receiver.join().map_err(|_| format!("{UPGRADE_SOCKET_NAME} cannot be used"))??;
     #[expect(unsafe_code, reason = "the descriptors were just received over a socket, so nothing else owns them")]
     let fds = fds.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(names.into_iter().zip(fds).collect())
@@ -123,7 +120,7 @@ impl HandoverSockets {
     }
 
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
-        let path = run_dir.join(UPGRADE_SOCKET);
+        let path = run_dir.join(UPGRADE_SOCKET_NAME);
         let name = path.to_str().ok_or("run_dir is not valid UTF-8")?;
         let sockets = self.0.lock();
         if sockets.is_empty() {

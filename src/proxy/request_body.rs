@@ -19,7 +19,7 @@ const LEAST_BYTES: usize = 80 << 10;
 const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes of a rejected body to read and discard, and the maximum time for it.
-const DISCARD_LIMIT: usize = 64 << 20;
+const DISCARD_LIMIT: usize = 16 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Rejects content types other than JSON.

@@ -1,11 +1,12 @@
 //! Logging: one line per event on stderr, as JSON unless stderr is a terminal.
 
-use super::internal_event;
+use super::{Metrics, internal_event};
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use std::time::Duration;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -20,6 +21,8 @@ const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=of
 
 /// Maximum number of lines buffered for stderr. More are dropped, so that logging never delays runs.
 const MAX_BUFFERED_LINES: usize = 8192;
+
+const LOSS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Flushes buffered lines when dropped, for at most a second.
 pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
@@ -39,6 +42,7 @@ pub(crate) fn init() -> LogGuard {
         .lossy(true)
         .thread_name("log")
         .finish(std::io::stderr());
+    let dropped = stderr.error_counter();
     let (filter, handle) = reload::Layer::new(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(stderr).with_target(false);
     let lines = if std::io::stderr().is_terminal() {
@@ -49,6 +53,7 @@ pub(crate) fn init() -> LogGuard {
     // A later call (tests, the demo) keeps the first subscriber.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         let _ = FILTER_HANDLE.set(handle);
+        let _ = DROPPED_LINES.set(dropped);
     }
     if let Some(mistake) = mistake {
         internal_event::LogFilterInvalid { variable: FILTER_VARIABLE, mistake: &mistake }.emit();
@@ -64,6 +69,33 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let cause = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
     internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
+
+/// Counts the lines that did not fit into the buffer, and logs their number as soon as a line fits again. Never returns.
+pub(crate) async fn report_dropped_lines(metrics: &Metrics) {
+    let Some(dropped) = DROPPED_LINES.get() else { return std::future::pending().await };
+    let (mut counted, mut unreported) = (0, 0);
+    let mut checks = tokio::time::interval(LOSS_CHECK_INTERVAL);
+    loop {
+        checks.tick().await;
+        let total = dropped.dropped_lines();
+        let new = u64::try_from(total.saturating_sub(counted)).unwrap_or(u64::MAX);
+        counted = total;
+        unreported += new;
+        metrics.process.log_lines_dropped.inc_by(new);
+        if unreported == 0 {
+            continue;
+        }
+        internal_event::LogLinesDropped { lines: unreported }.emit();
+        if dropped.dropped_lines() == total {
+            unreported = 0;
+        } else {
+            // The report itself was dropped, and does not count.
+            counted += 1;
+        }
+    }
+}
+
+static DROPPED_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
 static FILTER_HANDLE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 

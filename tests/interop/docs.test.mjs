@@ -32,6 +32,8 @@ const ELSEWHERE = {
   "deploy/container.md": "tests/it/packaging.rs: what can be tried without Docker",
   "deploy/errors.md": "tests/it/pages/errors.rs: made from src/error.rs",
   "deploy/kubernetes.md": "tests/it/kubernetes.rs: manifests and chart, there is no cluster",
+  "deploy/limits.md": "tests/it/pages/limits.rs: made from the constants of the source",
+  "deploy/threat-model.md": "tests/it/pages/threat_model.rs: the tests that it names exist",
   "deploy/logs-and-traces.md": "tests/it: the fields of the log, and a collector of traces",
   "deploy/metrics.md": "tests/it/pages: made from the table of the metrics",
   "deploy/monitoring.md": "tests/it/monitoring.rs: rules and dashboard, by a real Prometheus",

@@ -106,7 +106,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("pingora-load-balancing", "proxy app"),
     ("prometheus", "telemetry"),
     ("redis", "net policy replay"),
-    ("rustix", "proxy"),
+    ("rustix", "admin proxy"),
     ("rustls-native-certs", "net"),
     ("schemars", "config"),
     ("serde", EVERYWHERE),

@@ -144,3 +144,22 @@ async fn answers_drain_wait_when_the_drain_ends() {
     assert_eq!((answer.status, answer.text()), (200, "drained\n"));
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
+
+/// Service managers and shells send these, too: none of them may cut runs.
+#[tokio::test]
+async fn drains_on_sigquit_and_ignores_the_signals_of_users() {
+    let agent = paused_agent();
+    let mut gateway = Gateway::start_for(&agent).await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "Connection: close\r\n", INPUT)).await;
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 1.0).await;
+    for name in ["USR1", "USR2"] {
+        gateway.process.signal(name);
+        assert_eq!(gateway.next_log("signal ignored").await["signal"], format!("SIG{name}"));
+    }
+    gateway.process.signal("QUIT");
+    gateway.next_log("draining").await;
+    agent.resume();
+    assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}

@@ -8,8 +8,10 @@ use super::support::sse::{
     CLOSED, COMPLETE_RUN, CONTENT, FINISHED, HEAD, RUN_BEGINNING, assert_failed, assert_refused, assert_succeeded,
     complete_run, run_beginning,
 };
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -212,7 +214,7 @@ fn refuses_to_start_and_lists_all_configuration_problems() {
         assert!(stderr.contains(word), "{word}\n{stderr}");
     }
     let gone = TempFile::new("");
-    std::fs::remove_file(gone.path()).expect("a file");
+    fs::remove_file(gone.path()).expect("a file");
     let (code, _, stderr) = run_command(SERVE, &gone);
     assert_eq!(code, Some(78), "{stderr}");
     assert!(stderr.contains(&gone.path().display().to_string()), "{stderr}");
@@ -256,4 +258,27 @@ fn keeps_serving_when_the_log_is_not_read() {
     }
     child.kill().expect("it runs");
     child.wait().expect("a child");
+}
+
+/// Whoever replaces the sockets in `run_dir` receives the commands of operators.
+#[test]
+fn refuses_a_run_dir_that_others_may_write_to() {
+    let folder = std::env::temp_dir().join(format!("diglot-run-dir-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = port.local_addr().expect("an address");
+    for (mode, refused) in [(0o777, true), (0o775, true), (0o2777, true), (0o755, false), (0o1777, false)] {
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).expect("a mode");
+        // With a good folder, the next step fails.
+        let config = TempFile::new(&format!(
+            "listeners: {{data: \"{taken}\"}}\nrun_dir: {}\nroutes: [{{path: /run, client: ag-ui, agent: ag-ui, upstream: \"http://127.0.0.1:9\"}}]\n",
+            folder.display()
+        ));
+        let output = diglot().args(["serve", "--config"]).arg(config.path()).output().expect("the binary");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{mode:o}: {stderr}");
+        assert_eq!(stderr.contains("other users could replace the sockets in it"), refused, "{mode:o}: {stderr}");
+        assert_eq!(stderr.contains("cannot listen on"), !refused, "{mode:o}: {stderr}");
+    }
+    fs::remove_dir_all(&folder).expect("the folder");
 }

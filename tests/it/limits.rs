@@ -3,11 +3,13 @@
 //! - `bodies`: the memory of request bodies.
 //! - `rates`: quotas that one gateway counts.
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
+//! - `small_process`: several bounds at once, in a process with little memory.
 //! - `streams`: concurrent runs.
 
 mod bodies;
 mod rates;
 mod shared;
+mod small_process;
 mod streams;
 
 use super::support::agent::{Agent, Step, write};

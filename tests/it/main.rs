@@ -26,6 +26,7 @@
 //! - `limits`: rate limits and limits on concurrent runs, in memory and in a real Redis.
 //! - `listeners`: connections before HTTP: TLS, Unix sockets, the PROXY protocol, limits, timeouts.
 //! - `load`: many events, many streams, memory.
+//! - `log_losses`: lines dropped while nobody reads stderr.
 //! - `metrics`: the metrics as Prometheus reads them.
 //! - `monitoring`: alerts, runbook and dashboard, compared with the metrics and run in a real Prometheus.
 //! - `network_faults`: broken networks between client, gateway, agent and Redis; a killed gateway.
@@ -75,6 +76,7 @@ mod lifecycle;
 mod limits;
 mod listeners;
 mod load;
+mod log_losses;
 mod metrics;
 mod monitoring;
 mod network_faults;

@@ -2,7 +2,9 @@
 //! must be up to date.
 
 mod errors;
+mod limits;
 mod metrics;
+mod threat_model;
 mod reference;
 
 use diglot::dialect::{ALL, CarryLocation, DETECTION_RULES, Dialect, EventRow, EventShape, FieldSet, OPTION_CHOICES};

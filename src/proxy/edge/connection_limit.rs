@@ -10,6 +10,11 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Maximum number of refused connections that stay open until their clients have read the refusal, and at most a quarter
+/// of the connections.
+const MAX_LINGERING: usize = 256;
 
 /// Counts a plane's connections, across all its listeners.
 #[derive(Clone, Debug)]
@@ -23,6 +28,7 @@ struct ConnectionLimitState {
     exempt: TrustedProxies,
     per_address: Option<NonZeroUsize>,
     addresses: Arc<UsageCounts<IpAddr>>,
+    lingering: Arc<Semaphore>,
 }
 
 impl ConnectionLimit {
@@ -38,7 +44,14 @@ impl ConnectionLimit {
 
     fn new(max: usize, per_address: Option<NonZeroUsize>, exempt: TrustedProxies) -> Self {
         let open = AtomicUsize::new(0);
-        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses: Arc::default() }))
+        let addresses = Arc::default();
+        let lingering = Arc::new(Semaphore::new((max / 4).clamp(1, MAX_LINGERING)));
+        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses, lingering }))
+    }
+
+    /// Returns the permit to keep a refused connection open for a moment.
+    pub(super) fn try_linger(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.lingering).try_acquire_owned().ok()
     }
 
     pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {

@@ -35,6 +35,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, so that the loop does not spin.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
+/// Time and bytes for which a refused connection is read after its response.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 64 << 10;
+
 /// Sent to HTTP/1 clients when the connection limit is reached.
 const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
@@ -133,7 +137,7 @@ async fn accept_loop<S: HttpService>(
                     }
                     let Some(permit) = acceptor.connection_limit.try_acquire(&acceptor.metrics) else {
                         acceptor.reject(ConnectionRejectReason::Limit, None);
-                        acceptor.reject_overloaded(&stream);
+                        acceptor.reject_overloaded(stream);
                         continue;
                     };
                     tokio::spawn(handle_connection(
@@ -211,7 +215,7 @@ impl ConnectionAcceptor {
             None => sender,
         };
         if !permit.try_count_address(addr) {
-            self.reject_overloaded(&stream.inner);
+            self.reject_overloaded(stream.inner);
             return Err((ConnectionRejectReason::AddressLimit, None));
         }
         let Some(tls) = &self.tls else {
@@ -251,10 +255,15 @@ impl ConnectionAcceptor {
     }
 
     /// Sends a 503 response, except over TLS, where the client could not read it.
-    fn reject_overloaded(&self, stream: &RawStream) {
-        if self.tls.is_none() {
-            stream.try_send(RESPONSE_503);
+    fn reject_overloaded(&self, stream: RawStream) {
+        if self.tls.is_some() {
+            return;
         }
+        let Some(permit) = self.connection_limit.try_linger() else { return stream.try_send(RESPONSE_503) };
+        tokio::spawn(async move {
+            let _ = timeout(LINGER_TIMEOUT, stream.send_and_close(RESPONSE_503, LINGER_BYTES)).await;
+            drop(permit);
+        });
     }
 }
 

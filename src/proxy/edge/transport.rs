@@ -4,7 +4,7 @@ use super::write_timeout::WriteTimeoutStream;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
@@ -22,6 +22,22 @@ impl RawStream {
             RawStream::Tcp(stream) => stream.try_write(bytes),
             RawStream::Unix(stream) => stream.try_write(bytes),
         };
+    }
+
+    /// Sends `bytes` and the end of the stream, then reads up to `limit` bytes until the peer closes. With unread bytes,
+    /// closing would reset the connection, and the peer might lose `bytes`.
+    pub(super) async fn send_and_close(mut self, bytes: &[u8], limit: usize) {
+        if self.write_all(bytes).await.is_err() || self.shutdown().await.is_err() {
+            return;
+        }
+        let mut discarded = [0; 1024];
+        let mut left = limit;
+        while let Ok(length @ 1..) = self.read(&mut discarded).await {
+            left = left.saturating_sub(length);
+            if left == 0 {
+                return;
+            }
+        }
     }
 }
 

@@ -47,6 +47,16 @@ log_events! {
         mistake: &'a dyn fmt::Display,
     } () "{variable} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`";
 
+    /// Lines are written again after nobody read stderr fast enough. Repeated if more were dropped at the same moment.
+    warn LogLinesDropped {
+        lines: u64,
+    } (lines) "log lines were dropped because stderr was read too slowly";
+
+    /// A signal without a meaning for the gateway arrived.
+    info SignalIgnored {
+        signal: &'static str,
+    } (signal) "signal ignored";
+
     error AdminPlaneFailed { error: io::Error } (%error) "the admin plane cannot be served";
 
     error AdminSocketUnpublished<'a> { error: io::Error, run_dir: &'a Path }

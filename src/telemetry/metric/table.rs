@@ -143,6 +143,8 @@ metric_groups! {
             "Failed queries of the shared quotas.";
         body_bytes: Gauge = "diglot_request_body_bytes" [],
             "Memory used by request bodies that their agents have not yet received.";
+        log_lines_dropped: Counter = "diglot_log_lines_dropped_total" [],
+            "Log lines dropped because stderr was read too slowly.";
         draining: Gauge = "diglot_draining" [],
             "1 while the gateway is shutting down.";
         last_reload_ok: Gauge = "diglot_config_last_reload_successful" [],

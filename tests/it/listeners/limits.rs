@@ -6,6 +6,7 @@ use super::super::support::gateway::{Gateway, Setup, diglot};
 use super::super::support::sse::{COMPLETE_RUN, assert_succeeded};
 use super::{refused_series, run_request, start_agent, start_gateway};
 use std::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const LISTENER: &str = "127.0.0.1:0";
@@ -34,6 +35,28 @@ async fn answers_503_at_the_connection_limit_and_recovers() {
         assert_eq!(late.read_answer().await.status, 503);
     }
     gateway.wait_for_metric(&refused_series(LISTENER, "limit"), 2.0).await;
+    drop(held);
+    eventually("no connections", async || (active_connections(&gateway).await == 0.0).then_some(())).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
+}
+
+/// A connection that is closed with unread bytes is reset, and its client may not see why.
+#[tokio::test]
+async fn sends_503_also_to_clients_that_are_still_sending() {
+    let agent = start_agent();
+    let gateway = start_gateway(&agent, "127.0.0.1:0", "limits: {connections: 512}").await;
+    let held = open_connections(&gateway, 512).await;
+    eventually("all are there", async || (active_connections(&gateway).await == 512.0).then_some(())).await;
+    let body = " ".repeat(16 << 10);
+    for number in 0..200 {
+        let mut late = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+        late.write_all(run_request().as_bytes()).await.expect("the head is read");
+        late.write_all(body.as_bytes()).await.expect("the body is read");
+        let mut answer = Vec::new();
+        late.read_to_end(&mut answer).await.unwrap_or_else(|error| panic!("connection {number}: {error}"));
+        assert!(answer.starts_with(b"HTTP/1.1 503 "), "connection {number}");
+    }
+    gateway.wait_for_metric(&refused_series(LISTENER, "limit"), 200.0).await;
     drop(held);
     eventually("no connections", async || (active_connections(&gateway).await == 0.0).then_some(())).await;
     assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);

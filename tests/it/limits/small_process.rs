@@ -1,0 +1,94 @@
+//! A process with little memory and the default limits, while clients push several bounds at once.
+
+use super::super::support::agent::{Agent, Step, write};
+use super::super::support::client::{Client, INPUT, post, send_request};
+use super::super::support::eventually;
+use super::super::support::gateway::{Gateway, Setup, diglot};
+use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_run, run_beginning};
+use std::process::Command;
+use tokio::net::TcpStream;
+
+/// What a sidecar has.
+const MEMORY: usize = 256 << 20;
+
+/// Address space in KiB: the threads' stacks and allocators reserve far more than they use.
+const ADDRESS_SPACE: usize = 1 << 20;
+
+const BODY: usize = 2 << 20;
+const SLOW_READERS: usize = 100;
+
+fn from_address(address: &str) -> String {
+    format!("X-Forwarded-For: {address}\r\nConnection: close\r\n")
+}
+
+/// Starts an agent that sends as much as the gateway takes.
+fn start_flooding_agent() -> Agent {
+    let delta = "x".repeat(32 << 10);
+    let event = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{delta}\"}}\n\n");
+    Agent::with_script(vec![
+        Step::Read,
+        write(HEAD.to_owned() + &run_beginning()),
+        Step::Flood(event.into_bytes(), 10_000),
+    ])
+}
+
+async fn assert_serves_others(gateway: &Gateway) {
+    let run = post("/run", &from_address("192.0.2.200"), INPUT);
+    assert_succeeded(&send_request(gateway.data, run).await, COMPLETE_RUN);
+    assert_eq!(gateway.get_status("/livez").await.status, 200);
+    let resident = gateway.process.resident_memory();
+    assert!(resident < MEMORY, "{resident} bytes");
+}
+
+#[tokio::test]
+async fn serves_others_in_little_memory_while_bounds_are_pushed() {
+    let (agent, flooding) = (Agent::with_response(HEAD.to_owned() + &complete_run()), start_flooding_agent());
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {ADDRESS_SPACE}; exec \"$0\" \"$@\"")]).arg(diglot().get_program());
+    command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
+    let routes = format!(
+        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}\n  - {{name: flood, path: /flood, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}\n",
+        agent.url(),
+        flooding.url()
+    );
+    let setup = Setup { top: "trusted_proxies: [127.0.0.1]", routes: &routes, ..Setup::default() };
+    let gateway = Gateway::start_by(command, setup).await;
+    assert_serves_others(&gateway).await;
+    let before = gateway.process.resident_memory();
+
+    let mut connections = Vec::new();
+    for _ in 0..1000 {
+        connections.push(TcpStream::connect(gateway.data).await.expect("the gateway listens"));
+    }
+    assert_serves_others(&gateway).await;
+    let mut readers = Vec::new();
+    for _ in 0..SLOW_READERS {
+        let mut reader = Client::connect(gateway.data).await;
+        reader.send(post("/flood", "", INPUT)).await;
+        readers.push(reader);
+    }
+    gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, SLOW_READERS as f64).await;
+    assert_serves_others(&gateway).await;
+    let body = post("/run", &from_address("192.0.2.1"), &" ".repeat(BODY));
+    let mut bodies = Vec::new();
+    for _ in 0..40 {
+        let mut client = Client::connect(gateway.data).await;
+        client.send(&body[..body.len() - 2]).await;
+        bodies.push(client);
+    }
+    assert_serves_others(&gateway).await;
+    eventually("refused bodies", async || {
+        (gateway.metric("diglot_refusals_total{reason=\"bodies_full\",route=\"run\"}").await >= 1.0).then_some(())
+    })
+    .await;
+    assert_serves_others(&gateway).await;
+
+    drop((connections, readers, bodies));
+    gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, 0.0).await;
+    gateway.wait_for_metric("diglot_request_body_bytes", 0.0).await;
+    eventually("its size from before", async || {
+        (gateway.process.resident_memory() < before + (16 << 20)).then_some(())
+    })
+    .await;
+    assert_serves_others(&gateway).await;
+}
