@@ -2,6 +2,7 @@
 
 pub mod json;
 pub mod proto;
+pub(crate) mod repeated_keys;
 pub mod sse;
 
 /// The framing of events in a body.

@@ -158,6 +158,10 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
             (MemberKey::Other(name), Some(kind)) if name == CANONICAL_TYPE => {
                 found.canonical_type = Some(kind.into_owned());
             }
+            // As a member it would give the event two types.
+            (MemberKey::Other(name), None) if name == CANONICAL_TYPE => {
+                found.canonical_type = Some(value.as_str().to_owned());
+            }
             (MemberKey::Other(name), _) if name == DISPLACED_VALUE => found.rest = Some(value.into_owned()),
             _ => found.canonical.push((key.into_owned(), value.into_owned())),
         }
@@ -234,7 +238,7 @@ pub(crate) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Op
 }
 
 /// Marks ids that were numbers.
-const NUMBERS_NOTE: &str = "$numbers";
+pub(crate) const NUMBERS_NOTE: &str = "$numbers";
 
 /// Converts numeric ids to text and notes the change.
 pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
@@ -265,6 +269,20 @@ pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Me
             set(members, MemberKey::Known(field), number);
         }
     }
+}
+
+/// Returns true if the id in `field` was a number in `dialect`.
+pub(crate) fn was_number(event: &Event<'_>, dialect: &str, field: Field) -> bool {
+    let looks_numeric = |id: &Json<'_>| id.as_str()[1..].starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    event.get(field).is_some_and(|id| id.json_type() == JsonType::String && looks_numeric(id))
+        && carried_member(event, dialect, NUMBERS_NOTE)
+            .and_then(|note| json::parse_elements(&note).map(|all| all.iter().any(|one| one.is_str(field.camel()))))
+            .unwrap_or_default()
+}
+
+/// Notes that the id in `field` of an added event is a number, as in the agent's event.
+pub(crate) fn mark_number(event: &mut Event<'_>, dialect: &str, field: Field) {
+    pack(event, dialect, vec![(extension_key(NUMBERS_NOTE), field_list(&[field]))]);
 }
 
 const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];

@@ -57,12 +57,13 @@ pub(crate) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
 }
 
 /// Writes content parts as text, and carries the originals.
-pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
+pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>, is_versioned: bool) {
     let Some(parts) = get(&outgoing.members, Field::Content).filter(|content| content.json_type() == JsonType::Array)
     else {
         return;
     };
-    if content_parts::is_parts(parts) {
+    // Versioned peers fail on any list, others take one that has no parts as a value.
+    if is_versioned || content_parts::is_parts(parts) {
         let text = Json::string(&content_parts::joined_text(parts));
         let parts = parts.clone();
         outgoing.canonical.push((MemberKey::Known(Field::Content), parts));

@@ -9,8 +9,8 @@
 //! a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created after this check, and the client
 //! may always offer it.
 
-use super::request_refusal::RequestRefusal;
-use crate::codec::json;
+use super::request_refusal::{RequestRefusal, refuse};
+use crate::codec::{json, repeated_keys};
 use crate::dialect::PeerDialect;
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventType, Field, Json, JsonType, RunAgentInput, find_member, get};
@@ -39,8 +39,13 @@ impl AllowedTools {
         self.0.contains(name)
     }
 
+    /// Returns a refusal for the first tool that is not allowed, or that an agent may read otherwise than this check.
+    pub(super) fn find_refusal(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
+        self.find_forbidden(input, client).or_else(|| find_ambiguity(input))
+    }
+
     /// Returns a refusal for the first tool that is not allowed.
-    pub(super) fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
+    fn find_forbidden(&self, input: &RunAgentInput<'_>, client: PeerDialect) -> Option<RequestRefusal> {
         let tools = get(&input.members, Field::Tools).and_then(json::parse_elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
             let place = format!("/{}/{at}", Field::Tools.camel());
@@ -56,6 +61,40 @@ impl AllowedTools {
             Some(RequestRefusal::forbidden_tool(place + path, reason))
         })
     }
+}
+
+/// Returns a refusal for the first key that has two readings, in the tools or in the calls of a message.
+fn find_ambiguity(input: &RunAgentInput<'_>) -> Option<RequestRefusal> {
+    let tools = get(&input.members, Field::Tools).map(|list| (format!("/{}", Field::Tools.camel()), list));
+    let calls = input.messages.iter().enumerate().filter_map(|(at, message)| {
+        let place = format!("/{}/{at}/{}", Field::Messages.camel(), Field::ToolCalls.camel());
+        get(message, Field::ToolCalls).map(|list| (place, list))
+    });
+    tools.into_iter().chain(calls).find_map(|(place, list)| {
+        let reason = "occurs twice, so that agents may read different values; send each key once";
+        let repeated = repeated_keys::find_repeated_key(list.as_str());
+        if let Some(path) = repeated {
+            return refuse::<()>(place + &path, reason).err();
+        }
+        let path = find_lookalike(list)?;
+        let reason = "differs only in case from a key that is checked, and some agents ignore case";
+        refuse::<()>(place + &path, reason).err()
+    })
+}
+
+/// Returns the pointer to a key such as `Name`, which agents that ignore case (Go's encoding/json) read as `name`.
+fn find_lookalike(list: &Json<'_>) -> Option<String> {
+    let keys = [NAME, FUNCTION];
+    let lookalike = |object: &Json<'_>| {
+        let members = json::parse_members(object)?;
+        let is_it = |key: &str| keys.iter().any(|own| key != *own && key.eq_ignore_ascii_case(own));
+        members.iter().map(|(key, _)| key.name().to_owned()).find(|key| is_it(key))
+    };
+    json::parse_elements(list)?.iter().enumerate().find_map(|(at, element)| {
+        let inner = json::parse_member(element, FUNCTION);
+        let nested = || inner.as_ref().and_then(lookalike).map(|key| format!("/{at}/{FUNCTION}/{key}"));
+        lookalike(element).map(|key| format!("/{at}/{key}")).or_else(nested)
+    })
 }
 
 /// Returns the tool's names with their paths. Some clients nest one, `{"function": {"name": …}}`, and an agent may use

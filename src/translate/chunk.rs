@@ -7,6 +7,7 @@
 
 use super::event_parts::ABSENT_FIELDS;
 use crate::codec::json;
+use crate::dialect::{Dialect, carry};
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
@@ -18,10 +19,12 @@ pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 #[derive(Debug, Default)]
 pub(super) struct ChunkUnfolder {
     open: Option<(ChunkStreamKind, Box<str>)>,
+    /// whether the open stream's id is a number for the client
+    is_number: bool,
 }
 
 impl ChunkUnfolder {
-    pub(crate) fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
+    pub(crate) fn close_before(&mut self, event: &Event<'_>, client: &Dialect) -> Option<UnfoldedEvent<'static>> {
         let (open_kind, id) = self.open.as_ref()?;
         let closes = match ChunkStreamKind::from_event(event.kind) {
             Some(kind) => kind != *open_kind || event.text(kind.id_field()).is_some_and(|own| *own != **id),
@@ -31,13 +34,20 @@ impl ChunkUnfolder {
             return None;
         }
         let (end, field) = open_kind.item().closer();
-        let closer = Event::new(end).with(field, Json::string(id));
+        let mut closer = Event::new(end).with(field, Json::string(id));
+        if self.is_number {
+            carry::mark_number(&mut closer, client.name, field);
+        }
         self.open = None;
         Some((closer, Some("")))
     }
 
     /// Turns a chunk into start and content events; returns other events unchanged.
-    pub(crate) fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
+    pub(crate) fn unfold<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        client: &Dialect,
+    ) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
         let Some(kind) = ChunkStreamKind::from_event(event.kind) else {
             return (None, (event, None));
         };
@@ -47,12 +57,19 @@ impl ChunkUnfolder {
             (None, Some((_, id))) => id.to_string(),
             (None, None) => String::new(),
         };
+        if self.open.is_none() {
+            self.is_number = carry::was_number(&event, client.name, field);
+        }
+        let is_number = self.is_number;
         let opener = self.open.is_none().then(|| {
             let mut opener = Event::new(kind.item().opener()).with(field, Json::string(&id));
             for copied in [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId] {
                 if let Some(value) = event.get(copied) {
                     opener.set(copied, value.clone().into_owned());
                 }
+            }
+            if is_number {
+                carry::mark_number(&mut opener, client.name, field);
             }
             (opener, Some(""))
         });

@@ -47,7 +47,16 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let elements = json::parse_elements(&value).unwrap_or_default();
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
-        Some(messages) => to_array(&write(messages, side, &CarryPolicy::Always), side.member_case == MemberCase::Snake),
+        Some(messages) => {
+            let written = write(messages, side, &CarryPolicy::Always);
+            // Without a message to carry them on, messages with unknown roles are carried on the event.
+            if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
+                outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
+                Json::from_trusted("[]")
+            } else {
+                to_array(&written, side.member_case == MemberCase::Snake)
+            }
+        }
         None => value.into_owned(),
     };
     outgoing.members.push((MemberKey::Known(Field::Messages), list));
@@ -187,6 +196,16 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
+fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
+    accepts_role(side, &get(message, Field::Role).and_then(Json::text).unwrap_or_default())
+}
+
+/// Returns true if a written message has a role that the side accepts, under the side's own name.
+fn has_known_role(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
+    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
+    accepts_role(side, value_aliases::canonical_role(side, &role))
+}
+
 /// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
 fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> bool {
     // Python supports "error" since 0.1.9 (measured).
@@ -211,7 +230,7 @@ pub(super) fn write<'a>(
         adapter.remove_repeated(&mut messages, dialect.name);
     }
     for message in messages {
-        if accepts_role(side, &get(&message, Field::Role).and_then(Json::text).unwrap_or_default()) {
+        if accepts_role_of(&message, side) {
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries));
         } else if carries.try_carry() {
@@ -262,7 +281,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                     CarryLocation::Extra | CarryLocation::Native => canonical.extend(rest),
                 }
             }
-            MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_empty_list(side, &value) => {
+            MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_refused_list(side, &value) => {
                 let (content, whole) =
                     content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&written, Field::Role));
                 written.push((key.clone(), content));
@@ -321,10 +340,9 @@ fn write_message<'a>(
     written
 }
 
-/// Returns true if `content` is an empty list and the side may not accept lists.
-fn is_empty_list(side: PeerDialect, content: &Json<'_>) -> bool {
-    matches!(side.dialect.message.parts, ContentParts::Binary(_))
-        && json::parse_elements(content).is_some_and(|parts| parts.is_empty())
+/// Returns true if `content` is a list, empty or with something other than parts, and the side may not accept it.
+fn is_refused_list(side: PeerDialect, content: &Json<'_>) -> bool {
+    matches!(side.dialect.message.parts, ContentParts::Binary(_)) && content.json_type() == JsonType::Array
 }
 
 pub(super) fn add_carried_member(

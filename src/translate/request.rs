@@ -72,7 +72,7 @@ pub(crate) fn translate_input(
     // The client has the generated ids, the agent its own.
     let mut known = ConversationState::from_messages(&input.messages);
     if let Some(tools) = tools {
-        if let Some(refused) = tools.find_forbidden(&input, client) {
+        if let Some(refused) = tools.find_refusal(&input, client) {
             return Err(refused);
         }
         known.prior_calls = allowed_tools::collect_calls(&input.messages);

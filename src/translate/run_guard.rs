@@ -6,6 +6,9 @@
 //! ([`GuardMode`]).
 
 mod chunks;
+mod number_ids;
+
+use number_ids::NumberIds;
 
 use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
@@ -97,6 +100,7 @@ pub(super) struct RunGuard {
     run: RunStateMachine,
     lanes: ChunkLanes,
     owners: ItemOwners,
+    number_ids: NumberIds,
     pub(crate) conversation: ConversationState,
     ids: Option<RunIds>,
     /// thread and run ids from the agent
@@ -116,6 +120,7 @@ impl RunGuard {
             run: RunStateMachine::default(),
             lanes: ChunkLanes::default(),
             owners: ItemOwners::default(),
+            number_ids: NumberIds::new(client),
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
@@ -224,6 +229,7 @@ impl RunGuard {
 
     fn observe(&mut self, event: &Event<'_>) {
         self.lanes.observe(event);
+        self.number_ids.observe(event);
         match event.kind {
             EventType::MessagesSnapshot => self.seed_owners(event.get(Field::Messages)),
             EventType::RunStarted => {
@@ -327,6 +333,7 @@ impl RunGuard {
                     self.conversation.message_ids.apply_opened(&mut event, report);
                 }
                 let mut opener = make_opener(item, &event);
+                self.number_ids.mark_opener(&mut opener, &event, item.closer().1);
                 self.retained_bytes += memory_limits::retained_ids_cost(&opener);
                 if item == RunItem::ToolCall {
                     self.conversation.call_tracker.record_call(opener.get(Field::ToolCallId));
@@ -351,6 +358,7 @@ impl RunGuard {
         for OpenItem { item, id, owner } in self.run.open_items() {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
+            self.number_ids.mark(&mut closer, field);
             owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
             // A snapshot may since have named another owner; untagged is always valid, except for steps.
             if self.owners.admit(&closer).is_err() {

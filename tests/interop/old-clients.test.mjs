@@ -106,6 +106,28 @@ for (const from of ["ag-ui-0", "ag-ui-snake", "cloudbase", "social-app", "hai"])
   });
 }
 
+// Found by mutating the corpus; tests/it/run_guard/before_1_0.rs has what leaves for them.
+const THINK = ["START", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_START", "START", "END"];
+const KILLED_RUNS = {
+  "thinking that starts again": THINK.map((word) => ({ type: `THINKING_${word}`, ...(word.endsWith("CONTENT") && { delta: "a" }) })),
+  "a title that is a number": [{ type: "THINKING_START", title: 7 }, { type: "THINKING_END" }],
+  "numbers as ids": [
+    { type: "STEP_STARTED", stepName: 1 },
+    { type: "TEXT_MESSAGE_START", messageId: 2, role: "assistant" },
+    { type: "TOOL_CALL_ARGS", toolCallId: 3, delta: "{}" },
+  ],
+  "messages without a known role": [{ type: "MESSAGES_SNAPSHOT", messages: [{ id: "1", content: "a" }, { id: "2", role: "king", content: "b" }] }],
+};
+
+for (const [name, events] of Object.entries(KILLED_RUNS)) {
+  test(`all clients since 0.0.39 accept ${name}`, LIMIT, async () => {
+    const [start, end] = ["RUN_STARTED", "RUN_FINISHED"].map((type) => ({ type, threadId: "th", runId: "r" }));
+    const input = Buffer.from([start, ...events, end].map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+    const versions = VERSIONS.filter((version) => version !== "0.0.35");
+    assertNone(await refusals("ag-ui-0", versions, [{ name, from: "ag-ui-0", input }]));
+  });
+}
+
 test("old clients show what the current client shows", LIMIT, async () => {
   const unneeded = new Set(Object.keys(OTHERWISE));
   const all = await inParallel(streams, async (it) => {

@@ -4,6 +4,8 @@
 //! `tests/interop/guard.test.mjs`) and §3.3 (which it does not enforce yet). An event is written here as its members
 //! without the braces.
 
+mod before_1_0;
+
 use super::exact_json::{canonical, members};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{AG_UI, Dialect, HAI, PeerDialect};

@@ -231,7 +231,12 @@ impl ProtoWriter<'_> {
                 wire::end_message(self.out, open);
             }
             FieldType::Struct => self.write_object(row.number, value),
-            FieldType::Message(shape) => return self.write_message(row.number, shape, value),
+            FieldType::Message(shape) => {
+                let is_written = self.write_message(row.number, shape, value);
+                // The client fails on a part without its source, but not on a missing part.
+                self.rejected |= !is_written && matches!(shape.body, MessageBody::OneOf(_));
+                return is_written;
+            }
             FieldType::Repeated(shape) => {
                 let elements = json::parse_elements(value).unwrap_or_default();
                 self.exact &= !(elements.is_empty() && row.when_absent == AbsentField::Omitted);

@@ -7,7 +7,7 @@
 
 use super::downgrade;
 use super::sequencer::{EventSequencer, SequencerOutput};
-use super::span_wrapper::{SpanWrapper, THINKING_WITHOUT_IDS};
+use super::span_wrapper::{AddedEvents, SpanWrapper, THINKING_WITHOUT_IDS};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry::CANONICAL_PREFIX;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
@@ -16,7 +16,7 @@ use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
 use crate::dialect::row::{EventRow, EventShape};
 use crate::dialect::table::PeerDialect;
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::{Event, EventRepair, EventType, Field, Json};
 
 #[derive(Debug)]
 pub(super) struct AgUi0Adapter {
@@ -36,23 +36,20 @@ impl AgUi0Adapter {
         })
     }
 
-    /// Wraps thinking without ids in a span.
+    /// Adds the events that thinking without ids needs around `event`.
     fn release_in_span<'a>(
         &mut self,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
         released: &mut ReleasedEvents<'a>,
     ) {
-        if !self.span_wrapper.admits(&event, self.peer) {
+        let Some(AddedEvents { before, after }) = self.span_wrapper.wrap(&event, self.peer) else {
             return self.release_unsupported(event, canonical_type, released);
-        }
-        let (before, after) = self.span_wrapper.wrap_message(&event, self.peer);
-        if let Some(start) = before {
-            self.release(start, Some(""), released);
-        }
+        };
+        before.into_iter().for_each(|added| self.release(added, Some(""), released));
         self.release(event, canonical_type, released);
-        if let Some(end) = after {
-            self.release(end, Some(""), released);
+        if let Some(added) = after {
+            self.release(added, Some(""), released);
         }
     }
 
@@ -98,6 +95,9 @@ impl DialectAdapter for AgUi0Adapter {
             return Ok(());
         }
         if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) {
+            if downgrade::repair_title(&mut parts.extensions) {
+                sink.count_repair(EventRepair::TypeConverted);
+            }
             self.reasoning_ids.assign_ids(&mut parts);
         }
         sink.emit(parts.into_event(self.peer.dialect.name));
@@ -139,6 +139,10 @@ impl DialectAdapter for AgUi0Adapter {
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         match row.kind {
             EventType::RunFinished => downgrade::downgrade_outcome(outgoing),
+            EventType::ReasoningStart => {
+                downgrade::repair_title(&mut outgoing.extensions);
+                remove_generated_ids(outgoing);
+            }
             _ if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) => remove_generated_ids(outgoing),
             _ => {}
         }

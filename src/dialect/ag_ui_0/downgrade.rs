@@ -8,9 +8,12 @@ use crate::dialect::carry::CANONICAL_PREFIX;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventShape, OwnShape};
-use crate::event::{Event, EventType, Field, Json, MemberKey, find_member, get, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 
 pub(super) static NON_EMPTY_DELTA: OwnShape = OwnShape::new("a text delta that must not be empty");
+
+/// A member of THINKING_START that only these versions have.
+const TITLE: &str = "title";
 
 /// Returns true if the peer's version lacks the event type or rejects the event.
 pub(super) fn is_unsupported(version: PeerVersion, shape: EventShape, event: &Event<'_>) -> bool {
@@ -64,6 +67,21 @@ pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
     if !kind.is_some_and(|kind| kind.is_str("success") || kind.is_str("suspended")) {
         carry_outcome(outgoing);
     }
+}
+
+/// Converts the title of a span of thinking to text, since any other value is fatal to every version. Returns true if it
+/// changed.
+pub(super) fn repair_title(members: &mut Members<'_>) -> bool {
+    let is_title = |key: &MemberKey<'_>| key.name() == TITLE;
+    let Some(at) = members.iter().position(|(key, value)| is_title(key) && value.json_type() != JsonType::String)
+    else {
+        return false;
+    };
+    let (key, value) = members.remove(at);
+    if !value.is_null() {
+        members.insert(at, (key, Json::string(value.as_str())));
+    }
+    true
 }
 
 fn carry_outcome(outgoing: &mut OutgoingEvent<'_>) {

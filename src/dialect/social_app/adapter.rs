@@ -114,7 +114,7 @@ impl DialectAdapter for SocialAppAdapter {
             }
             EventType::ToolCallEnd => self.open_calls.write_repeats(outgoing),
             EventType::ToolCallResult => {
-                flatten_parts(outgoing);
+                flatten_parts(outgoing, false);
                 write_as_json(outgoing, Field::Content);
                 self.open_calls.write_result(outgoing);
             }

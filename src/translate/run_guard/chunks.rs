@@ -22,12 +22,15 @@ impl RunGuard {
             match (latest, is_one) {
                 (Some(stream), true) => return self.continue_stream(event, stream, report),
                 // "Ambiguous: it carries neither … but N lanes have an open …"
-                (Some(stream), false) => supply_member(&mut event, piece.id_field(), stream.id, report),
+                (Some(stream), false) => {
+                    supply_member(&mut event, piece.id_field(), stream.id, report);
+                }
                 (None, _) => {
                     let id = self.last_stream_id(piece, owner.as_ref());
                     supply_member(&mut event, piece.id_field(), id, report);
                 }
             }
+            self.number_ids.mark(&mut event, piece.id_field());
             event = self.resolve_owners(event, report);
         }
         let Some(id) = event.get_owned(piece.id_field()) else {

@@ -78,13 +78,13 @@ impl EventWriter {
         if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
         }
-        if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
+        if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event, self.peer.dialect) {
             self.write_mapped(closer, mark, to)?;
         }
         if !self.must_unfold(event.kind) {
             return self.write_mapped(event, None, to);
         }
-        let (opener, (event, mark)) = self.chunk_unfolder.unfold(event);
+        let (opener, (event, mark)) = self.chunk_unfolder.unfold(event, self.peer.dialect);
         if let Some((opener, mark)) = opener {
             self.write_mapped(opener, mark, to)?;
         }

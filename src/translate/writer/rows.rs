@@ -84,7 +84,7 @@ impl EventWriter {
             EventShape::AnyContent => {
                 restore_empty_id(&mut outgoing);
                 // Flattens parts first: a value later restored as JSON belongs to the dialect.
-                flatten_parts(&mut outgoing);
+                flatten_parts(&mut outgoing, self.peer.dialect.is_versioned());
                 if !self.peer.dialect.is_versioned() {
                     write_as_json(&mut outgoing, Field::Content);
                 }
@@ -110,7 +110,12 @@ impl EventWriter {
         let kind = row.kind;
         let snake = self.peer.member_case == MemberCase::Snake;
         let location = self.peer.dialect.carry_location;
-        carry::restore_number_ids(&mut outgoing.members, &mut outgoing.extensions);
+        if self.peer.dialect.is_versioned() {
+            // Every version fails on a number.
+            carry::keep_notes(self.peer.dialect.name, &[carry::NUMBERS_NOTE], &mut outgoing.extensions);
+        } else {
+            carry::restore_number_ids(&mut outgoing.members, &mut outgoing.extensions);
+        }
         if location == CarryLocation::Metadata {
             self.denormalize(&mut row, &mut outgoing);
         }

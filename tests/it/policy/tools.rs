@@ -151,6 +151,17 @@ fn request(client: &'static Dialect, messages: &str, tools: &str) -> String {
 
 const USER: &str = r#"{"id":"u","role":"user","content":"hi"}"#;
 
+/// Tools that the gateway and an agent may read differently: keys that occur twice, or differ only in case.
+const AMBIGUOUS: &[(&str, &str)] = &[
+    (r#"[{"name":"EVIL","name":"search"}]"#, "/tools/0/name: occurs twice"),
+    (r#"[{"name":"search"},{"n\u0061me":"EVIL","name":"search"}]"#, "/tools/1/name: occurs twice"),
+    (r#"[{"function":{"name":"EVIL"},"function":{"name":"search"}}]"#, "/tools/0/function: occurs twice"),
+    (r#"[{"function":{"name":"EVIL","name":"search"}}]"#, "/tools/0/function/name: occurs twice"),
+    (r#"[{"name":"search","parameters":{"a":{"x":1,"x":2}}}]"#, "/tools/0/parameters/a/x: occurs twice"),
+    (r#"[{"name":"search","Name":"EVIL"}]"#, "/tools/0/Name: differs only in case"),
+    (r#"[{"function":{"name":"search","NAME":"EVIL"}}]"#, "/tools/0/function/NAME: differs only in case"),
+];
+
 #[test]
 fn refuses_requests_with_tools_outside_the_list() {
     let refused: &[(&str, &str)] = &[
@@ -183,6 +194,15 @@ fn refuses_requests_with_tools_outside_the_list() {
         for (offered, reason) in refused {
             let refused = translate(offered, Some(&*allowed)).expect_err(offered);
             assert!(refused.is_forbidden_tool && refused.to_string().starts_with(reason), "{}: {refused}", client.name);
+            assert!(translate(offered, None).is_ok(), "any tool where the route has no list");
+        }
+        for (offered, pointer) in AMBIGUOUS {
+            let refused = translate(offered, Some(&*allowed)).expect_err(offered);
+            assert!(
+                !refused.is_forbidden_tool && refused.to_string().starts_with(pointer),
+                "{}: {refused}",
+                client.name
+            );
             assert!(translate(offered, None).is_ok(), "any tool where the route has no list");
         }
         for offered in ["[]", r#"[{"name":"search"}]"#, r#"[{"type":"function","function":{"name":"search"}}]"#] {

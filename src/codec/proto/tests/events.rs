@@ -51,6 +51,22 @@ fn writes_the_same_bytes_as_the_reference_encoder() {
     }
 }
 
+/// The client fails on a media part without its source.
+#[test]
+fn leaves_out_parts_with_an_unknown_source() {
+    let event = |part: &str| {
+        let content = format!(r#"[{{"type":"text","text":"a"}}{part}]"#);
+        format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":{content}}}"#)
+    };
+    let (bytes, fidelity) = encode_event(&event(r#",{"type":"image","source":{"type":"weird","value":"x"}}"#));
+    assert_eq!(fidelity, WireFidelity::Carried);
+    // The members follow the base event, which carries the original.
+    let (plain, _) = encode_event(&event(""));
+    let base = [0x0a, 0x02, 0x08, 0x15];
+    let at = plain.windows(base.len()).position(|window| window == base).expect("the base event");
+    assert!(bytes.ends_with(&plain[at + base.len()..]), "{bytes:?}");
+}
+
 /// Events that protobuf cannot express (`specs/ag-ui-1.0.md` §4.5), and a few others.
 const INEXPRESSIBLE: &[&str] = &[
     r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
