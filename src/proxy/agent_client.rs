@@ -112,6 +112,12 @@ pub(super) struct ReconnectBudget {
     attempts: usize,
 }
 
+/// The stream of a run, for reconnects.
+pub(super) struct ReconnectSource {
+    pub(crate) events: Arc<AgentEventSource>,
+    pub(crate) budget: ReconnectBudget,
+}
+
 impl ReconnectBudget {
     /// Returns the delay before the next reconnect, or `None` if the limit is reached. A new `id` resets the count.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {

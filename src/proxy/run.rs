@@ -10,7 +10,7 @@
 //! `close` sends the terminal event, or a rejection if the client has no response yet. Until then the run may also be
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
-use super::agent_client::{AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
+use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
@@ -51,11 +51,6 @@ enum RunState {
         start_tx: StartSender,
     },
     Ended(Box<RunEndReason>),
-}
-
-struct ReconnectSource {
-    events: Arc<AgentEventSource>,
-    budget: ReconnectBudget,
 }
 
 enum ReconnectOutcome {

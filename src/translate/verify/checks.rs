@@ -136,10 +136,12 @@ impl EventChecks {
         self.report_problems(&location, problems, out);
     }
 
-    /// Counts an event that only another dialect has.
+    /// Counts an event that only another dialect has. Clients still convert the retired events of AG-UI.
     fn count_foreign(&mut self, object: &json::JsonObject<'_>, data: &str) {
         let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
-        let foreign = detect::dialect_of_event(&wire, data).filter(|_| !self.dialect.has_event(&wire));
+        let foreign = detect::dialect_of_event(&wire, data).filter(|_| {
+            !self.dialect.has_event(&wire) && (self.reader.is_some() || retired::find_by_wire(&wire).is_none())
+        });
         if let Some(foreign) = foreign {
             self.summary.foreign_events += 1;
             self.summary.looks_like.get_or_insert(foreign.name);
