@@ -18,8 +18,7 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
 
-/// Maximum number of waiting runs per route. Each may hold `limits.client_buffer` (64 KiB) and an agent connection, so
-/// 16 MiB by default.
+/// Maximum number of waiting runs per route. Each may hold `limits.client_buffer` (16 KiB) and an agent connection.
 const PENDING_LIMIT: usize = 256;
 
 /// Maximum number of waiting runs per caller on a route, so that one caller cannot take all places.

@@ -85,6 +85,7 @@ const BOUNDS: &[BoundRow] = bounds! {
     "keys of one issuer", Constant("src/policy/auth/key_set.rs", "MAX_KEYS"), "@; one fetch at a time", "", "diglot_jwks_keys", "further keys are ignored", "small";
     "fetches for unknown keys", Constant("src/policy/auth/jwks.rs", "REFETCH_INTERVAL"), "one per @ and issuer", "", "diglot_jwks_refreshes_total", "401 without a fetch", "none";
     "events buffered for one client", Default(FILE, LIMITS, "client_buffer"), "@", "limits.client_buffer", "diglot_streams_active", "reading from the agent pauses", "@ per run";
+    "the buffers of all slow clients", Default(FILE, LIMITS, "client_buffers"), "@", "limits.client_buffers", "diglot_slow_client_bytes", "the client that has waited longest is disconnected", "@";
     "a client that reads nothing", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_streams_total", "the connection is closed, or the stream reset", "as its buffer";
     "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
     "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
