@@ -1,6 +1,6 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check build install image
+.PHONY: help demo test check planted-faults build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
@@ -23,6 +23,9 @@ test: ## run every check: format, lints, the core alone, tests, docs, real clien
 	@.githooks/check
 
 check: test ## the same as test
+
+planted-faults: ## plant ten faults, one after another, and require that a test fails for each
+	@python3 tests/planted_faults.py
 
 build: ## build the release binary, target/release/diglot
 	@.githooks/setup

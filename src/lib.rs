@@ -38,6 +38,21 @@
 //! The modules are in the order of their dependencies: each uses only those above it. `event` to `translate` are the pure
 //! core, which builds without the feature `server`.
 //!
+//! | module | holds |
+//! |---|---|
+//! | [`event`] | AG-UI 1.0: event types, members, the rules of a run |
+//! | [`codec`] | the framings: server-sent events, protobuf, JSON that keeps its digits |
+//! | [`dialect`] | a folder for each dialect, and what they share |
+//! | [`translate`] | streams and requests from one dialect to another, through AG-UI |
+//! | `net` | HTTP client, TLS, Redis, files that are watched |
+//! | `error` | the table of rejections: status, code, text, hint |
+//! | `telemetry` | log lines, metrics and traces; one struct for each thing that happens |
+//! | `config` | the configuration: reading, checking, explaining |
+//! | `policy` | the gates of a request: authentication, authorisation, limits |
+//! | `replay` | runs that outlive their clients, in memory and in Redis |
+//! | `proxy` | listeners, routes, runs and the connections to agents |
+//! | `admin`, `cli`, `demo`, `app` | control of the process, commands, demo agents, life of the process |
+//!
 //! # Invariants
 //! - The core does no I/O, reads no clock and draws no random number.
 //! - The wire name of an event is written in `event/` or `dialect/` and nowhere else.

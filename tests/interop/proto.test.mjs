@@ -70,6 +70,8 @@ function realFrame(event) {
   }
 }
 
+const MEDIA = new Set(["image", "audio", "video", "document"]);
+
 /** Holds one stream in both forms against the real packages; returns how many events took which way. */
 function compare(body, what) {
   const said = lines(body).map((line) => JSON.parse(line));
@@ -96,6 +98,9 @@ function compare(body, what) {
       count.carried += 1;
       assert.deepEqual(JSON.parse(json), event, where);
       const { metadata, ...expected } = plainJson(decode(message));
+      // The client rejects a run with a part that has no source, which is what the real encoder makes of a source type that
+      // it does not know. The gateway leaves the part out.
+      if (Array.isArray(expected.content)) expected.content = expected.content.filter((part) => !MEDIA.has(part.type) || part.source);
       const { metadata: kept, ...got } = rest;
       assert.deepEqual(got, expected, where);
       assert.deepEqual(kept ?? {}, metadata ?? {}, where);

@@ -156,7 +156,7 @@ async fn limits_the_number_of_readers() {
 }
 
 #[tokio::test]
-async fn limits_the_number_of_unread_preludes() {
+async fn limits_the_number_of_unread_recaps() {
     let writer = new_log(PACE);
     writer.push(&mut event_frame(1, r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#), 1);
     writer.push(&mut frame(2, 10_000), 2);
@@ -170,7 +170,7 @@ async fn limits_the_number_of_unread_preludes() {
     assert_eq!((refused, readers.len()), (JoinError::Full, 4));
     read_available(&readers[0]);
     assert!(writer.log.join(ReadFrom::Recap(0), false, ()).is_ok());
-    // A join with a cursor needs no prelude.
+    // A join with a cursor needs no recap.
     assert!(writer.log.join(cursor_at(2), false, ()).is_ok());
 }
 

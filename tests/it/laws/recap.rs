@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The id that the last frame of a prelude has here.
+/// The id that the last frame of a recap has here.
 const CURSOR: &str = "k-9";
 
-/// `now` of every prelude: the timestamp of the seed's example of a snapshot (000 §3.3.3).
+/// `now` of every recap: the timestamp of the seed's example of a snapshot (000 §3.3.3).
 const NOW: i64 = 1_620_000_004_500;
 
 /// What the client holds before the run, and sends with its request.
@@ -49,7 +49,7 @@ fn join_frames(frames: &[String]) -> String {
     frames.iter().map(|frame| format!("{frame}\n\n")).collect()
 }
 
-fn prelude(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
+fn recap_frames(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
     let messages = Some(json!(prior.messages).to_string().into());
     let input = RecapInput { messages, state: prior.state.map(Into::into) };
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), input);
@@ -72,7 +72,7 @@ fn prelude(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
 fn resume_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received: &[String]) -> Vec<String> {
     let (left, right) = received.split_at((received.len() / 2).max(1));
-    let sum = prelude(client, prior, left);
+    let sum = recap_frames(client, prior, left);
     let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), RecapInput::default());
     recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
     recap.push(join_frames(right).as_bytes());
@@ -102,14 +102,14 @@ fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
 
 /// Holds the law for every cut of one stream, with and without a state in the request. Gives the first failure.
 fn first_failure(client: PeerDialect, stream: &[String]) -> Option<String> {
-    [None, Some(STATE)].into_iter().find_map(|state| first_failure_with(prelude, client, state, stream))
+    [None, Some(STATE)].into_iter().find_map(|state| first_failure_with(recap_frames, client, state, stream))
 }
 
-/// Makes the prelude of a client from what it sent and the frames of the run.
-type PreludeFn = fn(PeerDialect, &PriorInput, &[String]) -> Vec<String>;
+/// Makes the recap of a client from what it sent and the frames of the run.
+type RecapFramesFn = fn(PeerDialect, &PriorInput, &[String]) -> Vec<String>;
 
 fn first_failure_with(
-    prelude: PreludeFn,
+    recap_frames: RecapFramesFn,
     client: PeerDialect,
     state: Option<&'static str>,
     stream: &[String],
@@ -119,7 +119,7 @@ fn first_failure_with(
     let whole = before().reduce(stream);
     let legal = client_rejection(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
-        let output = prelude(client, &prior, &stream[..cut]);
+        let output = recap_frames(client, &prior, &stream[..cut]);
         let joined: Vec<String> = output.iter().chain(&stream[cut..]).cloned().collect();
         let show = || format!("cut {cut}\n{}", joined.join("\n"));
         if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
@@ -145,7 +145,7 @@ fn first_failure_with(
             let held = client.messages.clone();
             let mut late = client.reduce(&joined);
             if whole.started.is_null() {
-                // A run that failed before its start gets one in its prelude, for the sake of the snapshot.
+                // A run that failed before its start gets one in its recap, for the sake of the snapshot.
                 late.started = Value::Null;
             }
             (late.comparable_state() != whole.comparable_state()).then(|| {
@@ -179,7 +179,7 @@ fn late_clients_catch_up_over_the_corpus() {
 }
 
 #[test]
-fn forwarded_recaps_give_the_same_prelude_over_the_corpus() {
+fn forwarded_recaps_give_the_same_recap_over_the_corpus() {
     let broken = |client, text: &str| {
         let failure = |state| first_failure_with(resume_from_forwarded_recap, client, state, &frames(text));
         [None, Some(STATE)].into_iter().find_map(failure).into_iter().collect()
@@ -241,7 +241,7 @@ fn failing_seeds(client: PeerDialect, of: impl Fn(u64, PeerDialect) -> Vec<Strin
 /// each of its frames. The real clients are compared with the same files (`tests/interop/recap.test.mjs`). `UPDATE=1`
 /// rewrites it.
 #[test]
-fn preludes_match_the_corpus() {
+fn recaps_match_the_corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/recap");
     for name in ["ag-ui/everything", "ag-ui-0/everything", "hai/seed-reconnect"] {
         let (client, folder) = (side(name.split('/').next().expect("a client")), root.join(name));
@@ -249,7 +249,7 @@ fn preludes_match_the_corpus() {
         let messages: Vec<Value> = serde_json::from_str(&read("messages.json")).expect("messages");
         let prior = PriorInput { messages, state: None };
         let stream = frames(&read("heard.sse"));
-        let output = |cut: usize| join_frames(&prelude(client, &prior, &stream[..cut]));
+        let output = |cut: usize| join_frames(&recap_frames(client, &prior, &stream[..cut]));
         let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", output(cut))).collect();
         if std::env::var_os("UPDATE").is_some() {
             fs::write(folder.join("preludes.sse"), all).expect("the corpus can be written");
@@ -276,7 +276,7 @@ fn hai_client_reconnects_as_the_seed_prints() {
     let stream = frames(&stream.expect("a file of the corpus"));
     let messages = vec![json!({"id": "msg-1", "role": "user", "content": "Hello"})];
     let before = PriorInput { messages, state: None };
-    let output = prelude(side("hai"), &before, &stream[..stream.len() - 1]);
+    let output = recap_frames(side("hai"), &before, &stream[..stream.len() - 1]);
     assert_eq!(output.len(), 2, "the start, and the conversation: {output:?}");
     assert_eq!(canonical(output[1].strip_prefix("data: ").expect("data")), canonical(PRINTED));
 }
@@ -306,7 +306,7 @@ fn late_clients_of_a_run_that_never_began_get_its_input() {
     for name in all_sides() {
         let client = side(name);
         let stream = translate_frames(&[r#"{"type":"RUN_ERROR","message":"no"}"#.to_owned()], side("ag-ui"), client);
-        let output = prelude(client, &prior_input(Some(STATE)), &stream);
+        let output = recap_frames(client, &prior_input(Some(STATE)), &stream);
         let has = |kind: &str| output.iter().any(|frame| frame.contains(kind));
         assert!(has("RUN_STARTED") && has("again") && has("STATE_SNAPSHOT") && has("RUN_ERROR"), "{name}: {output:#?}");
         assert_eq!(first_failure(client, &stream), None, "{name}");

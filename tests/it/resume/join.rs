@@ -94,7 +94,7 @@ async fn resumes_after_any_event_without_repeats() {
 }
 
 #[tokio::test]
-async fn sends_a_prelude_to_clients_without_a_cursor() {
+async fn sends_a_recap_to_clients_without_a_cursor() {
     let whole = uninterrupted_frames().await;
     for behind in 1..whole.len() {
         let agent = start_agent_pausing_after(behind);
@@ -116,10 +116,10 @@ async fn sends_a_prelude_to_clients_without_a_cursor() {
             assert_eq!(message_texts(&received), message_texts(&whole), "behind {behind}");
             assert_eq!(received.first().map(Frame::kind), Some("RUN_STARTED"));
             assert_eq!(received.last().map(Frame::kind), Some("RUN_FINISHED"));
-            // A client that is cut off in the middle of a prelude comes back without a cursor.
-            let prelude = received.len() - (whole.len() - behind);
-            assert!(received[..prelude - 1].iter().all(|frame| frame.id.is_none()), "{body}");
-            assert!(received[prelude - 1].id().ends_with(&format!("-{behind}")), "{body}");
+            // A client that is cut off in the middle of a recap comes back without a cursor.
+            let recap_frames = received.len() - (whole.len() - behind);
+            assert!(received[..recap_frames - 1].iter().all(|frame| frame.id.is_none()), "{body}");
+            assert!(received[recap_frames - 1].id().ends_with(&format!("-{behind}")), "{body}");
         }
         assert_eq!(agent.connection_count(), 1);
     }

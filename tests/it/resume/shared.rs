@@ -398,7 +398,7 @@ async fn sends_a_recap_of_a_large_run_and_frees_its_copy() {
     drop(there);
     other.wait_for_metric("diglot_replay_followed", 0.0).await;
     let mut there = open_stream(other.data, get_request(&run_events_path("r1"), "")).await;
-    let prelude = there.read_until("-3002\n").await;
+    let recap_frames = there.read_until("-3002\n").await;
     assert_refused(&read_run(other.data, "r1", &last_event_id(first[0].id())).await, 410, "cursor_gone");
     let ahead = format!("{}-3003", &first[0].id()[..10]);
     assert_refused(&read_run(other.data, "r1", &last_event_id(&ahead)).await, 410, "cursor_gone");
@@ -410,7 +410,7 @@ async fn sends_a_recap_of_a_large_run_and_frees_its_copy() {
     assert!(held < 2 * (64 << 10), "{held}");
     agent.resume();
     let (end, _) = there.read_rest().await;
-    let body = prelude + std::str::from_utf8(&end).expect("UTF-8");
+    let body = recap_frames + std::str::from_utf8(&end).expect("UTF-8");
     assert_legal(&body, "ag-ui");
     assert_eq!(message_texts(&frames(&body)), [("a1".to_owned(), "x".repeat(3000))]);
     other.wait_for_metric("diglot_replay_bytes", 0.0).await;

@@ -26,7 +26,7 @@ pub struct Setup<'a> {
     pub timeouts: &'a str,
     /// `guard` of every route; the default where empty
     pub guard: &'a str,
-    /// the routes as YAML, in place of those three; `top` is above them
+    /// the routes as YAML, in place of these four; `top` is above them
     pub routes: &'a str,
     /// variables of its environment
     pub env: &'a [(&'a str, &'a str)],
