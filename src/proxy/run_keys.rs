@@ -39,7 +39,7 @@ fn hash_key(kind: &str, route: &str, caller: &CallerContext, id: &str) -> Replay
     digest::sha256_parts(&[Some(kind), Some(route), source, tenant, subject, Some(id)])
 }
 
-/// Returns the key for counting a caller's runs. Callers without a credential are told apart by their network.
+/// Returns the key for counting a caller's runs. Without a credential, the network of the address identifies the caller.
 pub(super) fn caller_key(caller: &CallerContext) -> ReplayKey {
     let network = caller.identity().is_none().then(|| caller.caller().address).flatten().map(client_network);
     let network = network.map(|network| network.to_string());

@@ -260,7 +260,7 @@ fn keeps_serving_when_the_log_is_not_read() {
     child.wait().expect("a child");
 }
 
-/// Whoever replaces the sockets in `run_dir` receives the commands of operators.
+/// Another user who can replace the sockets in `run_dir` would receive the commands of operators.
 #[test]
 fn refuses_a_run_dir_that_others_may_write_to() {
     let folder = std::env::temp_dir().join(format!("diglot-run-dir-{}", std::process::id()));

@@ -21,7 +21,7 @@ const CURSOR: &str = "k-9";
 /// `now` of every recap: the timestamp of the seed's example of a snapshot (000 §3.3.3).
 const NOW: i64 = 1_620_000_004_500;
 
-/// What the client holds before the run, and sends with its request.
+/// Messages and state that the client sends with its request.
 struct PriorInput {
     messages: Vec<Value>,
     /// JSON text

@@ -8,7 +8,7 @@ use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_
 use std::process::Command;
 use tokio::net::TcpStream;
 
-/// What a sidecar has.
+/// Memory limit of a typical sidecar, in bytes.
 const MEMORY: usize = 256 << 20;
 
 /// Address space in KiB: the threads' stacks and allocators reserve far more than they use.

@@ -17,17 +17,17 @@ const SEND_BUFFER: usize = 64 << 10;
 /// One step of a script.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Read a whole request; the test gets it from [`Agent::request`].
+    /// Read a whole request; the test gets it from [`Agent::next_request`].
     Read,
     /// Write these bytes.
     Write(Vec<u8>),
     /// Write these bytes one at a time, each in a packet of its own.
     Dribble(Vec<u8>),
-    /// Write these bytes so many times, counting in [`Agent::sent`].
+    /// Write these bytes so many times, counting in [`Agent::bytes_sent`].
     Flood(Vec<u8>, usize),
-    /// Wait for [`Agent::go`].
+    /// Wait for [`Agent::resume`].
     Pause,
-    /// Wait until the gateway has closed the connection, and notify [`Agent::left`].
+    /// Wait until the gateway has closed the connection, and notify [`Agent::wait_until_closed`].
     WaitForClose,
     /// Break the connection with a RST.
     Reset,
