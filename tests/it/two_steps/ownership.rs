@@ -8,10 +8,16 @@ use super::*;
 const PATH: &str = "/two";
 
 async fn start_gateway_with_keys(agent: &Agent, more: &str) -> Gateway {
-    let key = |id: &str| format!("{{id: {id}, sha256: {}}}", sha256(&format!("{id}-key")));
-    let top = format!("auth: {{api_keys: [{{name: web, keys: [{}, {}]}}]}}", key("ada"), key("bob"));
+    let key =
+        |id: &str, subject: &str| format!("{{id: {id}, subject: {subject}, sha256: {}}}", sha256(&format!("{id}-key")));
+    // The same subject in another list is another caller.
+    let lists = [key("ada", "ada"), key("bob", "bob"), key("partner", "ada")];
+    let top = format!(
+        "auth: {{api_keys: [{{name: web, keys: [{}, {}]}}, {{name: partners, keys: [{}]}}]}}",
+        lists[0], lists[1], lists[2]
+    );
     let routes = format!(
-        "routes:\n  - {{name: two, path: {PATH}, events_path: \"{PATH}/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, auth: [web]{more}}}\n",
+        "routes:\n  - {{name: two, path: {PATH}, events_path: \"{PATH}/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, auth: [web, partners]{more}}}\n",
         agent.url()
     );
     Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await
@@ -34,6 +40,7 @@ async fn hides_a_waiting_run_from_other_callers() {
         let gateway = start_gateway_with_keys(&agent, threads).await;
         assert_eq!(start_run(&gateway, "ada", "t1").await.status, 202);
         let other = assert_refused(&read_run(&gateway, "bob", "t1").await, 404, "events_not_found");
+        assert_refused(&read_run(&gateway, "partner", "t1").await, 404, "events_not_found");
         let unknown = assert_refused(&read_run(&gateway, "bob", "t9").await, 404, "events_not_found");
         assert_eq!((&other["detail"], &other["hint"]), (&unknown["detail"], &unknown["hint"]));
         // The other caller's run of the same thread waits beside it; each reads its own.
