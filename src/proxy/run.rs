@@ -111,12 +111,17 @@ impl RunTask {
             Ok((session, source)) => {
                 // Fails if the client's response has already begun because the agent was slow.
                 let _ = start_tx.send(Ok(()));
-                self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
+                self.restart_stream_timeouts();
                 self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
             Err(reason) => RunState::Unstarted { reason: Box::new(reason), start_tx },
         }
+    }
+
+    fn restart_stream_timeouts(&mut self) {
+        let timeouts = &self.context.cluster.settings.timeouts;
+        self.deadlines.restart_stream(timeouts.idle, timeouts.ping_only_limit());
     }
 
     async fn open_stream(
@@ -259,7 +264,7 @@ impl RunTask {
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.summary.reconnects += 1;
                     self.stream.resume();
-                    self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
+                    self.restart_stream_timeouts();
                     return ReconnectOutcome::Resumed(session);
                 }
                 Err(RunEndReason::Failed(rejection)) => {
@@ -276,24 +281,12 @@ impl RunTask {
     }
 
     fn record_metrics(&mut self) {
-        let record = &mut self.context.record;
-        let report = self.stream.report_mut();
-        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
-            record.summary.agent_dialect = report.agent;
-            internal_event::DialectDetected {
-                run: record.log_fields(),
-                side: "agent",
-                dialect: detected.dialect.name,
-                because: detected.description,
-            }
-            .emit();
-            // All agents of a route are alike, so the first detection applies to all.
-            let _ = self.context.detected_dialect.set(detected.dialect);
-        }
+        self.context.count_report(self.stream.report_mut());
     }
 
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
+        let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
@@ -317,7 +310,7 @@ impl RunTask {
             read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
-        self.deadlines.on_read();
+        self.deadlines.on_read(self.stream.frames_read() != frames_before);
         // A read that fails has still delivered the bytes before the failure.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.summary.bytes_read += bytes_read as u64;

@@ -10,6 +10,8 @@ use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
+use crate::telemetry::internal_event;
+use crate::translate::TranslationReport;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -43,8 +45,10 @@ impl RunContext {
             let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
             self.record.started_at.elapsed().saturating_add(left)
         });
+        let settings = &self.cluster.settings;
+        let first_event = settings.timeouts.first_event_limit(settings.events.is_some());
         for (after, kind) in [
-            (self.cluster.settings.timeouts.first_event, DeadlineKind::FirstEvent),
+            (Some(first_event), DeadlineKind::FirstEvent),
             (self.access.run.duration, DeadlineKind::RunDuration),
             (validity, DeadlineKind::Credential),
         ] {
@@ -53,5 +57,21 @@ impl RunContext {
             }
         }
         deadlines
+    }
+
+    pub(super) fn count_report(&mut self, report: &mut TranslationReport) {
+        let record = &mut self.record;
+        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+            record.summary.agent_dialect = report.agent;
+            internal_event::DialectDetected {
+                run: record.log_fields(),
+                side: "agent",
+                dialect: detected.dialect.name,
+                because: detected.description,
+            }
+            .emit();
+            // All agents of a route are alike, so the first detection applies to all.
+            let _ = self.detected_dialect.set(detected.dialect);
+        }
     }
 }

@@ -61,8 +61,15 @@ impl RunEndReason {
                 let cause = format_args!("the agent sent nothing within {limit:?} (`timeouts.idle` of the route)");
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_cause(cause))
             }
+            DeadlineKind::PingsOnly => {
+                let limit = context.cluster.settings.timeouts.ping_only_limit();
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_detail(format!(
+                    "The agent sent no event within {limit:?}, only comments or parts of one (`timeouts.ping_only` of the route)."
+                )))
+            }
             DeadlineKind::FirstEvent => {
-                let limit = context.cluster.settings.timeouts.first_event.unwrap_or_default();
+                let settings = &context.cluster.settings;
+                let limit = settings.timeouts.first_event_limit(settings.events.is_some());
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
                     "The agent sent no event within {limit:?} (`timeouts.first_event` of the route)."
                 )))

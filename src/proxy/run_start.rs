@@ -309,6 +309,7 @@ impl Gateway {
             request_id: request_id.clone(),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
+            agent_errors: route.config.agent_errors,
         };
         let agent_request = AgentRequest {
             client: agent_client,

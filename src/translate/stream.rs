@@ -55,6 +55,7 @@ struct StreamStages {
     report: TranslationReport,
     agent: &'static Dialect,
     buffer_limit: usize,
+    frames_read: u64,
 }
 
 /// The states in the diagram above.
@@ -105,6 +106,7 @@ impl Stream {
                 },
                 agent: agent.dialect,
                 buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
+                frames_read: 0,
             },
         }
     }
@@ -164,6 +166,11 @@ impl Stream {
 
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
+    }
+
+    /// Returns the number of the agent's events so far. Comments and events of other runs do not count.
+    pub(crate) fn frames_read(&self) -> u64 {
+        self.stages.frames_read
     }
 
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
@@ -334,6 +341,7 @@ impl StreamPipe<'_> {
     }
 
     fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
+        self.stages.frames_read += u64::from(!frame.data.is_empty());
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
         let agent = self.stages.agent;
         if let Some(trace) = &mut self.report().trace {
