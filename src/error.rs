@@ -163,13 +163,16 @@ rejections! {
         "The gateway is shutting down.", "Send the request again; another instance will serve it.";
     UpstreamUnreachable = 502 "upstream_unreachable" [proxy_status: Some("destination_unavailable")],
         "The agent cannot be reached.", "Check that the agent is running and that `upstream` names it.";
+    UpstreamBusy = 503 "upstream_busy" [proxy_status: Some("connection_limit_reached"), retry_after: Some(1)],
+        "The agent takes no further run at the moment.",
+        "Try again shortly, or let the agent allow more HTTP/2 streams at a time (SETTINGS_MAX_CONCURRENT_STREAMS).";
     UpstreamTls = 502 "upstream_tls" [proxy_status: Some("tls_protocol_error")],
         "The TLS connection to the agent failed.",
         "Check the agent's certificate and `upstream_tls` of the route; the gateway's log has the cause.";
     UpstreamTimeout = 504 "upstream_timeout" [proxy_status: Some("http_response_timeout")],
         "The agent did not answer in time.", "Try again later, or raise `timeouts` of the route.";
     UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
-        "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
+        "The agent sent no event for too long.", "Try again later, or raise `timeouts.idle` of the route, or `timeouts.ping_only` for an agent that still sends comments.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
         "The agent answered with an error status.",
         "See the agent's own log for the reason; after a 404, check the path in `upstream`.";

@@ -17,8 +17,7 @@ pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true
 pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
     &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
 
-pub(crate) const AGENT_ERRORS: EnumValues<AgentErrors> =
-    &[("hide", AgentErrors::Hide), ("pass", AgentErrors::Pass)];
+pub(crate) const AGENT_ERRORS: EnumValues<AgentErrors> = &[("hide", AgentErrors::Hide), ("pass", AgentErrors::Pass)];
 
 pub(crate) const ERRORS: EnumValues<RouteErrorFormat> =
     &[("http", RouteErrorFormat::Http), ("run_error", RouteErrorFormat::RunError)];

@@ -74,7 +74,8 @@ impl PathTemplate {
     /// path could become other segments at a server that decodes it, even more than once. Ids in the query may be any.
     #[must_use]
     pub(crate) fn fill_agent_path(&self, thread_id: &str, run_id: &str) -> Option<String> {
-        let mut in_path = self.0.iter().take_while(|part| !matches!(part, TemplatePart::Text(text) if text.contains('?')));
+        let mut in_path =
+            self.0.iter().take_while(|part| !matches!(part, TemplatePart::Text(text) if text.contains('?')));
         let changes_path = in_path.any(|part| match part {
             TemplatePart::Text(_) => false,
             TemplatePart::ThreadId => has_path_syntax(thread_id),

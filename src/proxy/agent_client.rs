@@ -75,7 +75,8 @@ impl AgentClient {
             let thread_id = named.thread_id.map_or(thread_id, Cow::Owned);
             let run_id = named.run_id.as_deref().unwrap_or(&run_id);
             template.fill_agent_path(&thread_id, run_id).ok_or_else(|| {
-                let what = "The agent's id of the run would change the path of its events: it contains `/`, `\\` or `..`.";
+                let what =
+                    "The agent's id of the run would change the path of its events: it contains `/`, `\\` or `..`.";
                 Rejection::from(RejectionKind::UpstreamContentType).with_detail(what)
             })?
         };
@@ -144,6 +145,7 @@ pub(super) fn is_retryable(failure: &Rejection) -> bool {
         failure.kind,
         RejectionKind::UpstreamUnreachable
             | RejectionKind::UpstreamTimeout
+            | RejectionKind::UpstreamBusy
             | RejectionKind::UpstreamReset
             | RejectionKind::UpstreamTruncated
     )

@@ -8,8 +8,29 @@ const MASK: &str = "***";
 
 /// Beginnings of the tokens of well-known services.
 const TOKEN_PREFIXES: &[&str] = &[
-    "sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "xapp-",
-    "hf_", "AKIA", "ASIA", "AIza", "ya29.", "npm_", "pypi-", "dop_v1_", "LTAI", "AKID",
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "hf_",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "npm_",
+    "pypi-",
+    "dop_v1_",
+    "LTAI",
+    "AKID",
 ];
 
 /// Minimum length of such a token; shorter words are names, such as `sk-learn`.
@@ -17,8 +38,20 @@ const MIN_PREFIXED_TOKEN: usize = 12;
 
 /// Parts of names whose values are secret, in lower case without punctuation.
 const SECRET_NAMES: &[&str] = &[
-    "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "accesskey", "privatekey", "authorization",
-    "credential", "cookie", "sessionid", "signature",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+    "credential",
+    "cookie",
+    "sessionid",
+    "signature",
 ];
 
 /// Returns `text` as one line of at most `limit` characters, without what looks like a secret.
@@ -75,7 +108,8 @@ fn mask_urls(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + "://".len());
         masked.push_str(before);
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')).unwrap_or(after.len());
+        let end =
+            after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')).unwrap_or(after.len());
         let (word, following) = after.split_at(end);
         match word.rsplit_once('@') {
             Some((_, host)) => {
@@ -103,9 +137,8 @@ fn is_secret_name(word: &str) -> bool {
 /// Returns the range of the value in the text after a name: `: value`, `="value"`, or `": "value` with quotes around
 /// the name. `None` if no value follows.
 fn find_value(after: &str) -> Option<std::ops::Range<usize>> {
-    let skip = |at: usize, set: &str| {
-        after[at..].find(|c: char| !set.contains(c)).map_or(after.len(), |more| at + more)
-    };
+    let skip =
+        |at: usize, set: &str| after[at..].find(|c: char| !set.contains(c)).map_or(after.len(), |more| at + more);
     let separator = skip(0, "\"'\\ ");
     let first = after[separator..].chars().next()?;
     if !matches!(first, ':' | '=') {
@@ -182,7 +215,8 @@ mod tests {
 
     #[test]
     fn reduces_a_traceback_to_the_line_that_names_the_error() {
-        let python = "Traceback (most recent call last):\n  File \"/srv/a.py\", line 7\n    key = \"x\"\nValueError: bad\n";
+        let python =
+            "Traceback (most recent call last):\n  File \"/srv/a.py\", line 7\n    key = \"x\"\nValueError: bad\n";
         assert_eq!(mask_secrets(python, 500), "ValueError: bad");
         assert_eq!(mask_secrets("Error: bad\n    at run (/srv/a.js:1:2)\n    at b", 500), "Error: bad");
     }

@@ -100,7 +100,8 @@ async fn hides_the_text_of_an_agents_error_and_logs_it_masked() {
     for (status, kind, body, logged) in LEAKS {
         let agent = Agent::with_response(response(status, &format!("Content-Type: {kind}\r\n"), body));
         let mut gateway = Gateway::start_for(&agent).await;
-        let answer = send_request(gateway.data, post("/run", "X-Request-Id: q-1\r\nConnection: close\r\n", INPUT)).await;
+        let answer =
+            send_request(gateway.data, post("/run", "X-Request-Id: q-1\r\nConnection: close\r\n", INPUT)).await;
         let code = status.split(' ').next().expect("a code");
         let detail = match *status {
             "200 OK" => "The agent's response is not an event stream.".to_owned(),

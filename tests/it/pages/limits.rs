@@ -30,7 +30,8 @@ are request bodies and the replay log, each with a bound for the whole process.
 - Connections to the status listener: kubelet and Prometheus must always get through. Keep it away from strangers.
 - Connections to the admin socket: only the gateway's user can open it.
 - Runs in one process have no common bound in bytes: each run can hold a frame of its agent, and what its guard remembers.
-- The time of a run, unless `run_limits` sets it. A run whose agent sends something within `timeouts.idle` continues.
+- The time of a run, unless `run_limits` sets it. A run whose agent sends events continues: one within `timeouts.ping_only`,
+  and something within `timeouts.idle`.
 - What the configuration adds: routes, upstreams, keys and series grow with it, not with requests.
 ";
 
@@ -96,7 +97,11 @@ const BOUNDS: &[BoundRow] = bounds! {
     "memory of one kept run", Default(REPLAY, "ReplaySpec", "run_bytes"), "@", "replay.run_bytes", "diglot_replay_bytes", "it is condensed, or no longer kept", "@ per run";
     "readers of one run", Constant("src/replay/log.rs", "MAX_READERS"), "@", "", "", "refused", "a read buffer each";
     "runs of other replicas that are read here", Constant("src/replay/replication.rs", "MAX_COPIES"), "@", "", "diglot_replay_followed", "503 `replay_unavailable`", "within `replay.bytes`, else `replay.run_bytes` each";
-    "idle connections to agents", Constant("src/proxy/upstream/dialer.rs", "POOL_SIZE"), "@; each for 4 s", "", "process_open_fds", "the oldest is closed", "about 10 KiB each";
+    "idle HTTP/1.1 connections to agents", Constant("src/proxy/upstream/dialer.rs", "POOL_SIZE"), "@; each for 4 s", "", "process_open_fds", "the oldest is closed", "about 10 KiB each";
+    "HTTP/2 connections to one address of an agent", Constant("src/proxy/upstream/h2_pool.rs", "MAX_CONNECTIONS"), "@; 100 runs each, or fewer if the agent says so; idle ones for 30 s", "", "process_open_fds", "503 `upstream_busy`", "as runs";
+    "the time of an agent that sends nothing", Default(FILE, "TimeoutsSpec", "idle"), "@", "timeouts.idle", "diglot_streams_total", "`RUN_ERROR` `upstream_idle`", "none";
+    "the time of an agent that only sends comments, or one endless event", Default(FILE, "TimeoutsSpec", "idle"), "three times `timeouts.idle` (@), or the key", "timeouts.ping_only", "diglot_streams_total", "`RUN_ERROR` `upstream_idle`", "within one frame";
+    "the time to the first event", Default(FILE, "TimeoutsSpec", "first_byte"), "`timeouts.first_byte` (@) and `timeouts.idle` together, or the key", "timeouts.first_event", "diglot_streams_total", "`RUN_ERROR` `upstream_timeout`", "none";
     "an agent's body with an error status", Constant("src/proxy/agent_response.rs", "RESPONSE_LIMIT"), "@", "", "diglot_upstream_requests_total", "the rest is not read", "@ per failing run";
     "log lines that wait for stderr", Constant("src/telemetry/log.rs", "MAX_BUFFERED_LINES"), "@", "", "diglot_log_lines_dropped_total", "further lines are dropped and counted", "about 8 MiB";
     "text of clients and agents in a log line", Constant("src/telemetry/internal_event/mod.rs", "MAX_TEXT_CHARS"), "@ characters", "", "", "cut", "within the queue";

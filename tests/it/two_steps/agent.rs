@@ -79,7 +79,12 @@ async fn drops_events_of_other_runs_of_the_thread() {
 async fn passes_on_a_refused_start_and_reads_no_events() {
     let long = format!(r#"{{"threadId":"T9","more":"{}"}}"#, "x".repeat(64 << 10));
     let rows = [
-        (response("401 Unauthorized", "application/json", r#"{"detail":"no key"}"#), 502, "upstream_status", "status 401. Reference: "),
+        (
+            response("401 Unauthorized", "application/json", r#"{"detail":"no key"}"#),
+            502,
+            "upstream_status",
+            "status 401. Reference: ",
+        ),
         (
             response("422 Unprocessable Content", "application/json", r#"{"message":"no tools"}"#),
             422,
@@ -128,7 +133,11 @@ async fn passes_on_the_status_when_events_are_refused() {
         ),
         (response("401 Unauthorized", "text/html", "<h1>secret</h1>"), "upstream_status", "401"),
         ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "upstream_content_type", "not an event stream"),
-        (response("200 OK", "application/json", r#"{"error":{"message":"gone"}}"#), "upstream_content_type", "not an event stream"),
+        (
+            response("200 OK", "application/json", r#"{"error":{"message":"gone"}}"#),
+            "upstream_content_type",
+            "not an event stream",
+        ),
         (response("200 OK", "text/html", "<h1>secret</h1>"), "upstream_content_type", "not an event stream"),
         (String::new(), "upstream_reset", "broke"),
     ];
