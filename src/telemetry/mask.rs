@@ -149,7 +149,8 @@ fn find_value(after: &str) -> Option<std::ops::Range<usize>> {
     let quote = after[begin..start].chars().next_back();
     let value = &after[start..];
     let end = match quote {
-        Some(quote) => value.find(quote),
+        // JSON within JSON has a backslash before the quote, too.
+        Some(quote) => value.find(quote).map(|end| value[..end].trim_end_matches('\\').len()),
         // A header field or a cookie has blanks: its value ends with its line.
         None if after[separator..].starts_with(": ") => value.find('\n'),
         None => value.find(|c: char| c.is_whitespace() || c == '&'),
