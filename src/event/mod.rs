@@ -4,6 +4,9 @@
 
 pub(crate) mod field;
 mod role;
+#[cfg(test)]
+pub(crate) mod work;
+mod id_map;
 pub mod kind;
 pub(crate) mod value;
 pub(crate) mod input;
@@ -16,6 +19,7 @@ mod repair;
 
 pub use field::Field;
 pub(crate) use input::RunAgentInput;
+pub(crate) use id_map::IdMap;
 pub use kind::EventType;
 pub use repair::{EventLoss, EventRepair};
 pub(crate) use value::{Json, JsonType};
@@ -28,12 +32,24 @@ pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 /// The `metadata` key for values that the gateway removed.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 pub(crate) enum MemberKey<'a> {
     /// a name that AG-UI 1.0 defines
     Known(Field),
     /// any other name, as received
     Other(Cow<'a, str>),
+}
+
+impl PartialEq for MemberKey<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        work::count_step();
+        match (self, other) {
+            (MemberKey::Known(own), MemberKey::Known(other)) => own == other,
+            (MemberKey::Other(own), MemberKey::Other(other)) => own == other,
+            _ => false,
+        }
+    }
 }
 
 impl MemberKey<'_> {
