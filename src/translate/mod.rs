@@ -38,6 +38,8 @@ mod reader;
 mod run_guard;
 pub mod request;
 mod stream_error;
+#[cfg(test)]
+mod linear_work;
 mod frame_reader;
 mod stream_follower;
 pub mod verify;
@@ -53,6 +55,7 @@ pub use report::{BrokenRule, DialectSwitch, TranslationReport};
 pub use run_guard::{ConversationState, GuardMode, StrictViolation};
 pub use run_ids::RunIds;
 pub use stream::Stream;
+pub(crate) use stream_error::RunStateLimit;
 pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};
