@@ -3,12 +3,12 @@
 //! The rest of the crate builds on this module; it depends on no other.
 
 pub(crate) mod field;
-mod role;
 #[cfg(test)]
 pub(crate) mod work;
-mod id_map;
+mod role;
 pub mod kind;
 pub(crate) mod value;
+mod id_map;
 pub(crate) mod input;
 pub(crate) mod owner;
 pub mod run;

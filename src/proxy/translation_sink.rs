@@ -5,9 +5,11 @@
 //!               ╰── the turn is over ──▶ AgentBacklog ── next turn ──▶
 //! ```
 //! A piece can be 64 KiB of events that take a hundred times as long as ordinary ones, and an agent that floods the
-//! gateway never lets its run wait. So a run translates for a millisecond, and then the other runs of its thread do.
+//! gateway never lets its run wait. So a run translates for a millisecond, and then the other runs of its thread do. A
+//! large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
+use crate::net::cpu_work::run_sized;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,7 +56,7 @@ impl<'r> TranslationSink<'r> {
 
     /// Translates a piece, or stores the rest of it for the next turn.
     pub(super) fn translate(&mut self, bytes: &[u8]) {
-        let rest = self.translate_turn(bytes);
+        let rest = run_sized(self.stream.pending_bytes() + bytes.len(), || self.translate_turn(bytes));
         self.backlog.bytes.extend_from_slice(rest);
     }
 
@@ -64,7 +66,8 @@ impl<'r> TranslationSink<'r> {
             return false;
         }
         let bytes = std::mem::take(&mut self.backlog.bytes);
-        let rest = self.translate_turn(&bytes[self.backlog.translated..]).len();
+        let unread = &bytes[self.backlog.translated..];
+        let rest = run_sized(self.stream.pending_bytes() + unread.len(), || self.translate_turn(unread)).len();
         if rest == 0 {
             self.backlog.translated = 0;
         } else {

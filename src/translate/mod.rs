@@ -38,14 +38,14 @@ mod reader;
 mod run_guard;
 pub mod request;
 mod stream_error;
-#[cfg(test)]
-mod linear_work;
 mod frame_reader;
 mod stream_follower;
 pub mod verify;
 mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
+#[cfg(test)]
+mod linear_work;
 
 pub use crate::event::{EventLoss, EventRepair};
 pub(crate) use agent_error::AgentError;

@@ -166,6 +166,12 @@ impl Stream {
         self.frame_reader.retry()
     }
 
+    /// Returns the bytes that the next event may complete: the unfinished frame, and what waits for an end.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        let output = &self.stages.output.writer;
+        self.frame_reader.pending_bytes() + output.buffered_bytes() + output.bookkeeping_bytes()
+    }
+
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
