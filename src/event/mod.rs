@@ -18,8 +18,8 @@ pub(crate) mod schema;
 mod repair;
 
 pub use field::Field;
-pub(crate) use input::RunAgentInput;
 pub(crate) use id_map::IdMap;
+pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
 pub use repair::{EventLoss, EventRepair};
 pub(crate) use value::{Json, JsonType};

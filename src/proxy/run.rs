@@ -73,7 +73,15 @@ pub(super) struct RunTask {
 impl RunTask {
     pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
         let deadlines = context.start_deadlines();
-        RunTask { context, stream, output, deadlines, backlog: AgentBacklog::default(), out: Vec::new(), last_write: None }
+        RunTask {
+            context,
+            stream,
+            output,
+            deadlines,
+            backlog: AgentBacklog::default(),
+            out: Vec::new(),
+            last_write: None,
+        }
     }
 
     /// Executes the run to its end and records the outcome.

@@ -405,8 +405,8 @@ impl RunRequestHead {
         let agent = route.current_agent();
         let tools = route.tools.as_deref();
         let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
-        let request = run_sized(body.len(), translate)
-            .map_err(|refused| self.translation_rejection(route, &refused))?;
+        let request =
+            run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
             let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();

@@ -48,8 +48,10 @@ const SUBAGENT_END: &str = r#"{"type":"SUBAGENT_FINISHED","subagentRunId":"s@"}"
 const STEP: &str = r#"{"type":"STEP_STARTED","stepName":"p@"}"#;
 const STEP_END: &str = r#"{"type":"STEP_FINISHED","stepName":"p@"}"#;
 const ACTIVITY: &str = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a@","activityType":"x","content":{}}"#;
-const PATCH: &str = r#"{"type":"ACTIVITY_DELTA","messageId":"a@","activityType":"x","patch":[{"op":"add","path":"/k","value":1}]}"#;
-const STATE: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/k@","value":1},{"op":"add","path":"/l/-","value":1}]}"#;
+const PATCH: &str =
+    r#"{"type":"ACTIVITY_DELTA","messageId":"a@","activityType":"x","patch":[{"op":"add","path":"/k","value":1}]}"#;
+const STATE: &str =
+    r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/k@","value":1},{"op":"add","path":"/l/-","value":1}]}"#;
 
 static SHAPES: &[RunShape] = &[
     shape("messages without an end", &[OPEN, TEXT], &[]),
@@ -147,10 +149,8 @@ fn runs(count: usize) -> Vec<(&'static str, String)> {
 
 /// Every dialect, and its oldest version if it has versions.
 fn sides() -> Vec<PeerDialect> {
-    let oldest = |dialect: &&'static Dialect| PeerDialect {
-        peer_version: PeerVersion::V0_0_35,
-        ..PeerDialect::new(dialect)
-    };
+    let oldest =
+        |dialect: &&'static Dialect| PeerDialect { peer_version: PeerVersion::V0_0_35, ..PeerDialect::new(dialect) };
     let versioned = ALL.iter().filter(|dialect| dialect.is_versioned()).map(oldest);
     ALL.iter().map(|dialect| PeerDialect::new(dialect)).chain(versioned).collect()
 }
@@ -223,12 +223,15 @@ fn linear_work_of_recaps() {
 fn linear_work_of_requests() {
     let message = r#"{"id":"m@","role":"assistant","content":"x","toolCalls":[{"id":"interrupt:@","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"q@","role":"user","content":"x"},{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
     let answer = r#"{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
-    let thought = r#"{"id":"t@","role":"reasoning","content":"x"},{"id":"a@","role":"activity","activityType":"x","content":{}}"#;
+    let thought =
+        r#"{"id":"t@","role":"reasoning","content":"x"},{"id":"a@","role":"activity","activityType":"x","content":{}}"#;
     let tool = r#"{"name":"f@","description":"d","parameters":{}}"#;
     let block = r#"{\"output\":{\"type\":\"thinking\",\"data\":{\"content\":\"x\"}}}"#;
     let blocks = r#"{"id":"m","role":"assistant","content":"^"}"#;
     let body = |messages: &str, rest: &str| {
-        format!(r#"{{"threadId":"t","runId":"r","state":{{}},"messages":[{messages}],"tools":[{rest}],"context":[],"forwardedProps":{{}}}}"#)
+        format!(
+            r#"{{"threadId":"t","runId":"r","state":{{}},"messages":[{messages}],"tools":[{rest}],"context":[],"forwardedProps":{{}}}}"#
+        )
     };
     let list = |element: &str, count: usize| numbered(element, count).collect::<Vec<_>>().join(",");
     let bodies = |count: usize| {

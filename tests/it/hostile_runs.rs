@@ -4,7 +4,9 @@ use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, post_run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{CLOSED, COMPLETE_RUN, FINISHED, HEAD, OPENED, STARTED, assert_succeeded, complete_run, events};
+use super::support::sse::{
+    CLOSED, COMPLETE_RUN, FINISHED, HEAD, OPENED, STARTED, assert_succeeded, complete_run, events,
+};
 
 /// Number of items, more than a run may have open.
 const MANY: usize = 10_500;
@@ -34,8 +36,10 @@ async fn ends_a_run_that_leaves_too_much_open_for_every_kind_of_item() {
         ("ag-ui", r#"{"type":"SUBAGENT_STARTED","subagentRunId":"s@","name":"sub"}"#),
         ("hai", r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m@","delta":"x"}"#),
     ];
-    let agents: Vec<_> =
-        rows.iter().map(|(_, event)| Agent::with_response([HEAD, STARTED, &numbered(event, MANY), FINISHED].concat())).collect();
+    let agents: Vec<_> = rows
+        .iter()
+        .map(|(_, event)| Agent::with_response([HEAD, STARTED, &numbered(event, MANY), FINISHED].concat()))
+        .collect();
     let routes: Vec<_> = rows
         .iter()
         .zip(&agents)
@@ -58,10 +62,10 @@ async fn sends_an_answer_of_a_hundred_thousand_small_deltas_to_a_client_that_get
     const COUNT: usize = 100_000;
     let text = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"a1","delta":"word@ "}"#;
     let stamped = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"a1","delta":"word@ ","timestamp":1700000000000}"#;
-    let agents = [text, stamped].map(|event| {
-        Agent::with_response([HEAD, STARTED, OPENED, &numbered(event, COUNT), CLOSED, FINISHED].concat())
-    });
-    let routes = [route("/plain", "social-app", "ag-ui", &agents[0]), route("/stamped", "social-app", "ag-ui", &agents[1])];
+    let agents = [text, stamped]
+        .map(|event| Agent::with_response([HEAD, STARTED, OPENED, &numbered(event, COUNT), CLOSED, FINISHED].concat()));
+    let routes =
+        [route("/plain", "social-app", "ag-ui", &agents[0]), route("/stamped", "social-app", "ag-ui", &agents[1])];
     let gateway = start_gateway(&routes).await;
     for path in ["/plain", "/stamped"] {
         let answer = post_run(gateway.data, path).await;
@@ -76,7 +80,11 @@ async fn serves_other_routes_while_hostile_runs_are_translated() {
     // Each event is a message of its own, so there is no end of them; nothing is sent until the run ends.
     let tiny = numbered(r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","role":"assistant","delta":"x"}"#, 2000);
     let flood = || {
-        Agent::with_script(vec![Step::Read, write([HEAD, STARTED].concat()), Step::Flood(tiny.clone().into_bytes(), 20)])
+        Agent::with_script(vec![
+            Step::Read,
+            write([HEAD, STARTED].concat()),
+            Step::Flood(tiny.clone().into_bytes(), 20),
+        ])
     };
     let (first, second) = (flood(), flood());
     let other = Agent::with_response([HEAD, &complete_run()].concat());

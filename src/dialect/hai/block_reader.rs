@@ -22,8 +22,8 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::IncomingEvent;
 use crate::event::input::ASSISTANT;
 use crate::event::{
-    Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, message_id,
-    remove,
+    Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get,
+    message_id, remove,
 };
 
 #[derive(Debug, Default)]

@@ -11,9 +11,9 @@ use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
 use crate::codec::json;
 use crate::dialect::adapter::CanonicalSink;
+use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::table::Dialect;
-use crate::dialect::carry;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{
@@ -83,9 +83,7 @@ impl StreamedMessages {
             sink.emit(start.with(Field::Role, take_role(&mut own)));
         }
         let left = match text {
-            Some(text)
-                if text.json_type() == JsonType::String && is_named && open.is_none_or(|has_text| !has_text) =>
-            {
+            Some(text) if text.json_type() == JsonType::String && is_named && open.is_none_or(|has_text| !has_text) => {
                 for piece in split_text(&text, pieces.as_ref()) {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
                     sink.emit(content.with(Field::Delta, piece));

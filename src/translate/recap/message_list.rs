@@ -160,8 +160,7 @@ impl MessageList {
         let parent =
             event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("")).cloned().map(Json::into_owned);
         let found = parent.as_ref().and_then(|parent| self.places.get(parent).copied());
-        let is_assistant =
-            |place: &MessagePlace| self.entries.get(place).is_some_and(|entry| entry.role == ASSISTANT);
+        let is_assistant = |place: &MessagePlace| self.entries.get(place).is_some_and(|entry| entry.role == ASSISTANT);
         let message = match found.filter(is_assistant) {
             Some(place) => place,
             None => {

@@ -154,8 +154,8 @@ impl RecapItems {
                 continue;
             }
             let waits = matches!(open.stage, ItemStage::Chunk { answered: false }) && list.contains(open);
-            let started = (what == RunItem::ToolCall && waits && !side.dialect.is_versioned())
-                .then(|| expand_call(open, side));
+            let started =
+                (what == RunItem::ToolCall && waits && !side.dialect.is_versioned()).then(|| expand_call(open, side));
             match started.flatten() {
                 Some((start, args, end)) => {
                     open.opener = start;

@@ -89,9 +89,10 @@ impl JsonTree {
         let inner = match self {
             JsonTree::Text(text) => text.len(),
             JsonTree::Array(elements) => elements.iter().map(JsonTree::byte_size).sum(),
-            JsonTree::Object(members) => {
-                members.iter().map(|(name, value)| size_of::<Json<'_>>() + name.as_str().len() + value.byte_size()).sum()
-            }
+            JsonTree::Object(members) => members
+                .iter()
+                .map(|(name, value)| size_of::<Json<'_>>() + name.as_str().len() + value.byte_size())
+                .sum(),
         };
         size_of::<Self>() + inner
     }

@@ -97,9 +97,8 @@ impl ChunkExpander {
         let id = event.owned_text(piece.id_field());
         let tag = event.owned_text(Field::SubagentRunId);
         let lane = self.find_lane(piece, id.as_deref(), tag.as_deref())?;
-        let continued = self
-            .in_lane(&lane)
-            .filter(|open| open.chunk_kind == piece && id.as_ref().is_none_or(|id| *id == open.id));
+        let continued =
+            self.in_lane(&lane).filter(|open| open.chunk_kind == piece && id.as_ref().is_none_or(|id| *id == open.id));
         let (id, owner) = match continued {
             Some(open) => {
                 open.check_continuation(event)?;
