@@ -284,23 +284,6 @@ impl RunTask {
         ReconnectOutcome::Exhausted(failure)
     }
 
-    fn record_metrics(&mut self) {
-        let record = &mut self.context.record;
-        let report = self.stream.report_mut();
-        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
-            record.summary.agent_dialect = report.agent;
-            internal_event::DialectDetected {
-                run: record.log_fields(),
-                side: "agent",
-                dialect: detected.dialect.name,
-                because: detected.description,
-            }
-            .emit();
-            // All agents of a route are alike, so the first detection applies to all.
-            let _ = self.context.detected_dialect.set(detected.dialect);
-        }
-    }
-
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
@@ -385,7 +368,7 @@ impl RunTask {
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         if self.out.is_empty() {
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
@@ -471,7 +454,7 @@ impl RunTask {
             self.context.record.summary.agent_error = self.stream.take_agent_error();
         }
         // Also counts what was read without producing an event for the client.
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
         (self.output, self.context.lifecycle)

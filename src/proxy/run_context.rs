@@ -10,6 +10,8 @@ use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
+use crate::telemetry::internal_event;
+use crate::translate::TranslationReport;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -53,5 +55,21 @@ impl RunContext {
             }
         }
         deadlines
+    }
+
+    pub(super) fn record_metrics(&mut self, report: &mut TranslationReport) {
+        let record = &mut self.record;
+        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+            record.summary.agent_dialect = report.agent;
+            internal_event::DialectDetected {
+                run: record.log_fields(),
+                side: "agent",
+                dialect: detected.dialect.name,
+                because: detected.description,
+            }
+            .emit();
+            // All agents of a route are alike, so the first detection applies to all.
+            let _ = self.detected_dialect.set(detected.dialect);
+        }
     }
 }
