@@ -192,6 +192,9 @@ rejections! {
         "Fix the agent, or let the gateway repair its stream: `guard: repair` on the route.";
     FrameTooLarge = 502 "frame_too_large" [proxy_status: Some("http_response_incomplete")],
         "An event of the agent exceeds the gateway's limit.", "Let the agent send smaller events, or raise `limits.frame`.";
+    TooMuchOpen = 502 "too_much_open" [proxy_status: Some("http_response_incomplete")],
+        "The agent's run has more messages, calls and steps than the gateway can follow.",
+        "Let the agent end what it starts, and divide very long runs.";
 }
 
 impl RejectionKind {
@@ -378,7 +381,10 @@ mod tests {
             assert!((400..600).contains(&kind.status()), "{kind:?}");
             assert!(kind.text().ends_with('.') && kind.hint().ends_with('.'), "{kind:?}");
             let agents = kind.code().starts_with("upstream")
-                || matches!(kind, RejectionKind::FrameTooLarge | RejectionKind::ProtocolViolation);
+                || matches!(
+                    kind,
+                    RejectionKind::FrameTooLarge | RejectionKind::TooMuchOpen | RejectionKind::ProtocolViolation
+                );
             assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
     }

@@ -16,7 +16,7 @@ use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
 use super::run_output::RunOutput;
-use super::translation_sink::TranslationSink;
+use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
@@ -65,6 +65,7 @@ pub(super) struct RunTask {
     stream: Stream,
     output: RunOutput,
     deadlines: RunDeadlines,
+    backlog: AgentBacklog,
     out: Vec<u8>,
     last_write: Option<Instant>,
 }
@@ -72,7 +73,15 @@ pub(super) struct RunTask {
 impl RunTask {
     pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
         let deadlines = context.start_deadlines();
-        RunTask { context, stream, output, deadlines, out: Vec::new(), last_write: None }
+        RunTask {
+            context,
+            stream,
+            output,
+            deadlines,
+            backlog: AgentBacklog::default(),
+            out: Vec::new(),
+            last_write: None,
+        }
     }
 
     /// Executes the run to its end and records the outcome.
@@ -280,16 +289,16 @@ impl RunTask {
         ReconnectOutcome::Exhausted(failure)
     }
 
-    fn record_metrics(&mut self) {
-        self.context.count_report(self.stream.report_mut());
-    }
-
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
+        self.backlog.wait_for_turn().await;
         let frames_before = self.stream.frames_read();
-        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
+        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out, &mut self.backlog);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
-        let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
+        let mut read = match sink.translate_backlog() {
+            true => Some(Ok(true)),
+            false => session.read_body(|bytes| sink.translate(bytes)).now_or_never(),
+        };
         if read.is_none() {
             let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
             read = Some(tokio::select! {
@@ -365,7 +374,7 @@ impl RunTask {
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         if self.out.is_empty() {
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
@@ -389,7 +398,7 @@ impl RunTask {
             None => self.wait_for_client(number).boxed().await?,
         }
         self.last_write = Some(self.deadlines.on_write());
-        self.record_bytes_written(length);
+        self.context.record.count_written(length);
         Ok(())
     }
 
@@ -414,11 +423,6 @@ impl RunTask {
             }
         }
         self.output.push(&mut self.out, number)
-    }
-
-    fn record_bytes_written(&mut self, length: usize) {
-        self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
-        self.context.record.summary.bytes_written += length as u64;
     }
 
     async fn close(
@@ -456,7 +460,7 @@ impl RunTask {
             self.context.record.summary.agent_error = self.stream.take_agent_error();
         }
         // Also counts what was read without producing an event for the client.
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
         (self.output, self.context.lifecycle)
@@ -483,7 +487,7 @@ impl RunTask {
     async fn flush_final(&mut self) {
         if self.flush_output().await.is_err() {
             // A client that has left misses nothing; one that returns reads it from the log.
-            self.record_bytes_written(self.out.len());
+            self.context.record.count_written(self.out.len());
             let _ = self.output.push(&mut self.out, self.stream.last_frame_number());
         }
     }

@@ -59,7 +59,7 @@ impl RunContext {
         deadlines
     }
 
-    pub(super) fn count_report(&mut self, report: &mut TranslationReport) {
+    pub(super) fn record_metrics(&mut self, report: &mut TranslationReport) {
         let record = &mut self.record;
         if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
             record.summary.agent_dialect = report.agent;

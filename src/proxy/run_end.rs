@@ -7,7 +7,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{BudgetLimit, StreamError};
+use crate::translate::{BudgetLimit, RunStateLimit, StreamError};
 use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -105,6 +105,14 @@ impl RunEndReason {
             StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
                 .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
                 .with_cause(fault),
+            StreamError::TooMuchState(limit) => {
+                let kind = match limit {
+                    RunStateLimit::PendingText { .. } => RejectionKind::FrameTooLarge,
+                    RunStateLimit::OpenItems | RunStateLimit::RetainedIds => RejectionKind::TooMuchOpen,
+                };
+                let detail = format!("The agent sent more than the gateway accepts: {limit}.");
+                Rejection::from(kind).with_detail(detail).with_cause(limit)
+            }
             StreamError::ForbiddenTool(name) => {
                 Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match name.as_str() {
                     "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),

@@ -29,6 +29,7 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
+use crate::net::cpu_work::run_sized;
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
@@ -403,8 +404,10 @@ impl RunRequestHead {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
         let agent = route.current_agent();
-        let request = request::translate_input(&body, client, agent, &fresh, route.tools.as_deref(), is_kept)
-            .map_err(|refused| self.translation_rejection(route, &refused))?;
+        let tools = route.tools.as_deref();
+        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
+        let request =
+            run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
             let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();

@@ -16,11 +16,11 @@ use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
 use super::report::TranslationReport;
 use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
-use super::stream_error::StreamError;
+use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits};
-use crate::codec::sse::{self, SseLimits};
+use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::RunEnding;
@@ -173,6 +173,12 @@ impl Stream {
         self.stages.frames_read
     }
 
+    /// Returns the bytes that the next event may complete: the unfinished frame, and what waits for an end.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        let output = &self.stages.output.writer;
+        self.frame_reader.pending_bytes() + output.buffered_bytes() + output.bookkeeping_bytes()
+    }
+
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
@@ -300,7 +306,7 @@ impl StreamStages {
             StreamState::Closed(_) => return Ok(()),
         }
         if let Some(limit) = self.exceeded_limit(reader) {
-            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
+            return Err(StreamError::TooMuchState(limit));
         }
         let Some(rule) = self.report.broken_rule.filter(|_| self.guard.mode == GuardMode::Strict) else {
             return Ok(());
@@ -310,11 +316,16 @@ impl StreamStages {
         Err(error)
     }
 
-    fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
-        let buffered_bytes = reader.retained_bytes() + self.output.writer.buffered_bytes();
-        let limits =
-            [(buffered_bytes, self.buffer_limit), (self.guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT)];
-        limits.into_iter().find(|(bytes, limit)| bytes > limit).map(|(_, limit)| limit)
+    fn exceeded_limit(&self, reader: &EventReader) -> Option<RunStateLimit> {
+        let limit = self.buffer_limit;
+        let retained_bytes = self.guard.retained_bytes + self.output.writer.bookkeeping_bytes();
+        if reader.retained_bytes() + self.output.writer.buffered_bytes() > limit {
+            Some(RunStateLimit::PendingText { limit })
+        } else if self.guard.open_count() > memory_limits::OPEN_ITEMS_LIMIT {
+            Some(RunStateLimit::OpenItems)
+        } else {
+            (retained_bytes > memory_limits::RETAINED_IDS_LIMIT).then_some(RunStateLimit::RetainedIds)
+        }
     }
 }
 

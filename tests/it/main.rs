@@ -70,6 +70,7 @@ mod faults;
 mod forwarded;
 mod golden;
 mod h2;
+mod hostile_runs;
 mod kubernetes;
 mod laws;
 mod lifecycle;

@@ -3,6 +3,7 @@
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
 use crate::codec::sse;
+use crate::net::cpu_work::run_sized;
 use crate::replay::{Cursor, RunToken};
 use crate::translate::recap::Recap;
 use bytes::Bytes;
@@ -102,7 +103,7 @@ impl RunLog {
 
     /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames.
     fn fold_for(&self, number: u64, source: RecapSource, now: i64) {
-        let frames = source.into_frames(self.token, now);
+        let frames = run_sized(source.frames.len() + source.recap.byte_size(), || source.into_frames(self.token, now));
         let mut state = self.state.lock();
         if let Some(slot) = state.reader(number) {
             slot.recap_size = frames.len();

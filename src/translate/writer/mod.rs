@@ -74,6 +74,10 @@ impl EventWriter {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
+    pub(crate) fn bookkeeping_bytes(&self) -> usize {
+        self.adapter.as_ref().map_or(0, |adapter| adapter.bookkeeping_bytes())
+    }
+
     pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);

@@ -89,7 +89,8 @@ const BOUNDS: &[BoundRow] = bounds! {
     "the buffers of all slow clients", Default(FILE, LIMITS, "client_buffers"), "@", "limits.client_buffers", "diglot_slow_client_bytes", "the client that has waited longest is disconnected", "@";
     "a client that reads nothing", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_streams_total", "the connection is closed, or the stream reset", "as its buffer";
     "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
-    "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
+    "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `too_much_open`", "@ per run";
+    "messages, calls, steps and subagents that a run has open", Constant("src/dialect/memory_limits.rs", "OPEN_ITEMS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `too_much_open`", "within the row above";
     "waiting two-step runs of a route", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT"), "@", "", "diglot_refusals_total", "503", "16 MiB per route";
     "waiting two-step runs of a caller", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT_PER_CALLER"), "@ per route", "", "diglot_refusals_total", "429", "4 MiB";
     "kept runs", Default(REPLAY, "ReplaySpec", "runs"), "@", "replay.runs", "diglot_replay_runs", "the run that ended first is evicted", "within the next row";

@@ -106,7 +106,7 @@ pub fn assert_refused(answer: &Answer, status: u16, code: &str) -> Value {
         assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{text}");
     }
     // RFC 9209: an intermediary names the side at fault.
-    let blamed = code.starts_with("upstream") || code == "frame_too_large";
+    let blamed = code.starts_with("upstream") || matches!(code, "frame_too_large" | "too_much_open");
     assert_eq!(answer.header("proxy-status").is_some(), blamed, "{:?}", answer.headers);
     problem
 }
