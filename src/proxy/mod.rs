@@ -24,6 +24,7 @@ mod edge;
 mod log_body;
 mod reloadable;
 mod body_budget;
+mod run_memory;
 mod slow_clients;
 mod request_body;
 mod responses;

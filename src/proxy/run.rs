@@ -12,9 +12,9 @@
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
-use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
+use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
 use super::translation_sink::TranslationSink;
 use super::upstream::Session;
@@ -25,13 +25,16 @@ use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
 use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::translate::Stream;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+
+mod slow_client;
+
+use slow_client::ClosedRun;
 
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
@@ -65,14 +68,15 @@ pub(super) struct RunTask {
     stream: Stream,
     output: RunOutput,
     deadlines: RunDeadlines,
+    memory: RunMemoryShare,
     out: Vec<u8>,
     last_write: Option<Instant>,
 }
 
 impl RunTask {
-    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
+    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput, memory: RunMemoryShare) -> Self {
         let deadlines = context.start_deadlines();
-        RunTask { context, stream, output, deadlines, out: Vec::new(), last_write: None }
+        RunTask { context, stream, output, deadlines, memory, out: Vec::new(), last_write: None }
     }
 
     /// Executes the run to its end and records the outcome.
@@ -86,7 +90,7 @@ impl RunTask {
     ) -> impl Future<Output = ()> + Send {
         let mut state = RunState::Requesting { request, start_tx };
         async move {
-            let (output, mut lifecycle) = loop {
+            let closed = loop {
                 state = match state {
                     RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
                     RunState::Streaming { session, source } => self.relay(session, source).await,
@@ -96,13 +100,7 @@ impl RunTask {
                     RunState::Ended(reason) => break self.close(*reason, None).boxed().await,
                 };
             };
-            // All that remains is the client's backlog and permits.
-            tokio::select! {
-                // First, because the body ends only after `finish` has begun.
-                biased;
-                () = output.finish() => {}
-                () = lifecycle.wait_cut() => {}
-            }
+            closed.finish().boxed().await;
         }
     }
 
@@ -294,7 +292,7 @@ impl RunTask {
 
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
-        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
+        let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         if read.is_none() {
@@ -338,7 +336,7 @@ impl RunTask {
     fn finish_stream(&mut self) -> RunEndReason {
         match self.stream.finish(now_millis(), &mut self.out) {
             Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-            Err(fault) => RunEndReason::from_fault(fault, &self.context),
+            Err(fault) => RunEndReason::from_fault(fault.into(), &self.context),
         }
     }
 
@@ -400,39 +398,12 @@ impl RunTask {
         Ok(())
     }
 
-    /// Writes as soon as the client has read enough, or without it.
-    async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
-        let slow_clients = Arc::clone(&self.context.slow_clients);
-        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity());
-        tokio::select! {
-            biased;
-            written = self.output.write(&mut self.out, number) => return written,
-            // A client that does not read cannot delay the process beyond its drain, but may still read later.
-            () = self.context.lifecycle.wait_cut() => {}
-            // Nor can it keep its run open beyond a deadline,
-            () = self.deadlines.wait_expired() => {}
-            // nor keep it open at all if it reads nothing,
-            reason = self.output.wait_stalled() => return Err(reason),
-            // or if many others wait, too.
-            () = waiting.wait_cut_off() => {
-                internal_event::SlowClientCutOff { run: self.context.record.log_fields() }
-                    .emit(&self.context.slow_clients.metrics);
-                self.output.cut_off_clients()?;
-            }
-        }
-        self.output.push(&mut self.out, number)
-    }
-
     fn record_bytes_written(&mut self, length: usize) {
         self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
         self.context.record.summary.bytes_written += length as u64;
     }
 
-    async fn close(
-        mut self: Box<Self>,
-        reason: RunEndReason,
-        start_tx: Option<StartSender>,
-    ) -> (RunOutput, LifecycleWatch) {
+    async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
         let reason = match reason {
             RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
             reason => reason,
@@ -466,7 +437,8 @@ impl RunTask {
         self.record_metrics();
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
-        (self.output, self.context.lifecycle)
+        let RunContext { lifecycle, slow_clients, .. } = self.context;
+        ClosedRun { output: self.output, lifecycle, slow_clients }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

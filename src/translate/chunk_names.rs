@@ -55,14 +55,20 @@ impl ChunkNames {
             (None, Some(id)) => {
                 let value = |field: &Field| Some((*field, event.get_owned(*field)?));
                 let fixed_fields = piece.fixed_fields().iter().filter_map(value).collect();
-                ChunkStream { kind: piece, id: id.clone().into_owned(), owner: owner.cloned().map(Json::into_owned), fixed_fields }
+                ChunkStream {
+                    kind: piece,
+                    id: id.clone().into_owned(),
+                    owner: owner.cloned().map(Json::into_owned),
+                    fixed_fields,
+                }
             }
             // Only without the run guard.
             (None, None) => return false,
         };
         chunks.lanes.mark_used(stream.clone());
         let mut added = Vec::new();
-        for (field, value) in std::iter::once((piece.id_field(), &stream.id)).chain(stream.fixed_values()) {
+        let fixed_values = stream.fixed_fields.iter().map(|(field, value)| (*field, value));
+        for (field, value) in std::iter::once((piece.id_field(), &stream.id)).chain(fixed_values) {
             if event.get(field).is_none() {
                 added.push(Json::string(field.camel()));
                 event.set(field, value.clone());
@@ -74,11 +80,5 @@ impl ChunkNames {
         }
         event.members.push((MemberKey::Other(Cow::Borrowed(ABSENT_FIELDS)), json::to_array(&added)));
         true
-    }
-}
-
-impl ChunkStream {
-    fn fixed_values(&self) -> impl Iterator<Item = (Field, &Json<'static>)> {
-        self.fixed_fields.iter().map(|(field, value)| (*field, value))
     }
 }

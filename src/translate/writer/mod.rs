@@ -129,12 +129,9 @@ impl EventWriter {
     fn complete_chunk(&mut self, event: &mut Event<'_>) -> bool {
         let is_versioned = self.peer.dialect.is_versioned();
         match ChunkStreamKind::from_event(event.kind) {
-            Some(piece) => {
-                (is_versioned || self.must_unfold(event.kind)) && self.chunk_names.complete(event, piece)
-            }
+            Some(piece) => (is_versioned || self.must_unfold(event.kind)) && self.chunk_names.complete(event, piece),
             None => {
-                let is_custom =
-                    || self.row_of(event.kind).is_none_or(|(_, row)| row.shape == EventShape::Unsupported);
+                let is_custom = || self.row_of(event.kind).is_none_or(|(_, row)| row.shape == EventShape::Unsupported);
                 let ends_chunks = is_versioned && is_custom();
                 self.chunk_names.observe(event, ends_chunks);
                 false
