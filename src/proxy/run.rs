@@ -11,11 +11,13 @@
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
+use super::closed_run::ClosedRun;
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
 use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
+use super::slow_clients::AGENT_READ_BUFFER;
 use super::translation_sink::TranslationSink;
 use super::upstream::Session;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
@@ -31,10 +33,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-mod slow_client;
-
-use slow_client::ClosedRun;
 
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
@@ -396,6 +394,29 @@ impl RunTask {
         self.last_write = Some(self.deadlines.on_write());
         self.record_bytes_written(length);
         Ok(())
+    }
+
+    /// Writes as soon as the client has read enough, or without it.
+    async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
+        let slow_clients = Arc::clone(&self.context.slow_clients);
+        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER);
+        tokio::select! {
+            biased;
+            written = self.output.write(&mut self.out, number) => return written,
+            // A client that does not read cannot delay the process beyond its drain, but may still read later.
+            () = self.context.lifecycle.wait_cut() => {}
+            // Nor can it keep its run open beyond a deadline,
+            () = self.deadlines.wait_expired() => {}
+            // nor keep it open at all if it reads nothing,
+            reason = self.output.wait_stalled() => return Err(reason),
+            // or if many others wait, too.
+            () = waiting.wait_cut_off() => {
+                internal_event::SlowClientCutOff { run: self.context.record.log_fields() }
+                    .emit(&self.context.slow_clients.metrics);
+                self.output.cut_off_clients()?;
+            }
+        }
+        self.output.push(&mut self.out, number)
     }
 
     fn record_bytes_written(&mut self, length: usize) {

@@ -62,7 +62,7 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
             agent.url()
         )
     };
-    let kept = ", on_disconnect: continue for 5m";
+    let kept = ", on_disconnect: continue for 1s";
     let routes = [
         route("run", &agent, ""),
         route("flood", &flooding, ""),
@@ -70,7 +70,7 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
         route("half", &unfinished, ""),
     ];
     let routes = format!("routes:\n{}", routes.concat());
-    let setup = Setup { top: "trusted_proxies: [127.0.0.1]", routes: &routes, ..Setup::default() };
+    let setup = Setup { top: "trusted_proxies: [127.0.0.1]\nreplay: {age: 1s}", routes: &routes, ..Setup::default() };
     let gateway = Gateway::start_by(command, setup).await;
     assert_serves_others(&gateway).await;
     let before = gateway.process.resident_memory();
@@ -125,6 +125,7 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
     gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, 0.0).await;
     gateway.wait_for_metric(r#"diglot_streams_active{route="half"}"#, 0.0).await;
     gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
+    gateway.wait_for_metric("diglot_replay_bytes", 0.0).await;
     eventually("its size from before", async || {
         (gateway.process.resident_memory() < before + (16 << 20)).then_some(())
     })

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 
 Everything in the gateway that clients, agents, issuers or Redis can make grow: its bound, the key that sets it, the metric that
 shows it, what happens at the bound, and the test that pushes it. Bounds without a key are constants of the program. A bound
-without a metric holds no memory for longer than a request, or is visible in the log (`request refused`, `run ended`).
+without a metric holds little memory, which nobody needs to watch.
 
 | what grows | bound | key | metric | at the bound | memory at most | test |
 |---|---|---|---|---|---|---|
@@ -80,9 +80,9 @@ const BOUNDS: &[BoundRow] = bounds! {
     "refused connections that stay open for their 503", Constant("src/proxy/edge/connection_limit.rs", "MAX_LINGERING"), "@, and a quarter of the connections; each for 1 s and 64 KiB", "", "diglot_connections_refused_total", "the 503 may be lost with a reset", "1 KiB each", "tests/it/listeners/limits::sends_503_also_to_clients_that_are_still_sending";
     "connections to the status listeners", Constant("src/proxy/edge/connection_limit.rs", "MAX_STATUS_CONNECTIONS"), "@", "", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection", "src/proxy/edge/connection_limit::limits_connections_and_reuses_freed_slots";
     "a TLS handshake", Constant("src/proxy/edge/plane.rs", "HANDSHAKE_TIMEOUT"), "@; as many as connections", "", "diglot_connections_refused_total", "the connection is closed", "within the connections", "tests/it/listeners/tls::times_out_unfinished_tls_handshakes";
-    "encrypted bytes for one client", Constant("src/proxy/edge/listener_tls.rs", "WRITE_BUFFER_LIMIT"), "@ per TLS connection", "", "process_resident_memory_bytes", "writing pauses", "@ per connection", "no test: rustls keeps it";
+    "encrypted bytes for one client", Constant("src/proxy/edge/listener_tls.rs", "WRITE_BUFFER_LIMIT"), "@ per TLS connection", "", "diglot_connections_active", "writing pauses", "@ per connection", "no test: rustls keeps it";
     "a PROXY header", Constant("src/net/proxy_protocol.rs", "V2_HEADER_LIMIT"), "@ bytes, within 5 s", "", "diglot_connections_refused_total", "the connection is closed", "none", "tests/it/listeners/proxy_protocol::times_out_on_half_a_proxy_header";
-    "requests that a client pipelines behind a stream", Constant("src/proxy/edge/http1_handoff.rs", "READ_AHEAD_LIMIT"), "@ per connection", "", "process_resident_memory_bytes", "nothing more is read", "@ per connection", "tests/it/listeners/timeouts::ends_the_run_of_a_client_that_pipelines_and_leaves";
+    "requests that a client pipelines behind a stream", Constant("src/proxy/edge/http1_handoff.rs", "READ_AHEAD_LIMIT"), "@ per connection", "", "diglot_connections_active", "nothing more is read", "@ per connection", "tests/it/listeners/timeouts::ends_the_run_of_a_client_that_pipelines_and_leaves";
     "streams of one HTTP/2 connection", Constant("src/proxy/edge/server.rs", "H2_MAX_STREAMS"), "@", "", "diglot_streams_active", "the stream is refused, as HTTP/2 clients expect", "as runs", "no test: h2 keeps it; hyper's own tests show it";
     "streams that an HTTP/2 client resets before they are served", Constant("src/proxy/edge/server.rs", "H2_MAX_PENDING_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
     "streams that an HTTP/2 client makes the gateway reset", Constant("src/proxy/edge/server.rs", "H2_MAX_LOCAL_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
@@ -110,9 +110,9 @@ const BOUNDS: &[BoundRow] = bounds! {
     "what clients have not read of ended runs", Constant("src/proxy/pipe.rs", "LARGE_REMAINDER"), "@ per connection; more counts as a slow client", "", "diglot_slow_client_bytes", "as for slow clients", "@ per connection", "src/proxy/pipe/tests::the_rest_of_an_ended_run_counts_as_a_slow_clients";
     "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run", "tests/it/faults/broken_streams::ends_the_run_at_an_event_over_the_limit";
     "unfinished events of all agents, and what all runs remember", Default(FILE, LIMITS, "run_memory"), "@; runs below 64 KiB are free", "limits.run_memory", "diglot_run_memory_bytes", "`RUN_ERROR` `run_memory_full` for the run that needs more", "@", "tests/it/buffer_limits::ends_runs_that_hold_too_much_together";
-    "events kept to detect the dialect of an `auto` agent", Constant("src/translate/detect.rs", "MAX_KEPT_BYTES"), "@ and the first event; until the 16th", "", "process_resident_memory_bytes", "a later sign is not used", "@ per run", "tests/it/auto::keeps_the_run_start_when_a_later_event_shows_the_dialect";
+    "events kept to detect the dialect of an `auto` agent", Constant("src/translate/detect.rs", "MAX_KEPT_BYTES"), "@ and the first event; until the 16th", "", "diglot_streams_active", "a later sign is not used", "@ per run", "tests/it/auto::keeps_the_run_start_when_a_later_event_shows_the_dialect";
     "chunks without an id: open streams", Constant("src/event/lane.rs", "LANES_LIMIT"), "@ per run", "", "", "the stream used longest ago is forgotten", "within the ids", "src/event/lane::keeps_the_latest_lanes_up_to_the_limit";
-    "what an HTTP/2 agent sends before it is read", Constant("src/proxy/upstream/dialer.rs", "H2_STREAM_WINDOW"), "@ per run", "", "process_resident_memory_bytes", "the agent waits", "@ per run", "tests/it/upstreams/http2::runs_share_one_h2_connection";
+    "what an HTTP/2 agent sends before it is read", Constant("src/proxy/upstream/dialer.rs", "H2_STREAM_WINDOW"), "@ per run", "", "diglot_streams_active", "the agent waits", "@ per run", "tests/it/upstreams/http2::runs_share_one_h2_connection";
     "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run", "tests/it/buffer_limits::limits_the_ids_it_remembers";
     "waiting two-step runs of a route", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT"), "@", "", "diglot_refusals_total", "503", "16 MiB per route", "src/proxy/pending_runs::limits_reservations_and_frees_dropped_ones";
     "waiting two-step runs of a caller", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT_PER_CALLER"), "@ per route", "", "diglot_refusals_total", "429", "4 MiB", "tests/it/two_steps/ownership::limits_the_waiting_runs_of_one_caller";
