@@ -308,6 +308,7 @@ impl Gateway {
             ("limits.request_body", format!("{} bytes", self.limits.request_body)),
             ("limits.request_bodies", format!("{} bytes", self.limits.request_bodies)),
             ("limits.client_buffers", format!("{} bytes", self.limits.client_buffers)),
+            ("limits.run_memory", format!("{} bytes", self.limits.run_memory)),
         ]);
         let mut insert = |key, value: Option<String>| {
             if let Some(value) = value {

@@ -11,11 +11,13 @@
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
+use super::closed_run::ClosedRun;
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
-use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
+use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
+use super::slow_clients::AGENT_READ_BUFFER;
 use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
@@ -25,8 +27,7 @@ use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
 use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::translate::Stream;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -66,12 +67,13 @@ pub(super) struct RunTask {
     output: RunOutput,
     deadlines: RunDeadlines,
     backlog: AgentBacklog,
+    memory: RunMemoryShare,
     out: Vec<u8>,
     last_write: Option<Instant>,
 }
 
 impl RunTask {
-    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
+    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput, memory: RunMemoryShare) -> Self {
         let deadlines = context.start_deadlines();
         RunTask {
             context,
@@ -79,6 +81,7 @@ impl RunTask {
             output,
             deadlines,
             backlog: AgentBacklog::default(),
+            memory,
             out: Vec::new(),
             last_write: None,
         }
@@ -95,7 +98,7 @@ impl RunTask {
     ) -> impl Future<Output = ()> + Send {
         let mut state = RunState::Requesting { request, start_tx };
         async move {
-            let (output, mut lifecycle) = loop {
+            let closed = loop {
                 state = match state {
                     RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
                     RunState::Streaming { session, source } => self.relay(session, source).await,
@@ -105,13 +108,7 @@ impl RunTask {
                     RunState::Ended(reason) => break self.close(*reason, None).boxed().await,
                 };
             };
-            // All that remains is the client's backlog and permits.
-            tokio::select! {
-                // First, because the body ends only after `finish` has begun.
-                biased;
-                () = output.finish() => {}
-                () = lifecycle.wait_cut() => {}
-            }
+            closed.finish().boxed().await;
         }
     }
 
@@ -293,7 +290,7 @@ impl RunTask {
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
         let frames_before = self.stream.frames_read();
-        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out, &mut self.backlog);
+        let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = match sink.translate_backlog() {
             true => Some(Ok(true)),
@@ -340,7 +337,7 @@ impl RunTask {
     fn finish_stream(&mut self) -> RunEndReason {
         match self.stream.finish(now_millis(), &mut self.out) {
             Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-            Err(fault) => RunEndReason::from_fault(fault, &self.context),
+            Err(fault) => RunEndReason::from_fault(fault.into(), &self.context),
         }
     }
 
@@ -405,7 +402,7 @@ impl RunTask {
     /// Writes as soon as the client has read enough, or without it.
     async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
         let slow_clients = Arc::clone(&self.context.slow_clients);
-        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity());
+        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER);
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => return written,
@@ -425,11 +422,7 @@ impl RunTask {
         self.output.push(&mut self.out, number)
     }
 
-    async fn close(
-        mut self: Box<Self>,
-        reason: RunEndReason,
-        start_tx: Option<StartSender>,
-    ) -> (RunOutput, LifecycleWatch) {
+    async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
         let reason = match reason {
             RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
             reason => reason,
@@ -463,7 +456,8 @@ impl RunTask {
         self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
-        (self.output, self.context.lifecycle)
+        let RunContext { lifecycle, slow_clients, .. } = self.context;
+        ClosedRun { output: self.output, lifecycle, slow_clients }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

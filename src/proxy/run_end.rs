@@ -2,6 +2,7 @@
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
+use super::translation_sink::SinkFault;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
@@ -91,8 +92,11 @@ impl RunEndReason {
     }
 
     /// Converts an error in the agent's stream to a reason.
-    pub(super) fn from_fault(fault: StreamError, context: &RunContext) -> RunEndReason {
-        let rejection = match fault {
+    pub(super) fn from_fault(fault: SinkFault, context: &RunContext) -> RunEndReason {
+        let SinkFault::Stream(error) = fault else {
+            return RunEndReason::Limited(RejectionKind::RunMemoryFull.into());
+        };
+        let rejection = match error {
             StreamError::Truncated { last_event_type } => {
                 Rejection::from(RejectionKind::UpstreamTruncated).with_cause(format_args!(
                     "the stream ended after {}, without the end of the run",

@@ -344,7 +344,8 @@ impl Gateway {
             record,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let run = Box::new(RunTask::new(context, stream, output)).run(Box::new(agent_request), start_tx);
+        let memory = self.run_memory.start_run();
+        let run = Box::new(RunTask::new(context, stream, output, memory)).run(Box::new(agent_request), start_tx);
         SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
-const AGENT_READ_BUFFER: usize = 64 << 10;
+pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
 pub(super) struct SlowClients {
     waiting: Mutex<WaitingClients>,
@@ -52,11 +52,10 @@ impl SlowClients {
         self.waiting.lock().limit = limit;
     }
 
-    /// Counts a run that waits with `unread` bytes. The clients that have waited longest are cut off while all exceed
+    /// Counts a run that waits and takes `bytes`. The clients that have waited longest are cut off while all exceed
     /// the limit; one always fits.
-    pub(super) fn wait(&self, unread: usize) -> SlowClientGuard<'_> {
+    pub(super) fn wait(&self, bytes: usize) -> SlowClientGuard<'_> {
         let cut_off = Arc::new(Notify::new());
-        let bytes = unread.saturating_add(AGENT_READ_BUFFER);
         let mut waiting = self.waiting.lock();
         waiting.last_number += 1;
         let number = waiting.last_number;
@@ -97,15 +96,15 @@ mod tests {
     #[test]
     fn cuts_off_the_client_that_waits_longest() {
         let metrics = Arc::new(Metrics::new().expect("unique names"));
-        let clients = SlowClients::new(3 * AGENT_READ_BUFFER, metrics);
-        let waits = [clients.wait(0), clients.wait(0), clients.wait(0)];
+        let clients = SlowClients::new(300, metrics);
+        let waits = [clients.wait(100), clients.wait(100), clients.wait(100)];
         let is_cut = |at: usize| waits[at].wait_cut_off().now_or_never().is_some();
         assert!(!is_cut(0) && !is_cut(1) && !is_cut(2));
-        let large = clients.wait(AGENT_READ_BUFFER);
+        let large = clients.wait(200);
         assert!(is_cut(0) && is_cut(1) && !is_cut(2));
         drop(waits);
         // One fits, whatever its size.
-        let huge = clients.wait(100 * AGENT_READ_BUFFER);
+        let huge = clients.wait(10_000);
         assert!(large.wait_cut_off().now_or_never().is_some() && huge.wait_cut_off().now_or_never().is_none());
         drop((large, huge));
         assert_eq!(clients.waiting.lock().bytes, 0);

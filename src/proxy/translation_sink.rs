@@ -9,6 +9,7 @@
 //! large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
+use super::run_memory::{RunMemoryFull, RunMemoryShare};
 use crate::net::cpu_work::run_sized;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
@@ -42,16 +43,34 @@ impl AgentBacklog {
 
 pub(super) struct TranslationSink<'r> {
     stream: &'r mut Stream,
+    memory: &'r mut RunMemoryShare,
     out: &'r mut Vec<u8>,
     backlog: &'r mut AgentBacklog,
     pub(super) bytes_read: usize,
     pub(super) translate_time: Duration,
-    pub(super) fault: Option<StreamError>,
+    pub(super) fault: Option<SinkFault>,
+}
+
+/// The reason why the run must end.
+pub(super) enum SinkFault {
+    Stream(StreamError),
+    MemoryFull,
+}
+
+impl From<StreamError> for SinkFault {
+    fn from(error: StreamError) -> SinkFault {
+        SinkFault::Stream(error)
+    }
 }
 
 impl<'r> TranslationSink<'r> {
-    pub(super) fn new(stream: &'r mut Stream, out: &'r mut Vec<u8>, backlog: &'r mut AgentBacklog) -> Self {
-        TranslationSink { stream, out, backlog, bytes_read: 0, translate_time: Duration::ZERO, fault: None }
+    pub(super) fn new(
+        stream: &'r mut Stream,
+        memory: &'r mut RunMemoryShare,
+        out: &'r mut Vec<u8>,
+        backlog: &'r mut AgentBacklog,
+    ) -> Self {
+        TranslationSink { stream, memory, out, backlog, bytes_read: 0, translate_time: Duration::ZERO, fault: None }
     }
 
     /// Translates a piece, or stores the rest of it for the next turn.
@@ -85,12 +104,16 @@ impl<'r> TranslationSink<'r> {
             self.bytes_read += slice.len();
             bytes = rest;
             if let Err(fault) = self.stream.push(slice, now_millis(), self.out) {
-                self.fault = Some(fault);
+                self.fault = Some(fault.into());
                 bytes = &[];
             }
             // What follows the end of the run is only counted.
             let is_over = self.translate_time + started_at.elapsed() >= TURN;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
+        }
+        if self.fault.is_none() && self.memory.resize(self.stream.retained_bytes()) == Err(RunMemoryFull) {
+            self.fault = Some(SinkFault::MemoryFull);
+            bytes = &[];
         }
         self.translate_time += started_at.elapsed();
         bytes

@@ -57,6 +57,14 @@ impl FrameReader {
         }
     }
 
+    /// Returns the memory of an unfinished frame.
+    pub(crate) fn heap_size(&self) -> usize {
+        match &self.decoder {
+            FrameDecoder::Sse(decoder) => decoder.heap_size(),
+            FrameDecoder::Proto(decoder) => decoder.heap_size(),
+        }
+    }
+
     /// Discards unfinished data before another body with the same framing.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {

@@ -19,6 +19,7 @@
 
 mod budget;
 mod chunk;
+mod chunk_names;
 pub(crate) mod explain_trace;
 pub(crate) mod report;
 mod nested_values;

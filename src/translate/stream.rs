@@ -268,6 +268,13 @@ impl Stream {
         self.fail(code, message, now, out);
     }
 
+    /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let StreamStages { guard, output, .. } = &self.stages;
+        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes();
+        self.frame_reader.heap_size() + waiting + guard.retained_bytes
+    }
+
     /// Returns how the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {

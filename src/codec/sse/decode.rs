@@ -164,6 +164,7 @@ impl SseDecoder {
         self.retry
     }
 
+    /// Returns the memory of the unfinished line and frame.
     pub(crate) fn heap_size(&self) -> usize {
         match &self.state {
             DecoderState::Reading { lines, pending } => lines.heap_size() + pending.heap_size(),
