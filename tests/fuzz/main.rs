@@ -33,7 +33,7 @@ mod exact_json;
 
 use mutate::InputForm;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 struct FuzzTarget {
     name: &'static str,
@@ -68,21 +68,73 @@ fn target() -> &'static FuzzTarget {
     })
 }
 
-/// Writes the first inputs of all targets below the folder in `DIGLOT_FUZZ_SEEDS` and exits, if the variable is set.
+/// Does what the environment requests instead of fuzzing, or prepares for it.
 fn prepare() {
     if let Some(folder) = std::env::var_os("DIGLOT_FUZZ_SEEDS") {
-        for target in TARGETS {
-            let folder = Path::new(&folder).join(target.name);
-            std::fs::create_dir_all(&folder).expect("the folder can be made");
-            for (number, input) in (target.seeds)().into_iter().enumerate() {
-                std::fs::write(folder.join(format!("{number:05}")), input).expect("the folder can be written");
-            }
-            println!("{}", target.name);
-        }
+        write_seeds(Path::new(&folder));
         std::process::exit(0);
     }
     work::register_counters();
-    target();
+    keep_failing_input();
+    if let Ok(runs) = std::env::var("DIGLOT_FUZZ_RUNS") {
+        run_fixed_inputs(runs.parse().expect("DIGLOT_FUZZ_RUNS is a number"));
+        std::process::exit(0);
+    }
+}
+
+/// Writes the first inputs of all targets below a folder, and prints the targets.
+fn write_seeds(folder: &Path) {
+    for target in TARGETS {
+        let folder = folder.join(target.name);
+        std::fs::create_dir_all(&folder).expect("the folder can be made");
+        for (number, input) in (target.seeds)().into_iter().enumerate() {
+            std::fs::write(folder.join(format!("{number:05}")), input).expect("the folder can be written");
+        }
+        println!("{}", target.name);
+    }
+}
+
+/// Runs the regressions, the first inputs, and some mutations of these: the same ones each time, so that a change of the code is the
+/// only reason for another result.
+fn run_fixed_inputs(runs: usize) {
+    let target = target();
+    let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(target.name);
+    let mut inputs: Vec<_> = std::fs::read_dir(regressions).into_iter().flatten().flatten().map(|one| one.path()).collect();
+    inputs.sort();
+    for path in &inputs {
+        run_one(target, std::fs::read(path).expect("a regression can be read"));
+    }
+    let seeds = (target.seeds)();
+    let mut bytes = 0;
+    for number in 0..runs {
+        let seed = &seeds[number % seeds.len()];
+        // The first round is that of the seeds as they are.
+        let input = if number < seeds.len() { seed.clone() } else { mutate::mutate_by_number(target.form, seed, number as u64) };
+        bytes += input.len();
+        run_one(target, input);
+    }
+    println!("{}: {} regressions, {runs} inputs of {bytes} bytes", target.name, inputs.len());
+}
+
+/// The input that is being run.
+static CURRENT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+fn run_one(target: &FuzzTarget, input: Vec<u8>) {
+    CURRENT.lock().expect("one thread").clone_from(&input);
+    (target.run)(&input);
+}
+
+/// Writes the input to the file in `DIGLOT_FUZZ_FAILED` if it breaks a law. libFuzzer keeps those that it runs itself.
+fn keep_failing_input() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let input = CURRENT.lock().expect("one thread").clone();
+        if let Some(path) = std::env::var_os("DIGLOT_FUZZ_FAILED").filter(|_| !input.is_empty()) {
+            let _ = std::fs::write(&path, &input);
+            eprintln!("the input is in {}", Path::new(&path).display());
+        }
+        report(info);
+    }));
 }
 
 libfuzzer_sys::fuzz_target!(init: prepare(), |input: &[u8]| {

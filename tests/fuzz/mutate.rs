@@ -48,29 +48,63 @@ const YAML: &[&str] = &[
     "\t", "---", "...", "? a", "ag-ui", "hai", "{path: /a, client: ag-ui, agent: hai, upstream: http://h/}",
 ];
 
-/// Changes `data`, whose first `size` bytes are the input, and returns its new size, at most `max`.
+/// Changes `data`, whose first `size` bytes are the input, and returns its new size, at most `max`. Every fourth mutation, and those
+/// of bytes, are libFuzzer's own.
 pub fn mutate(form: InputForm, data: &mut [u8], size: usize, max: usize, seed: u32) -> usize {
     let mut random = Random(u64::from(seed));
-    let Ok(text) = std::str::from_utf8(&data[..size]) else { return fuzzer_mutate(data, size, max) };
-    if form == InputForm::Bytes || random.below(4) == 0 || size == 0 {
+    if random.below(4) == 0 {
         return fuzzer_mutate(data, size, max);
     }
-    let mut text = text.to_owned();
+    match change_structure(form, &data[..size], &mut random).filter(|text| text.len() <= max) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(text.as_bytes());
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max),
+    }
+}
+
+/// Changes an input without libFuzzer: the same number gives the same result.
+pub fn mutate_by_number(form: InputForm, input: &[u8], number: u64) -> Vec<u8> {
+    let mut random = Random(number);
+    if random.below(4) > 0
+        && let Some(text) = change_structure(form, input, &mut random)
+    {
+        return text.into_bytes();
+    }
+    let mut bytes = input.to_vec();
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + random.below(16)).min(bytes.len());
+        match random.below(5) {
+            0 => bytes.insert(at, random.pick(INTERESTING)),
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 => drop(bytes.drain(at..end)),
+            3 => bytes.splice(at..at, bytes[at..end].to_vec()).for_each(drop),
+            _ if at < bytes.len() => bytes[at] = random.pick(INTERESTING),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// Bytes that mean something to one of the parsers.
+const INTERESTING: &[u8] = b"\0\n\r\t\x08\x7f\x80\xff\xf0 \"',-.:;[]{}#%&*0129aAeuxZ\\";
+
+/// Returns `None` if the input has no such structure.
+fn change_structure(form: InputForm, input: &[u8], random: &mut Random) -> Option<String> {
+    let mut text = std::str::from_utf8(input).ok()?.to_owned();
     for _ in 0..=random.below(3) {
         text = match form {
-            InputForm::Bytes => text,
-            InputForm::Frames | InputForm::Json if random.below(6) == 0 => change_sides(&text, &mut random),
-            InputForm::Frames if random.below(2) == 0 => move_parts(&text, "\n\n", &mut random),
-            InputForm::Frames | InputForm::Json => change_json(&text, &mut random),
-            InputForm::Lines if random.below(2) == 0 => move_parts(&text, "\n", &mut random),
-            InputForm::Lines => change_word(&text, &mut random),
+            InputForm::Bytes => return None,
+            InputForm::Frames | InputForm::Json if random.below(6) == 0 => change_sides(&text, random),
+            InputForm::Frames if random.below(2) == 0 => move_parts(&text, "\n\n", random),
+            InputForm::Frames | InputForm::Json => change_json(&text, random),
+            InputForm::Lines if random.below(2) == 0 => move_parts(&text, "\n", random),
+            InputForm::Lines => change_word(&text, random),
         };
     }
-    if text.len() > max || text.is_empty() {
-        return fuzzer_mutate(data, size, max);
-    }
-    data[..text.len()].copy_from_slice(text.as_bytes());
-    text.len()
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Generates the same numbers for the same seed (splitmix64).

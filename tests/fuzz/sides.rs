@@ -40,8 +40,8 @@ const SMALL: SseLimits = SseLimits { line: 2 << 10, frame: 2 << 10 };
 pub struct Sides {
     pub from: PeerDialect,
     pub to: PeerDialect,
-    is_strict: bool,
-    is_small: bool,
+    pub is_strict: bool,
+    pub is_small: bool,
 }
 
 impl Sides {
@@ -102,20 +102,20 @@ pub fn side(name: &str) -> Option<PeerDialect> {
     Some(side)
 }
 
-/// Returns several ways to cut a body: each byte by itself if it is short, and some places that the body itself determines.
+/// Returns ways to cut a body: each byte by itself, each place of a short one, and some pieces.
 pub fn cuts(body: &[u8]) -> Vec<Vec<&[u8]>> {
-    let mut ways = vec![Vec::new()];
-    if body.len() <= 256 {
-        ways = (1..body.len()).map(|at| vec![&body[..at], &body[at..]]).collect();
+    let mut ways: Vec<Vec<&[u8]>> = Vec::new();
+    if body.len() <= 128 {
+        ways.extend((1..body.len()).map(|at| vec![&body[..at], &body[at..]]));
     }
-    if body.len() <= 4096 {
-        ways.push(body.chunks(1).collect());
-    }
-    for size in [3, 7, 61, 509] {
-        let offset = usize::from(body.last().copied().unwrap_or_default()) % size;
-        let (first, rest) = body.split_at(offset.min(body.len()));
-        ways.push(std::iter::once(first).chain(rest.chunks(size)).collect());
-    }
-    ways.retain(|way| !way.is_empty());
+    ways.extend((0..3).map(|way| cut(body, way)));
     ways
+}
+
+/// Returns one way to cut a body, which the body itself and `way` determine.
+pub fn cut(body: &[u8], way: usize) -> Vec<&[u8]> {
+    let sum: usize = body.iter().map(|byte| usize::from(*byte)).sum();
+    let size = [1, 7, 61, 3, 509][(sum + way) % 5];
+    let (first, rest) = body.split_at((sum / 5 % size).min(body.len()));
+    std::iter::once(first).chain(rest.chunks(size)).collect()
 }

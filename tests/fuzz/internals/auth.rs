@@ -1,4 +1,5 @@
 //! Tokens and key sets; a module of `policy::auth`, whose parts are private to it.
+#![allow(missing_docs, reason = "the targets that use it describe it")]
 
 use super::jwt::UnverifiedToken;
 use super::key_set::KeySet;
@@ -21,7 +22,7 @@ pub const NOW: u64 = 1_800_000_000;
 pub const LEEWAY: u64 = 5;
 
 /// The caller that a token names.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct TokenCaller {
     pub subject: String,
     pub tenant: Option<String>,

@@ -1,4 +1,5 @@
 //! The configuration; a module of `config`, whose parts are private to it.
+#![allow(missing_docs, reason = "the targets that use it describe it")]
 
 use super::schema::secrets::{holds_secrets, is_sensitive_path};
 use super::{effective, load};
