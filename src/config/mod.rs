@@ -52,6 +52,9 @@ pub mod load;
 pub mod effective;
 mod difference;
 pub mod reload;
+#[cfg(fuzzing)]
+#[path = "../../tests/fuzz/internals/config.rs"]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
