@@ -44,3 +44,10 @@ impl StoreBytes {
         changed.is_ok()
     }
 }
+
+/// Every log has returned its share by now.
+impl Drop for StoreBytes {
+    fn drop(&mut self) {
+        debug_assert!(std::thread::panicking() || *self.used.get_mut() == 0, "logs that are gone are still counted");
+    }
+}

@@ -3,9 +3,12 @@
 use super::*;
 use crate::config::replay::ReplayStoreKind;
 use crate::dialect::AG_UI;
-use crate::replay::{Cursor, ReadFrom};
+use crate::replay::log::ReaderCutOff;
+use crate::replay::{Cursor, JoinError, LogReader, ReadFrom};
 use crate::telemetry::Metrics;
 use crate::translate::recap::RecapInput;
+use bytes::Bytes;
+use futures_util::FutureExt;
 use std::num::NonZeroUsize;
 use tokio::time::advance;
 
@@ -128,4 +131,74 @@ async fn bounds_the_bytes_of_all_runs_together() {
     live.finish();
     other.finish();
     assert!(metrics.render().contains("diglot_replay_runs 2"));
+}
+
+fn counted_bytes(metrics: &Metrics) -> usize {
+    let rendered = metrics.render();
+    let line = rendered.lines().find_map(|line| line.strip_prefix("diglot_replay_bytes ")).expect("a line");
+    line.parse().expect("a number")
+}
+
+fn push_run_started(writer: &LogWriter) {
+    writer.push(&mut b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n".to_vec(), 1);
+}
+
+/// A caller that joins a run again and again must not take the memory of all others.
+#[tokio::test]
+async fn counts_nothing_for_refused_joins() {
+    let (store, metrics) = store(1, 1 << 20, 16 << 10);
+    let writer = enter(&store, 1);
+    push_run_started(&writer);
+    push_event(&writer, 10_000);
+    let log = Arc::clone(&writer.log);
+    writer.finish();
+    let readers: Vec<_> = std::iter::from_fn(|| log.join(ReadFrom::Recap(0), false, ()).ok()).collect();
+    let counted = counted_bytes(&metrics);
+    for _ in 0..50 {
+        assert!(log.join(ReadFrom::Recap(0), false, ()).is_err());
+    }
+    assert_eq!(counted_bytes(&metrics), counted);
+    drop((readers, log));
+    // The next run evicts it.
+    enter(&store, 2).forget();
+    assert!(store.find(&[1; 32]).is_none());
+    assert_eq!(counted_bytes(&metrics), 0);
+}
+
+fn next_piece(reader: &LogReader) -> Option<Option<Result<Bytes, ReaderCutOff>>> {
+    std::future::poll_fn(|cx| reader.poll_next(cx)).now_or_never()
+}
+
+/// Recaps that are built later, at the first event, take memory like those that are built at once.
+#[tokio::test]
+async fn counts_the_recaps_of_readers_that_join_before_the_first_event() {
+    let (store, metrics) = store(1, 1 << 20, 64 << 10);
+    let mut with_input = fresh_run(1, 0);
+    let messages = format!("[{{\"id\":\"m\",\"role\":\"user\",\"content\":\"{}\"}}]", "x".repeat(40_000));
+    let RunDescriptor { side, ids, .. } = &with_input.descriptor;
+    with_input.recap = Recap::new(*side, ids, RecapInput { messages: Some(messages.into()), state: None });
+    let InsertOutcome::New(writer) = store.insert(with_input) else { panic!("it is the first") };
+    let readers: Vec<_> = std::iter::from_fn(|| writer.log.join(ReadFrom::Recap(0), true, ()).ok()).collect();
+    assert_eq!(readers.len(), 4);
+    push_run_started(&writer);
+    for reader in &readers {
+        assert!(matches!(next_piece(reader), Some(Some(Ok(piece))) if piece.len() < 40_000));
+    }
+    assert!(counted_bytes(&metrics) > 5 * 40_000, "{}", counted_bytes(&metrics));
+    drop(readers);
+    assert!(counted_bytes(&metrics) < 2 * 40_000);
+}
+
+/// Its client connects again, and is refused as at any full store.
+#[tokio::test]
+async fn disconnects_a_reader_for_whose_recap_there_is_no_room() {
+    let (store, metrics) = store(1, 50_000, 50_000);
+    let writer = enter(&store, 1);
+    let reader = writer.log.join(ReadFrom::Recap(0), false, ()).expect("room");
+    push_run_started(&writer);
+    push_event(&writer, 30_000);
+    assert_eq!(next_piece(&reader), Some(Some(Err(ReaderCutOff))));
+    assert!(!writer.log.has_readers());
+    assert!(counted_bytes(&metrics) < 50_000);
+    assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Full));
 }
