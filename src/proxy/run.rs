@@ -403,7 +403,7 @@ impl RunTask {
     /// Writes as soon as the client has read enough, or without it.
     async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
         let slow_clients = Arc::clone(&self.context.slow_clients);
-        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity());
+        let waiting = slow_clients.wait(self.context.caller_key(), self.output.unread_bytes() + self.out.capacity());
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => return written,

@@ -30,6 +30,8 @@ pub(crate) enum JoinError {
     /// the cursor belongs to another run, or its event was trimmed or does not exist yet
     Cursor,
     Full,
+    /// there is not enough memory for a recap
+    NoMemory,
     /// the run was too large to retain
     Discarded,
 }
@@ -72,7 +74,7 @@ impl RunLog {
             ReadFrom::Recap(_) => None,
         };
         let needs_recap = at.is_none() || matches!(from, ReadFrom::Recap(_));
-        let recap_size = if needs_recap { state.reserve_recap(self, 0).ok_or(JoinError::Full)? } else { 0 };
+        let recap_size = if needs_recap { state.reserve_recap(self, 0)? } else { 0 };
         let recap_source = at.is_none().then(|| RecapSource::new(recap, &state));
         let now = if let ReadFrom::Start(now) | ReadFrom::Recap(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
@@ -87,7 +89,7 @@ impl RunLog {
         if let Some(source) = recap_source
             && !self.fold_for(number, source, now)
         {
-            return Err(JoinError::Full);
+            return Err(JoinError::NoMemory);
         }
         if ended && watched {
             self.drain_readers();
@@ -127,7 +129,7 @@ impl RunLog {
         let LogBase::Recap(recap) = &*base else { return };
         slot.offset = end_offset;
         let reserved = slot.recap_size;
-        let Some(recap_size) = state.reserve_recap(self, reserved) else {
+        let Ok(recap_size) = state.reserve_recap(self, reserved) else {
             drop(state);
             drop(base);
             return self.remove_reader(number);
@@ -181,20 +183,21 @@ impl RecapSource {
 
 impl LogState {
     /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
-    /// recap's size, or `None` if there is not enough memory or too much waits for other readers.
-    fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Option<usize> {
+    /// recap's size.
+    fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
         let waiting = self.readers.iter().map(|slot| slot.recap_size).sum::<usize>().saturating_sub(reserved);
         // Before memory is taken, which nothing would return.
         if waiting > MAX_UNREAD_RECAPS * log.limits.max_bytes {
-            return None;
+            return Err(JoinError::Full);
         }
         let size = self.retained_bytes();
         let counted = self.counted_bytes + size.saturating_sub(reserved);
         let fits = log.total.as_ref().is_none_or(|total| total.resize(self.counted_bytes, counted));
-        fits.then(|| {
-            self.counted_bytes = counted;
-            size
-        })
+        if !fits {
+            return Err(JoinError::NoMemory);
+        }
+        self.counted_bytes = counted;
+        Ok(size)
     }
 
     fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn Debug + Send>) -> u64 {

@@ -25,7 +25,7 @@ fn fresh_run(run: u8, body: u8) -> NewRun {
     let side = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t", "r");
     let recap = Recap::new(side, &ids, RecapInput::default());
-    let keys = RunKeys { run: [run; 32], thread: [9; 32], body: [body; 32] };
+    let keys = RunKeys { caller: [0; 32], run: [run; 32], thread: [9; 32], body: [body; 32] };
     let descriptor = RunDescriptor { keys, token: RunToken::new(run.into()), side, ids };
     NewRun { descriptor, recap, abandon_after: Duration::from_secs(60), remote_through: None }
 }
@@ -200,5 +200,77 @@ async fn disconnects_a_reader_for_whose_recap_there_is_no_room() {
     assert_eq!(next_piece(&reader), Some(Some(Err(ReaderCutOff))));
     assert!(!writer.log.has_readers());
     assert!(counted_bytes(&metrics) < 50_000);
-    assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::Full));
+    assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::NoMemory));
+}
+
+fn enter_for(store: &Arc<RunStore>, caller: u8, run: u8) -> LogWriter {
+    let mut fresh = fresh_run(run, 0);
+    fresh.descriptor.keys.caller = [caller; 32];
+    match store.insert(fresh) {
+        InsertOutcome::New(writer) => writer,
+        _ => panic!("the run is not new"),
+    }
+}
+
+/// One caller's many runs must not evict the run that another may come back to.
+#[tokio::test]
+async fn evicts_first_from_the_caller_that_holds_most() {
+    for (runs, bytes) in [(4, 1 << 20), (100, 50_000)] {
+        let (store, _metrics) = store(runs, bytes, 30_000);
+        let (ada, bob) = (1, 2);
+        let write = |caller, run, size| {
+            let writer = enter_for(&store, caller, run);
+            push_event(&writer, size);
+            writer.finish();
+        };
+        // Larger and older than each of the others, but the only one of its caller.
+        write(bob, 1, 12_000);
+        for run in 2..20 {
+            write(ada, run, 10_000);
+        }
+        assert!(store.find(&[1; 32]).is_some(), "{runs} runs, {bytes} bytes");
+        assert!(store.find(&[2; 32]).is_none() && store.find(&[19; 32]).is_some());
+    }
+}
+
+#[tokio::test]
+async fn evicts_the_oldest_run_of_callers_with_one_each() {
+    let (store, _metrics) = store(100, 50_000, 30_000);
+    for (run, size) in [(1, 5_000), (2, 20_000), (3, 10_000), (4, 15_000)] {
+        let writer = enter_for(&store, run, run);
+        push_event(&writer, size);
+        writer.finish();
+    }
+    let kept: Vec<_> = (1..=4).filter(|run| store.find(&[*run; 32]).is_some()).collect();
+    assert_eq!(kept, [2, 3, 4]);
+}
+
+/// A client that repeats one run id must not make the store grow.
+#[tokio::test]
+async fn keeps_nothing_of_replaced_runs() {
+    let (store, _metrics) = store(10, 1 << 20, 1 << 16);
+    for body in 0..100 {
+        let InsertOutcome::New(writer) = store.insert(fresh_run(1, body)) else { panic!("it replaces the last") };
+        writer.finish();
+    }
+    let runs = store.runs.lock();
+    assert_eq!((runs.by_key.len(), runs.ended.len(), runs.last_of_thread.len(), runs.callers.len()), (1, 1, 1, 1));
+    assert_eq!(runs.callers.values().map(|held| (held.runs, held.ended.len())).collect::<Vec<_>>(), [(1, 1)]);
+}
+
+#[tokio::test]
+async fn reports_only_own_runs_that_are_evicted_early() {
+    let (store, _metrics) = store(1, 1 << 20, 1 << 16);
+    let (queue, mut evicted) = mpsc::channel(8);
+    store.report_evicted(queue);
+    enter(&store, 1).finish();
+    enter(&store, 2).finish();
+    assert_eq!(evicted.try_recv().map(|evicted| evicted.keys.run), Ok([1; 32]));
+    let mut remote = fresh_run(3, 0);
+    remote.remote_through = Some(1);
+    let InsertOutcome::New(writer) = store.insert(remote) else { panic!("it is new") };
+    assert_eq!(evicted.try_recv().map(|evicted| evicted.keys.run), Ok([2; 32]));
+    writer.finish();
+    enter(&store, 4).forget();
+    assert!(evicted.try_recv().is_err());
 }
