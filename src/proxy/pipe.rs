@@ -10,6 +10,7 @@
 //! pipe, since such a client may still answer PING and SETTINGS.
 
 use super::slow_clients::SlowClients;
+use crate::replay::ReplayKey;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
@@ -286,11 +287,11 @@ impl<T> PipeWriter<T> {
 
     /// Ends the body, then waits until the client has read it, disconnected or timed out. Over HTTP/1, the connection does
     /// that, but a client that has much to read counts as slow.
-    pub(super) async fn finish(self, slow_clients: &SlowClients) {
+    pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         self.end_body();
         let unread = self.unread_bytes();
         if unread > LARGE_REMAINDER {
-            let waiting = slow_clients.wait(unread);
+            let waiting = slow_clients.wait(caller, unread);
             tokio::select! {
                 () = self.wait_closed() => {}
                 () = self.wait_stalled() => {}

@@ -402,7 +402,8 @@ impl RunTask {
     /// Writes as soon as the client has read enough, or without it.
     async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
         let slow_clients = Arc::clone(&self.context.slow_clients);
-        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER);
+        let bytes = self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER;
+        let waiting = slow_clients.wait(self.context.caller_key(), bytes);
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => return written,
@@ -456,8 +457,9 @@ impl RunTask {
         self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
+        let caller = self.context.caller_key();
         let RunContext { lifecycle, slow_clients, .. } = self.context;
-        ClosedRun { output: self.output, lifecycle, slow_clients }
+        ClosedRun { output: self.output, lifecycle, slow_clients, caller }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

@@ -4,12 +4,14 @@ use super::agent_client::AgentClient;
 use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
+use super::run_keys::caller_key;
 use super::run_record::RunRecord;
 use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
+use crate::replay::ReplayKey;
 use crate::telemetry::internal_event;
 use crate::translate::TranslationReport;
 use bytes::Bytes;
@@ -37,6 +39,10 @@ pub(super) struct AgentRequest {
 }
 
 impl RunContext {
+    pub(super) fn caller_key(&self) -> ReplayKey {
+        caller_key(&self.record.caller)
+    }
+
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);

@@ -4,7 +4,7 @@ use super::pipe::{self, PipeClosed};
 use super::slow_clients::SlowClients;
 use super::two_step::ClientPermits;
 use crate::codec::{Framing, sse};
-use crate::replay::{self, LogStopReason};
+use crate::replay::{self, LogStopReason, ReplayKey};
 use futures_util::FutureExt;
 
 pub(super) enum RunOutput {
@@ -138,9 +138,9 @@ impl RunOutput {
     }
 
     /// Ends the output, waiting until a direct client has read it.
-    pub(super) async fn finish(self, slow_clients: &SlowClients) {
+    pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         match self {
-            RunOutput::Direct(pipe, _) => pipe.finish(slow_clients).await,
+            RunOutput::Direct(pipe, _) => pipe.finish(slow_clients, caller).await,
             RunOutput::Logged(output) => {
                 let LoggedOutput { writer, permits } = *output;
                 writer.finish();

@@ -119,12 +119,12 @@ impl Gateway {
                 return self.join_existing(route, &head, ids, &kept, resume::reader_start(cursor));
             }
         }
-        // From here on the thread belongs to its caller even if the run fails: it is unknown what the agent saw of the
-        // run, and a retry comes from this caller.
-        self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
             stream_permit = self.policy.streams.acquire(&head.parts, &route.start_match)?;
         }
+        // After all that may refuse the run. From here on the thread belongs to its caller even if the run fails: it is
+        // unknown what the agent saw of the run, and a retry comes from this caller.
+        self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {

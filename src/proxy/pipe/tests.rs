@@ -17,7 +17,7 @@ async fn next_data(reader: &mut PipeReader<()>) -> Option<Bytes> {
 
 async fn finish<T: Send + 'static>(writer: PipeWriter<T>) {
     let metrics = Arc::new(Metrics::new().expect("unique names"));
-    writer.finish(&SlowClients::new(usize::MAX, metrics)).await;
+    writer.finish(&SlowClients::new(usize::MAX, metrics), [0; 32]).await;
 }
 
 /// The memory of a large event counts as a slow client's for as long as it is there, also while its connection sends it.
@@ -45,7 +45,7 @@ async fn the_rest_of_an_ended_run_counts_as_a_slow_clients() {
     let (writer, mut reader) = pipe(2, ());
     reader.attach(Version::HTTP_11);
     writer.write(&mut vec![0; 2 * LARGE_REMAINDER]).await.expect("room");
-    let mut end = Box::pin(writer.finish(&clients));
+    let mut end = Box::pin(writer.finish(&clients, [0; 32]));
     assert!(poll!(&mut end).is_pending());
     let _other = clients.wait(1);
     end.await;
