@@ -13,6 +13,7 @@ mod join;
 mod ownership;
 mod retention;
 mod shared;
+mod shared_ends;
 mod stop;
 mod two_steps;
 

@@ -111,6 +111,16 @@ impl RunLog {
         state.recount(self.total.as_deref());
     }
 
+    /// Returns whether the last event ends the run, which its writer may not have finished.
+    pub(crate) fn has_terminal_event(&self) -> bool {
+        let base = self.base.lock();
+        let LogBase::Recap(recap) = &*base else { return false };
+        let mut source = RecapSource::new(recap, &self.state.lock());
+        drop(base);
+        source.recap.push(&source.frames);
+        source.recap.has_ended()
+    }
+
     /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input.
     fn build_due_recap(&self, number: u64) {
         let base = self.base.lock();
