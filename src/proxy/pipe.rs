@@ -6,10 +6,10 @@
 //! A client that stops reading is disconnected: over HTTP/1 by its connection (see `write_timeout`), over HTTP/2 by the
 //! pipe, since such a client may still answer PING and SETTINGS.
 
+use crate::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -343,6 +343,9 @@ impl<T> Body for PipeReader<T> {
         if state.is_sending && state.end == PipeEnd::Closed { SizeHint::with_exact(0) } else { SizeHint::default() }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@
 //! Runs whose clients read in time never get here. A client that reads a little waits anew, so that it outlives those that
 //! read nothing.
 
+use crate::sync::Mutex;
 use crate::telemetry::Metrics;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -88,6 +88,9 @@ impl Drop for SlowClientGuard<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

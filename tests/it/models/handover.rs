@@ -69,7 +69,9 @@ enum Phase {
     Starting,
     Serving,
     /// `DrainPhase::Grace`
-    Grace { successor: bool },
+    Grace {
+        successor: bool,
+    },
     /// `DrainPhase::Draining`
     Draining,
     /// `Drain::cut_runs`
@@ -160,8 +162,7 @@ impl Protocol for Handover {
 
     /// An operator's decision is not awaited: a process that serves may stay.
     fn is_at_rest(&self, machine: &Machine) -> bool {
-        let is_resting =
-            |process: &Process| matches!(process.phase, Phase::Absent | Phase::Serving | Phase::Exited);
+        let is_resting = |process: &Process| matches!(process.phase, Phase::Absent | Phase::Serving | Phase::Exited);
         // After a takeover only one process is left.
         let is_one = machine.processes.iter().filter(|process| process.is_up()).count() <= 1;
         is_one
@@ -274,7 +275,9 @@ impl Steps<'_> {
             }),
             Phase::Draining => {
                 if connections().next().is_some() && !self.lacks(Guard::EndAfterTimeout) {
-                    self.add(NAMES[at], "reaches the timeout", true, |machine| machine.processes[at].phase = Phase::Cut);
+                    self.add(NAMES[at], "reaches the timeout", true, |machine| {
+                        machine.processes[at].phase = Phase::Cut
+                    });
                 }
                 // `wait_until_drained`. What has arrived is counted within `IN_FLIGHT_GRACE`.
                 if connections().all(|connection| matches!(connection, Connection::Checked(_))) {
@@ -392,7 +395,8 @@ impl Machine {
     }
 
     fn exit(&mut self, at: usize, is_killed: bool) {
-        self.processes[at] = Process { phase: Phase::Exited, is_unwanted: self.processes[at].is_unwanted, ..Process::ABSENT };
+        self.processes[at] =
+            Process { phase: Phase::Exited, is_unwanted: self.processes[at].is_unwanted, ..Process::ABSENT };
         self.close_idle(at);
         for connection in self.connections.iter_mut().filter(|connection| connection.process() == Some(at)) {
             *connection = Connection::Done;
