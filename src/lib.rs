@@ -88,6 +88,9 @@ pub mod translate;
 pub mod net;
 
 #[cfg(feature = "server")]
+mod sync;
+
+#[cfg(feature = "server")]
 pub mod error;
 
 #[cfg(feature = "server")]

@@ -256,6 +256,8 @@ impl Drain {
         let PlaneDrainSignals { data, status, admin } = &*self.drain_signals;
         self.lifecycle.cut();
         data.close_connections();
+        // A second signal during the grace period leads here without a drain.
+        self.local.iter().for_each(|local| local.handover_sockets.close());
         let _ = timeout(CUT_GRACE, async { tokio::join!(self.lifecycle.wait_idle(), data.wait_drained()) }).await;
         status.close_connections();
         admin.close_connections();

@@ -5,8 +5,8 @@
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
+use crate::sync::Mutex;
 use crate::telemetry::Metrics;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -96,6 +96,9 @@ impl Drop for BodyPermit {
         }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@
 use super::lifecycle::LifecycleWatch;
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,6 +149,9 @@ impl<T> Drop for RunReservation<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

@@ -11,10 +11,10 @@
 
 use super::slow_clients::SlowClients;
 use crate::replay::ReplayKey;
+use crate::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -391,6 +391,9 @@ impl<T> Body for PipeReader<T> {
         if state.is_sending && state.end == PipeEnd::Closed { SizeHint::with_exact(0) } else { SizeHint::default() }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests;

@@ -168,11 +168,15 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         check_stop_request(request.method())?;
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
-        let Some(kept) = self.replay.find(&run) else {
+        let kept = self.replay.find(&run);
+        if kept.as_ref().is_none_or(|kept| kept.is_remote) {
+            // Even if this process follows the run, since it may stop following before it has sent the request.
             let replication = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
-            let exists = replication.stop(&run).await?;
-            return if exists { Ok(responses::run_stopped()) } else { Err(RejectionKind::RunNotFound.into()) };
-        };
+            if !replication.stop(&run).await? {
+                return Err(RejectionKind::RunNotFound.into());
+            }
+        }
+        let Some(kept) = kept else { return Ok(responses::run_stopped()) };
         let log = &kept.log;
         if log.is_open() {
             let run =

@@ -10,8 +10,8 @@
 //! read nothing.
 
 use crate::replay::{ReplayKey, beyond_one_entry};
+use crate::sync::Mutex;
 use crate::telemetry::Metrics;
-use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -105,6 +105,9 @@ impl Drop for SlowClientGuard<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

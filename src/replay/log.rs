@@ -27,6 +27,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+mod schedules;
+
 pub(crate) use mirror::{LogMirror, MirrorEvent, MirrorSummary};
 #[cfg(test)]
 pub(super) use reader::ReaderCutOff;
@@ -37,8 +40,8 @@ pub(crate) use writer::{LogStopReason, LogWriter};
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
 use super::store_bytes::CallerBytes;
+use crate::sync::Mutex;
 use crate::translate::recap::Recap;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;

@@ -214,7 +214,7 @@ impl ReplicatedRuns {
 
     /// Releases the claim on a run that does not start.
     pub(crate) async fn release(&self, descriptor: &RunDescriptor) {
-        let _ = self.record_end(descriptor, "gone", &[]).await;
+        let _ = self.record_end(descriptor, "gone", 0, &[]).await;
     }
 
     /// Renews this process's lease; never returns.
@@ -327,16 +327,17 @@ impl ReplicatedRuns {
         self.data_losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE_TIME)
     }
 
-    /// Records the end of a run for its followers.
+    /// Records the end of a run whose last frame has number `last` for its followers.
     async fn record_end(
         &self,
         descriptor: &RunDescriptor,
         how: &str,
+        last: u64,
         followers: &[String],
     ) -> Result<i64, ReplicationUnavailable> {
         let age = if how == "ended" { self.settings.age } else { LEASE_TTL };
         let mut call = self.prepare_run_call(&redis_protocol::END, descriptor);
-        call.arg(how).arg(millis(age)).arg(ReplicaMessage::Updated(descriptor.keys.run).to_string());
+        call.arg(how).arg(millis(age)).arg(last).arg(ReplicaMessage::Updated(descriptor.keys.run).to_string());
         for process in followers {
             call.arg(self.keys.process(process));
         }

@@ -28,6 +28,7 @@
 //! - `load`: many events, many streams, memory.
 //! - `log_losses`: lines dropped while nobody reads stderr.
 //! - `metrics`: the metrics as Prometheus reads them.
+//! - `models`: the states of a run over two replicas and of a handover, searched one by one.
 //! - `monitoring`: alerts, runbook and dashboard, compared with the metrics and run in a real Prometheus.
 //! - `network_faults`: broken networks between client, gateway, agent and Redis; a killed gateway.
 //! - `packaging`: image, compose, systemd, health checks, completions.
@@ -80,6 +81,7 @@ mod listeners;
 mod load;
 mod log_losses;
 mod metrics;
+mod models;
 mod monitoring;
 mod network_faults;
 mod packaging;

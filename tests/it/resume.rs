@@ -15,6 +15,7 @@ mod ownership;
 mod redis_bounds;
 mod retention;
 mod shared;
+mod shared_ends;
 mod stop;
 mod two_steps;
 

@@ -119,6 +119,16 @@ impl RunLog {
         fits
     }
 
+    /// Returns whether the last event ends the run, which its writer may not have finished.
+    pub(crate) fn has_terminal_event(&self) -> bool {
+        let base = self.base.lock();
+        let LogBase::Recap(recap) = &*base else { return false };
+        let mut source = RecapSource::new(recap, &self.state.lock());
+        drop(base);
+        source.recap.push(&source.frames);
+        source.recap.has_ended()
+    }
+
     /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input. The
     /// reader is removed if there is not enough memory, and is refused when it joins again.
     fn build_due_recap(&self, number: u64) {

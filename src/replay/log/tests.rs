@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::time::{advance, timeout};
 
-const PACE: LogLimits = LogLimits {
+pub(super) const PACE: LogLimits = LogLimits {
     max_backlog: 1 << 10,
     max_bytes: 16 << 10,
     stall_timeout: Duration::from_secs(60),
@@ -20,24 +20,24 @@ const PACE: LogLimits = LogLimits {
 };
 
 /// Creates a log that belongs to no store.
-fn new_log(pace: LogLimits) -> LogWriter {
+pub(super) fn new_log(pace: LogLimits) -> LogWriter {
     let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), RecapInput::default());
     LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace, None)), None)
 }
 
 /// Returns an AG-UI frame with this total size in bytes.
-fn frame(number: u64, size: usize) -> Vec<u8> {
+pub(super) fn frame(number: u64, size: usize) -> Vec<u8> {
     let head =
         format!("id: {}-{number}\ndata: {{\"type\":\"CUSTOM\",\"name\":\"n\",\"value\":\"", RunToken::new(7).as_str());
     let tail = "\"}\n\n";
     format!("{head}{}{tail}", "x".repeat(size.saturating_sub(head.len() + tail.len()))).into_bytes()
 }
 
-fn cursor_at(number: u64) -> ReadFrom {
+pub(super) fn cursor_at(number: u64) -> ReadFrom {
     ReadFrom::Cursor(Cursor { token: RunToken::new(7), number })
 }
 
-async fn next_chunk(reader: &LogReader) -> Option<Result<Bytes, ReaderCutOff>> {
+pub(super) async fn next_chunk(reader: &LogReader) -> Option<Result<Bytes, ReaderCutOff>> {
     std::future::poll_fn(|cx| reader.poll_next(cx)).await
 }
 

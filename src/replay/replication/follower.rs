@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   found ─▶ following ── the end of the run ─────────────▶ Complete: readers have everything
-//!              │  │ the owner has no lease: RUN_ERROR in Redis, for all replicas, then the same
-//!              │  ╰─ stopped here: the owner gets a message
+//!              │  ╰─ the owner has no lease: RUN_ERROR in Redis, for all replicas, then the same
 //!              ╰─ no readers, missing frames, no answer for long, the process exits ─▶ Cut: readers reconnect
 //! ```
 //! All readers on this replica share the log, which is removed when the run ends or has no readers.
@@ -44,6 +43,10 @@ const MAX_ENTRIES: usize = 16;
 
 /// Maximum number of bytes per read, unless its first entry is larger.
 const MAX_READ_BYTES: usize = 1 << 20;
+
+/// Number of events that a client may have received from a lost replica before they were copied. The error has a later
+/// number, so that it is new to such a client; empty comments have the numbers in between.
+const MAX_UNCOPIED_EVENTS: usize = 256;
 
 /// The hash fields of a run, in the order in which `RemoteRun::from_fields` reads them.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "a", "d", "c", "i", "r", "u"];
@@ -142,7 +145,7 @@ impl ReplicatedRuns {
             writer,
             last_read: found.through,
             pending: Vec::new(),
-            stop: StopState::NotRequested,
+            is_stopping: false,
             wake,
             _permit: permit,
         };
@@ -177,17 +180,10 @@ struct RunFollower {
     last_read: u64,
     /// frames waiting for slow readers
     pending: Vec<u8>,
-    stop: StopState,
+    /// whether a stop was requested here; then slow readers do not delay the end
+    is_stopping: bool,
     wake: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum StopState {
-    NotRequested,
-    Requested,
-    /// the owner has received it
-    Sent,
 }
 
 enum ReadStatus {
@@ -271,7 +267,7 @@ impl RunFollower {
             if next_check <= Instant::now() {
                 next_check = Instant::now() + check_interval;
                 check_interval = HEARTBEAT_INTERVAL.min(2 * check_interval);
-                if self.stop != StopState::NotRequested && !self.writer.log.has_readers() {
+                if self.is_stopping && !self.writer.log.has_readers() {
                     return FollowEnd::Cut;
                 }
                 match self.check_owner().await {
@@ -286,15 +282,12 @@ impl RunFollower {
             }
             let has_pending = !self.pending.is_empty();
             tokio::select! {
-                reason = self.writer.wait_for_stop(), if self.stop == StopState::NotRequested => match reason {
+                reason = self.writer.wait_for_stop(), if !self.is_stopping => match reason {
                     LogStopReason::Abandoned => return FollowEnd::Cut,
-                    LogStopReason::Stopped => {
-                        self.stop = StopState::Requested;
-                        next_check = Instant::now();
-                    }
+                    LogStopReason::Stopped => self.is_stopping = true,
                 },
                 // `wait_for_stop` above handles an abandoned or stopped log.
-                _ = self.writer.write(&mut self.pending, self.last_read), if has_pending && self.stop == StopState::NotRequested => {}
+                _ = self.writer.write(&mut self.pending, self.last_read), if has_pending && !self.is_stopping => {}
                 () = self.wake.notified() => {}
                 () = sleep_until(next_check) => {}
                 () = sleep_until(next_comment) => {
@@ -309,7 +302,7 @@ impl RunFollower {
     async fn read(&mut self) -> Result<ReadStatus, ReplicationUnavailable> {
         loop {
             if !self.pending.is_empty() {
-                if self.stop == StopState::NotRequested {
+                if !self.is_stopping {
                     return Ok(ReadStatus::Full);
                 }
                 self.writer.push(&mut self.pending, self.last_read);
@@ -342,12 +335,9 @@ impl RunFollower {
         }
     }
 
-    /// Tells the owner that there are readers, and whether a stop was requested. Returns whether the owner has a lease.
+    /// Notifies the owner of readers here. Returns whether the owner has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
         let shared = &self.shared;
-        if self.stop == StopState::Requested && shared.stop(&self.descriptor.keys.run).await.is_ok() {
-            self.stop = StopState::Sent;
-        }
         let log = &self.writer.log;
         // Before the first reader joins, the request that started following is about to join.
         if log.has_readers() || !log.had_readers() {
@@ -360,12 +350,14 @@ impl RunFollower {
 
     /// Ends a run whose owner is gone; the first follower writes the error for all.
     async fn end_orphaned(&mut self) {
-        let (last, frames) = self.run_lost_frames();
+        // The owner may have copied the last event, and not yet that it was the last.
+        let is_complete = self.writer.log.has_terminal_event();
+        let (last, frames) = if is_complete { (self.last_read, Vec::new()) } else { self.run_lost_frames() };
         let shared = &self.shared;
         let RunDescriptor { ids, token, .. } = &self.descriptor;
         let mut call = shared.prepare_run_call(&redis_protocol::END_ORPHANED, &self.descriptor);
         call.arg(&self.owner).arg(self.last_read).arg(last).arg(frames).arg(millis(shared.settings.age));
-        if shared.invoke::<bool>(&call).await == Ok(true) {
+        if shared.invoke::<bool>(&call).await == Ok(true) && !is_complete {
             internal_event::RemoteRunLost { ids, token: token.as_str(), owner: &self.owner }.emit();
         }
         // The error is read from Redis like any other frame; read it immediately.
@@ -385,6 +377,10 @@ impl RunFollower {
         let mut number = self.last_read;
         let mut frames = Vec::new();
         for (index, end) in ends.iter().enumerate().skip(skipped) {
+            if index + 1 == ends.len() {
+                (0..MAX_UNCOPIED_EVENTS).for_each(|_| sse::write_comment(&mut frames, ""));
+                number += MAX_UNCOPIED_EVENTS as u64;
+            }
             number += 1;
             let from = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
             let id = Cursor { token: *token, number }.to_string();

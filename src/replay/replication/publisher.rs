@@ -5,7 +5,8 @@
 //!    ▲                                  │ │ ▲─────────────────────────┘
 //!    ╰── Redis lost the run ────────────╯ ╰── the end, or another run has the key ──▶ done
 //! ```
-//! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary.
+//! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary. A run that
+//! ends meanwhile is copied as long as it is kept.
 
 use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
 use super::owned_run::OwnedRun;
@@ -16,9 +17,13 @@ use crate::translate::recap::RecapInput;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+/// Time for which an ended run's copy delays the end of the process.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Interval of the check whether an ended run is still kept.
+const KEPT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl ReplicatedRuns {
     pub(crate) fn replicate(
@@ -40,10 +45,7 @@ impl ReplicatedRuns {
             summed_through: 0,
             bytes_since_summary: 0,
         };
-        tokio::spawn(async move {
-            publisher.publish_to_end().await;
-            drop(resource);
-        });
+        tokio::spawn(publisher.publish_to_end(resource));
     }
 }
 
@@ -78,16 +80,16 @@ enum PublishOutcome {
 }
 
 impl RunPublisher {
-    /// Copies until the run ends or another run takes its key.
-    async fn publish_to_end(mut self) {
-        self.copy_log().await;
+    /// Copies until the run has ended or another run takes its key. The resource is dropped earlier if Redis is down.
+    async fn publish_to_end(mut self, resource: impl Send) {
+        self.copy_log(&mut Some(resource)).await;
         let mut owned_runs = self.shared.owned_runs.lock();
         if owned_runs.get(&self.descriptor.keys.run).is_some_and(|owned| Arc::ptr_eq(owned, &self.owned_run)) {
             owned_runs.remove(&self.descriptor.keys.run);
         }
     }
 
-    async fn copy_log(&mut self) {
+    async fn copy_log(&mut self, resource: &mut Option<impl Send>) {
         let mut losses = self.shared.data_losses.subscribe();
         let mut step = (!self.has_base).then_some(PublishStep::Restart);
         let mut ended: Option<Instant> = None;
@@ -129,7 +131,11 @@ impl RunPublisher {
                             () = log.wait_for_event(u64::MAX) => {}
                         }
                     } else if ended.get_or_insert_with(Instant::now).elapsed() > END_TIMEOUT {
-                        return;
+                        drop(resource.take());
+                        if !self.is_kept() {
+                            return;
+                        }
+                        let _ = timeout(KEPT_CHECK_INTERVAL, self.shared.redis.wait_until_connected()).await;
                     }
                     sleep(RETRY_DELAY).await;
                     step
@@ -143,13 +149,14 @@ impl RunPublisher {
             MirrorEvent::Frames { first, last, bytes } => self.append(*first, *last, bytes).await,
             MirrorEvent::Trimmed { through } if *through <= self.sent_through => Ok(PublishOutcome::Written),
             MirrorEvent::Trimmed { .. } => self.write_summary(true).await,
-            MirrorEvent::Finished => {
-                let stored = self.shared.store.find(&self.descriptor.keys.run);
-                let is_stored = stored.is_some_and(|stored| Arc::ptr_eq(&stored.log, &self.owned_run.log));
-                self.record_end(if is_stored { "ended" } else { "gone" }).await
-            }
+            MirrorEvent::Finished => self.record_end(if self.is_kept() { "ended" } else { "gone" }).await,
             MirrorEvent::Cut => self.record_end("cut").await,
         }
+    }
+
+    fn is_kept(&self) -> bool {
+        let stored = self.shared.store.find(&self.descriptor.keys.run);
+        stored.is_some_and(|stored| Arc::ptr_eq(&stored.log, &self.owned_run.log))
     }
 
     async fn append(
@@ -232,7 +239,8 @@ impl RunPublisher {
     }
 
     async fn record_end(&self, how: &str) -> Result<PublishOutcome, ReplicationUnavailable> {
-        Ok(self.outcome(self.shared.record_end(&self.descriptor, how, &self.owned_run.followers()).await?))
+        let followers = self.owned_run.followers();
+        Ok(self.outcome(self.shared.record_end(&self.descriptor, how, self.sent_through, &followers).await?))
     }
 
     fn outcome(&self, answer: i64) -> PublishOutcome {

@@ -100,16 +100,17 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[2])
         return stop and 2 or 1";
 
-    /// Records the end of a run (token, state, ms, a message, the channel of each follower …). Returns the same codes
-    /// as `APPEND`.
+    /// Records the end of a run (token, state, ms, the last copied frame, a message, the channel of each follower …).
+    /// Returns the same codes as `APPEND`.
     END = "
-        local t, s = unpack(redis.call('HMGET', KEYS[1], 't', 's'))
+        local t, n = unpack(redis.call('HMGET', KEYS[1], 't', 'n'))
         if not t then return -1 end
         if t ~= ARGV[1] then return -2 end
+        if tonumber(n) < tonumber(ARGV[4]) then return -1 end
         redis.call('HSET', KEYS[1], 's', ARGV[2])
         redis.call('PEXPIRE', KEYS[1], ARGV[3])
         redis.call('PEXPIRE', KEYS[2], ARGV[3])
-        for at = 5, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[4]) end
+        for at = 6, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[5]) end
         return 1";
 
     /// Deletes an evicted run (token, its key): its frames, and the rest unless another run has the key.
@@ -143,12 +144,12 @@ scripts! {
         return {s, tonumber(n), entries}";
 
     /// Ends an ownerless run (token, owner, number of the last frame, number of the error frame, the error frames, ms)
-    /// if it is unchanged.
+    /// if it is unchanged. There are no error frames if the last frame is the end of the run.
     END_ORPHANED = "
         local t, s, h, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h', 'n'))
         if t ~= ARGV[1] or s ~= 'open' or h ~= ARGV[2] or n ~= ARGV[3] then return 0 end
         local number = string.format('%.0f', tonumber(n) + 1)
-        redis.call('XADD', KEYS[2], number .. '-' .. ARGV[4], 'f', ARGV[5])
+        if ARGV[5] ~= '' then redis.call('XADD', KEYS[2], number .. '-' .. ARGV[4], 'f', ARGV[5]) end
         redis.call('HSET', KEYS[1], 'n', ARGV[4], 's', 'ended')
         redis.call('PEXPIRE', KEYS[1], ARGV[6])
         redis.call('PEXPIRE', KEYS[2], ARGV[6])

@@ -112,6 +112,12 @@ impl Recap {
         }
     }
 
+    /// Returns whether the run's terminal event was folded.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.terminal.is_some()
+    }
+
     /// Returns the memory used, in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
