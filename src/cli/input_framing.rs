@@ -87,11 +87,7 @@ impl InputFraming {
             ProtobufInput::Detect => first == Some(&0),
             ProtobufInput::Always => true,
         };
-        if is_proto {
-            InputFraming::Proto(ProtoDecoder::new(limit))
-        } else {
-            InputFraming::Unknown
-        }
+        if is_proto { InputFraming::Proto(ProtoDecoder::new(limit)) } else { InputFraming::Unknown }
     }
 
     /// Splits `bytes` and passes the pieces to `consumer`. The first byte that is neither white space nor part of a BOM

@@ -156,7 +156,8 @@ fn reports_protobuf_that_ends_within_a_frame() {
         diglot().args(arguments).arg(path).output().expect("the binary starts")
     };
     let whole = translate("proto", file.path()).stdout;
-    let cut = TempFile::new(&whole[..whole.len() - 1]);
+    let cut = TempFile::new("");
+    std::fs::write(cut.path(), &whole[..whole.len() - 1]).expect("a file in the temporary folder");
     let Output { status, stdout, .. } =
         diglot().args(["verify", "--dialect", "ag-ui"]).arg(cut.path()).output().expect("the binary starts");
     let stdout = String::from_utf8(stdout).expect("UTF-8");

@@ -67,11 +67,11 @@ impl Setup<'_> {
 pub struct TempFile(PathBuf);
 
 impl TempFile {
-    pub fn new(content: impl AsRef<[u8]>) -> TempFile {
+    pub fn new(text: &str) -> TempFile {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("diglot-it-{}-{}.yaml", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, content).expect("a file in the temporary folder");
+        std::fs::write(&path, text).expect("a file in the temporary folder");
         TempFile(path)
     }
 
