@@ -72,6 +72,11 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
 
+/// Parses a size in bytes: `65536` or `64KiB`. The error includes a hint.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    scalar::parse_size(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
+}
+
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {

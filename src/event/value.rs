@@ -7,6 +7,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// The largest integer that a JavaScript client represents exactly.
+pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
+
 /// A JSON value as well-formed text without surrounding whitespace.
 #[derive(Debug, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
@@ -151,7 +154,7 @@ impl<'a> Json<'a> {
 
     #[must_use]
     pub(crate) fn as_i64(&self) -> Option<i64> {
-        self.0.parse().ok()
+        self.0.parse().ok().or_else(|| parse_integral(&self.0))
     }
 
     #[must_use]
@@ -163,6 +166,13 @@ impl<'a> Json<'a> {
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
     }
+}
+
+/// Parses an integer that is written with decimals or an exponent: `1.0` and `1e3` are integers, as in JavaScript.
+fn parse_integral(text: &str) -> Option<i64> {
+    let number = text.parse::<f64>().ok()?;
+    #[expect(clippy::cast_possible_truncation, reason = "checked: no fraction, and exact in a double")]
+    (number.fract() == 0.0 && number.abs() <= SAFE_INTEGER as f64).then_some(number as i64)
 }
 
 impl fmt::Display for Json<'_> {

@@ -104,7 +104,7 @@ impl Gateway {
         let (mut parts, body) = request.into_parts();
         let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
         let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        let body_permit = self.bodies.start_body(caller_key(&caller));
+        let body_permit = self.bodies.start_body(caller_key(&caller), &parts.headers)?;
         let mut head = RunRequestHead { parts, body_permit, framing, caller, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
         // Only SSE has event ids from which to resume.
@@ -277,7 +277,7 @@ impl Gateway {
         let (_, detected_by) = detect_client(route, framing, &body);
         let is_kept = route.resumable.is_some() && framing == Framing::Sse;
         let caller = CallerContext::default();
-        let body_permit = self.bodies.start_body(caller_key(&caller));
+        let body_permit = self.bodies.start_body(caller_key(&caller), &parts.headers)?;
         let head = RunRequestHead { parts, body_permit, framing, caller, started_at: Instant::now() };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }

@@ -105,7 +105,7 @@ impl Recap {
     /// Folds complete SSE frames as sent to the client, ids and comments included, in order.
     pub fn push(&mut self, frames: &[u8]) {
         // The gateway wrote these frames, so they are within the limits then in force.
-        let mut decoder = SseDecoder::new(SseLimits { line: usize::MAX, frame: usize::MAX });
+        let mut decoder = SseDecoder::new(SseLimits::UNLIMITED);
         let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             self.fold_frame(&frame.data);
