@@ -136,21 +136,26 @@ mod tests {
     use super::*;
     use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, PeerDialect};
+    use crate::proxy::run_memory::RunMemory;
+    use crate::telemetry::Metrics;
+    use std::sync::Arc;
 
     #[test]
     fn translates_the_same_however_often_the_turn_ends() {
         let side = PeerDialect::new(&AG_UI);
         let text = r#"data: {"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"x"}"#;
         let frames = format!("{text}\n\n").repeat(3 * SLICE / text.len());
+        let metrics = Arc::new(Metrics::new().expect("unique names"));
         let translate = |turn_ends: bool| {
             let mut stream = Stream::new(side, side, None, SseLimits::default());
             let (mut out, mut backlog) = (Vec::new(), AgentBacklog::default());
             let mut turns = 0;
-            TranslationSink::new(&mut stream, &mut out, &mut backlog).translate(b"");
+            let mut memory = RunMemory::new(usize::MAX, Arc::clone(&metrics)).start_run();
+            TranslationSink::new(&mut stream, &mut memory, &mut out, &mut backlog).translate(b"");
             backlog.bytes = frames.clone().into_bytes();
             loop {
                 turns += 1;
-                let mut sink = TranslationSink::new(&mut stream, &mut out, &mut backlog);
+                let mut sink = TranslationSink::new(&mut stream, &mut memory, &mut out, &mut backlog);
                 // As if the turns before had taken their time.
                 sink.translate_time = if turn_ends { TURN } else { Duration::ZERO };
                 let had_backlog = sink.translate_backlog();

@@ -176,7 +176,7 @@ impl Stream {
     /// Returns the bytes that the next event may complete: the unfinished frame, and what waits for an end.
     pub(crate) fn pending_bytes(&self) -> usize {
         let output = &self.stages.output.writer;
-        self.frame_reader.pending_bytes() + output.buffered_bytes() + output.bookkeeping_bytes()
+        self.frame_reader.heap_size() + output.buffered_bytes() + output.bookkeeping_bytes()
     }
 
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.

@@ -47,7 +47,7 @@ async fn the_rest_of_an_ended_run_counts_as_a_slow_clients() {
     writer.write(&mut vec![0; 2 * LARGE_REMAINDER]).await.expect("room");
     let mut end = Box::pin(writer.finish(&clients, [0; 32]));
     assert!(poll!(&mut end).is_pending());
-    let _other = clients.wait(1);
+    let _other = clients.wait([1; 32], 1);
     end.await;
     assert_eq!(reader.frame().await.expect("an error").expect_err("cut off"), BodyAborted);
 }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::proxy::edge::activity::ConnectionActivity;
 use crate::proxy::pipe::{BodyAborted, PipeWriter, pipe};
+use crate::proxy::slow_clients::SlowClients;
+use crate::telemetry::Metrics;
 use http_body_util::BodyExt;
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -64,7 +66,8 @@ async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String 
 
 /// Ends a body without waiting, since a test's client never attaches.
 fn finish_body(writer: Writer) {
-    tokio::spawn(writer.finish());
+    let clients = SlowClients::new(usize::MAX, Arc::new(Metrics::new().expect("unique names")));
+    tokio::spawn(async move { writer.finish(&clients, [0; 32]).await });
 }
 
 fn last_writer(writers: &Mutex<Vec<Writer>>) -> Writer {
