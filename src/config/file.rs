@@ -149,7 +149,7 @@ section! {
         /// Handling of protocol violations by the agent: repair the stream (`repair`), end the run with an error
         /// (`strict`), or only count them (`report`).
         pub(crate) guard: Scalar<kind::Guard> = text("repair");
-        /// What clients see of an agent's response with an error status: the status and a reference (`hide`), or the
+        /// The part of an agent's response with an error status that clients see: the status and a reference (`hide`), or the
         /// agent's message too (`pass`). The log has the message in either case, with secrets masked.
         pub(crate) agent_errors: Scalar<kind::AgentErrorsKind> = text("hide");
         /// Timeouts for the agent.

@@ -37,6 +37,7 @@ pub(crate) mod source;
 mod checker;
 mod section;
 pub(crate) mod file;
+mod timeouts;
 pub mod schema;
 mod excerpt;
 mod spanned_tree;

@@ -1,12 +1,10 @@
 //! Upstreams of a route: addresses, protocols, health checks and ejection.
 
-use super::file::TimeoutsConfig;
 use super::listen::{ListenAddress, ListenerConfig};
 use crate::net::url::{bracket_host, implied_port};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// An upstream's URL, split into the parts that a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,7 +33,7 @@ pub(crate) enum UpstreamAddress {
     Socket(PathBuf),
 }
 
-/// What clients see of an agent's error response.
+/// The part of an agent's error response that clients see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AgentErrors {
     /// The status and a reference.
@@ -69,19 +67,6 @@ pub(crate) struct UpstreamTlsConfig {
 pub(crate) struct UpstreamClientCert {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
-}
-
-impl TimeoutsConfig {
-    /// Returns `first_event` or its default: what the other timeouts allow.
-    pub(crate) fn first_event_limit(&self, is_two_step: bool) -> Duration {
-        let steps = if is_two_step { 2 } else { 1 };
-        self.first_event.unwrap_or_else(|| self.first_byte.saturating_mul(steps).saturating_add(self.idle))
-    }
-
-    /// Returns `ping_only` or its default.
-    pub(crate) fn ping_only_limit(&self) -> Duration {
-        self.ping_only.unwrap_or_else(|| self.idle.saturating_mul(3))
-    }
 }
 
 impl UpstreamConfig {

@@ -50,7 +50,7 @@ impl AgentErrorPolicy<'_> {
     }
 }
 
-/// What an agent says about its failure.
+/// The agent's explanation of its failure.
 #[derive(Debug, PartialEq, Eq)]
 struct AgentMessage {
     text: String,

@@ -86,6 +86,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("futures-util", "net policy replay proxy admin demo app"),
     ("governor", "policy"),
+    ("h2", "proxy"),
     ("hex", "config policy replay app cli"),
     ("http", "net error telemetry config policy proxy admin demo cli"),
     ("http-body", "policy proxy admin demo"),

@@ -119,7 +119,7 @@ async fn hides_the_text_of_an_agents_error_and_logs_it_masked() {
 }
 
 #[tokio::test]
-async fn passes_on_what_validation_and_streams_say_if_the_route_wants_it() {
+async fn passes_on_messages_of_validation_and_streams_if_configured() {
     for (status, kind, body, logged) in LEAKS {
         let answer = answer_with_passed_errors(response(status, &format!("Content-Type: {kind}\r\n"), body)).await;
         // Text that is no member of JSON stays hidden.
