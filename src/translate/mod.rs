@@ -46,7 +46,7 @@ mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
 #[cfg(test)]
-mod linear_work;
+mod tests;
 
 pub use crate::event::{EventLoss, EventRepair};
 pub(crate) use agent_error::AgentError;

@@ -25,7 +25,7 @@ pub enum StreamError {
     TooMuchState(RunStateLimit),
 }
 
-/// What the gateway remembers of a run.
+/// The part of a run's state that exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStateLimit {
     /// Text and arguments that are sent when their message or call ends.

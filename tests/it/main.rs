@@ -20,6 +20,7 @@
 //! - `golden`: translations of streams and requests as folders, at every split.
 //! - `run_guard`: repairs, violations and losses, one row per rule.
 //! - `h2`: HTTP/2 frames that no library would send.
+//! - `hostile_runs`: runs that are expensive to translate, and the runs next to them.
 //! - `kubernetes`: manifests and chart, validated with their tools, and the gateway of each pod.
 //! - `laws`: losslessness over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.

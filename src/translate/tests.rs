@@ -1,6 +1,6 @@
 //! The work for a run, and for a request, grows no faster than its length, whatever the agent and the client choose.
 //!
-//! What is counted is exact and the same on every machine: JSON values that are read, copied or compared
+//! The count is exact and the same on every machine: JSON values that are read, copied or compared
 //! (`event/work.rs`). An input four times as long may take four times the steps; a search through all open items, or a
 //! copy of all that came before, takes up to sixteen times as many.
 
