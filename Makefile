@@ -1,6 +1,6 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check planted-faults build install image
+.PHONY: help demo test check planted-faults fuzz build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
@@ -26,6 +26,14 @@ check: test ## the same as test
 
 planted-faults: ## plant ten faults, one after another, and require that a test fails for each
 	@python3 tests/planted_faults.py
+
+# The time of each target, and the targets; no name stands for all.
+SECONDS ?= 60
+TARGET ?=
+
+fuzz: ## fuzz each target for SECONDS=60, or one with TARGET=name; MINIMISE=1 makes the corpus small instead
+	@.githooks/setup fuzz
+	@tests/fuzz/run --seconds $(SECONDS) $(if $(MINIMISE),--minimise) $(TARGET)
 
 build: ## build the release binary, target/release/diglot
 	@.githooks/setup

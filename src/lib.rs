@@ -119,3 +119,8 @@ pub mod app;
 
 #[cfg(feature = "server")]
 pub mod cli;
+
+/// Opens private parts to the targets of `make fuzz`; no ordinary build has it.
+#[cfg(fuzzing)]
+#[path = "../tests/fuzz/internals/mod.rs"]
+pub mod fuzzing;

@@ -54,8 +54,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
 /// Returns each event's data.
 fn read_events(bytes: &[u8]) -> Vec<String> {
     let mut events = Vec::new();
-    // Nothing can be read after an oversized frame.
-    let _ = read_recording(bytes, ProtobufInput::Never, &mut |_, data| {
+    let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, data| {
         if json::parse_object(data).is_ok_and(|object| object.kind.is_some()) {
             events.push(data.to_owned());
         }

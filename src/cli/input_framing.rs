@@ -5,7 +5,6 @@
 
 use super::input::{IoFailure, READ_SIZE};
 use crate::codec::proto::{self, ProtoDecoder, ProtoError, ProtoStep};
-use crate::codec::sse::SseLimits;
 use std::borrow::Cow;
 use std::io::Read;
 
@@ -34,6 +33,8 @@ enum InputFraming {
         after_cr: bool,
     },
     Proto(ProtoDecoder),
+    /// after an event that is too large
+    Unreadable,
 }
 
 /// A part of the input.
@@ -49,17 +50,20 @@ pub(super) enum InputPiece<'a> {
         /// content parts omitted because their names are unknown
         dropped: usize,
     },
-    /// a protobuf frame over the limit in bytes; the remaining input cannot be read
+    /// an event over the limit in bytes; the remaining input cannot be read
     TooLarge { limit: usize },
+    /// the first bytes of a protobuf frame that the input does not complete
+    PartialFrame,
 }
 
-/// Reads `input` to its end and passes its pieces to `consumer`.
+/// Reads `input` to its end and passes its pieces to `consumer`. NDJSON lines and protobuf frames have at most `limit` bytes.
 ///
 /// # Errors
 /// Fails if the input cannot be read or `consumer` fails.
 pub(super) fn read_pieces<E: From<IoFailure>>(
     mut input: impl Read,
     protobuf: ProtobufInput,
+    limit: usize,
     mut consumer: impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut buffer = vec![0; READ_SIZE];
@@ -67,27 +71,23 @@ pub(super) fn read_pieces<E: From<IoFailure>>(
     loop {
         let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
         let bytes = &buffer[..length];
-        let framing = detected.get_or_insert_with(|| InputFraming::new(protobuf, bytes.first()));
+        let framing = detected.get_or_insert_with(|| InputFraming::new(protobuf, limit, bytes.first()));
         if bytes.is_empty() {
             return framing.finish(&mut consumer);
         }
-        framing.push(bytes, &mut consumer)?;
+        framing.push(bytes, limit, &mut consumer)?;
     }
 }
 
 impl InputFraming {
-    fn new(protobuf: ProtobufInput, first: Option<&u8>) -> InputFraming {
+    fn new(protobuf: ProtobufInput, limit: usize, first: Option<&u8>) -> InputFraming {
         let is_proto = match protobuf {
             ProtobufInput::Never => false,
             // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
             ProtobufInput::Detect => first == Some(&0),
             ProtobufInput::Always => true,
         };
-        if is_proto {
-            InputFraming::Proto(ProtoDecoder::new(SseLimits::default().frame))
-        } else {
-            InputFraming::Unknown
-        }
+        if is_proto { InputFraming::Proto(ProtoDecoder::new(limit)) } else { InputFraming::Unknown }
     }
 
     /// Splits `bytes` and passes the pieces to `consumer`. The first byte that is neither white space nor part of a BOM
@@ -95,6 +95,7 @@ impl InputFraming {
     fn push<E>(
         &mut self,
         mut bytes: &[u8],
+        limit: usize,
         consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if matches!(self, InputFraming::Unknown) {
@@ -112,8 +113,16 @@ impl InputFraming {
         match self {
             // The bytes before the first text belong to the first SSE line; other framings ignore them.
             InputFraming::Unknown | InputFraming::Sse => consumer(InputPiece::Bytes(bytes)),
-            InputFraming::Ndjson { line, after_cr } => push_ndjson(line, after_cr, bytes, consumer),
+            InputFraming::Ndjson { line, after_cr } => {
+                push_ndjson(line, after_cr, limit, bytes, consumer)?;
+                if line.len() <= limit {
+                    return Ok(());
+                }
+                *self = InputFraming::Unreadable;
+                consumer(InputPiece::TooLarge { limit })
+            }
             InputFraming::Proto(decoder) => push_proto(decoder, bytes, consumer),
+            InputFraming::Unreadable => Ok(()),
         }
     }
 
@@ -123,15 +132,17 @@ impl InputFraming {
             InputFraming::Ndjson { line, .. } if !line.is_empty() => {
                 consumer(InputPiece::Line(String::from_utf8_lossy(line)))
             }
-            // A truncated protobuf frame is ignored.
+            InputFraming::Proto(decoder) if decoder.has_partial_frame() => consumer(InputPiece::PartialFrame),
             _ => Ok(()),
         }
     }
 }
 
+/// Passes on complete lines, and stops at one of more than `limit` bytes, which stays in `line`.
 fn push_ndjson<E>(
     line: &mut Vec<u8>,
     after_cr: &mut bool,
+    limit: usize,
     bytes: &[u8],
     consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -140,9 +151,11 @@ fn push_ndjson<E>(
         if std::mem::replace(after_cr, part.ends_with(b"\r")) && part == b"\n" {
             continue;
         }
-        line.extend_from_slice(part);
+        line.extend_from_slice(part.strip_suffix(b"\n").or_else(|| part.strip_suffix(b"\r")).unwrap_or(part));
+        if line.len() > limit {
+            return Ok(());
+        }
         if matches!(part, [.., b'\n' | b'\r']) {
-            line.pop();
             consumer(InputPiece::Line(String::from_utf8_lossy(line)))?;
             line.clear();
         }
@@ -179,6 +192,7 @@ pub(super) fn is_text(byte: &u8) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Framing;
+    use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
     use crate::translate::verify::Verifier;
@@ -197,7 +211,7 @@ mod tests {
             let mut verifier = Verifier::new(side());
             let mut findings = Vec::new();
             let input = bytes[..cut].chain(&bytes[cut..]);
-            read_pieces(input, ProtobufInput::Detect, |piece| -> Result<(), IoFailure> {
+            read_pieces(input, ProtobufInput::Detect, usize::MAX, |piece| -> Result<(), IoFailure> {
                 match piece {
                     InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
                     other => panic!("{other:?} at {cut}"),

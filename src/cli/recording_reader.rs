@@ -2,7 +2,7 @@
 
 use super::input::IoFailure;
 use super::input_framing::{InputPiece, ProtobufInput, is_text, read_pieces};
-use crate::codec::sse::{SseDecoder, SseError, SseStep};
+use crate::codec::sse::{SseDecoder, SseError, SseLimits, SseStep};
 use crate::translate::StreamError;
 use std::fmt;
 use std::io::Read;
@@ -10,6 +10,10 @@ use std::io::Read;
 /// The error message for input without events.
 pub(super) const NO_EVENT: &str =
     "no event found: the input is neither an event stream nor NDJSON; for a request, add --request";
+
+/// The error message for input that ends within a protobuf frame.
+pub(super) const PARTIAL_FRAME: &str =
+    "the input ends within a protobuf frame, which is left out; the recording was cut off";
 
 /// An event's position in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub(super) enum ReadStop {
     Io(IoFailure),
     /// a frame exceeds the limit, or the consumer rejected an event
     Stream(StreamError),
+    /// the input ends within a protobuf frame
+    PartialFrame,
 }
 
 impl From<IoFailure> for ReadStop {
@@ -70,25 +76,26 @@ enum LineProgress {
     Text,
 }
 
-/// Reads `input` to its end and passes each event to `consumer`.
+/// Reads `input` to its end and passes each event, of at most `limit` bytes, to `consumer`.
 ///
 /// # Errors
 /// Fails if the input cannot be read, a frame exceeds the limit or `consumer` fails.
 pub(super) fn read_recording(
     input: impl Read,
     protobuf: ProtobufInput,
+    limit: usize,
     consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
 ) -> Result<(), ReadStop> {
     let mut reader = RecordingReader {
         consumer,
-        decoder: SseDecoder::default(),
+        decoder: SseDecoder::new(SseLimits { line: limit, frame: limit }),
         count: 0,
         line: 1,
         line_progress: LineProgress::Empty,
         after_cr: false,
         first_line: None,
     };
-    read_pieces(input, protobuf, |piece| reader.push_piece(piece))?;
+    read_pieces(input, protobuf, limit, |piece| reader.push_piece(piece))?;
     reader.finish()
 }
 
@@ -111,6 +118,7 @@ impl RecordingReader<'_> {
             InputPiece::TooLarge { limit } => {
                 Err(ReadStop::Stream(StreamError::Framing(SseError::FrameTooLarge { limit })))
             }
+            InputPiece::PartialFrame => Err(ReadStop::PartialFrame),
         }
     }
 
@@ -181,7 +189,6 @@ impl RecordingReader<'_> {
 mod tests {
     use super::*;
     use crate::codec::Framing;
-    use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
 
@@ -196,7 +203,7 @@ mod tests {
             Ok(())
         };
         let input = input[..cut].chain(&input[cut..]);
-        read_recording(input, ProtobufInput::Detect, &mut consumer).expect("no limit is near");
+        read_recording(input, ProtobufInput::Detect, usize::MAX, &mut consumer).expect("no limit is near");
         found
     }
 

@@ -4,16 +4,18 @@ use super::dialect_arg;
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, CliResult, print_error, with_plural};
-use super::recording_reader::{EventPosition, NO_EVENT, ReadStop, read_recording};
+use super::recording_reader::{EventPosition, NO_EVENT, PARTIAL_FRAME, ReadStop, read_recording};
 use super::translate_explain::{TranslateExplainer, format_counts};
 use crate::codec::Framing;
 use crate::codec::sse::{self, SseLimits, SseStep};
+use crate::config;
 use crate::dialect::PeerDialect;
 use crate::error::RejectionKind;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
 use crate::translate::{
-    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
+    EventLoss, EventRepair, GuardMode, RunIds, RunStateLimit, Stream, StreamError, StrictViolation, TranslationReport,
+    detect, request,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -48,6 +50,9 @@ pub(super) struct TranslateArgs {
     /// if members were lost or changed, each printed with its line and path
     #[arg(long, conflicts_with = "format")]
     roundtrip: bool,
+    /// Largest event of the input, like `limits.frame` of a gateway
+    #[arg(long, value_name = "SIZE", value_parser = config::parse_size, default_value = DEFAULT_MAX_FRAME, conflicts_with = "request")]
+    max_frame: usize,
     /// Thread id of the run [default: from the input, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
@@ -77,6 +82,9 @@ enum InputFormat {
     Proto,
 }
 
+/// [`sse::FRAME_LIMIT`] as the command line writes it.
+const DEFAULT_MAX_FRAME: &str = "10MiB";
+
 /// Maximum number of differences that a round trip prints.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
@@ -96,8 +104,17 @@ pub(super) fn run(arguments: &TranslateArgs) -> CliResult {
     };
     result.or_else(|stop| match stop {
         ReadStop::Io(failure) => failure.into_result(&arguments.file, CliExit::Ok),
-        ReadStop::Stream(fault) => Ok(report_problem(arguments, fault)),
+        ReadStop::Stream(fault) => Ok(report_problem(arguments, describe_fault(&fault))),
+        ReadStop::PartialFrame => Ok(report_problem(arguments, PARTIAL_FRAME)),
     })
+}
+
+/// Describes why an event stream cannot be read further, and the option that allows it.
+fn describe_fault(fault: &StreamError) -> String {
+    match fault {
+        StreamError::Framing(_) => format!("{fault}; use --max-frame to allow larger events"),
+        fault => fault.to_string(),
+    }
 }
 
 fn ids_of_args(arguments: &TranslateArgs) -> Option<RunIds> {
@@ -157,7 +174,7 @@ fn read_events(
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
         InputFormat::Auto => ProtobufInput::Never,
     };
-    read_recording(input::open(&arguments.file)?, protobuf, consumer)
+    read_recording(input::open(&arguments.file)?, protobuf, arguments.max_frame, consumer)
 }
 
 fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
@@ -239,10 +256,12 @@ struct TranslateJob<'a, W> {
     explainer: Option<TranslateExplainer>,
     /// position of the first violation
     violation: Option<(EventPosition, StrictViolation)>,
+    has_partial_frame: bool,
 }
 
 fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
-    let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), SseLimits::default());
+    let limits = SseLimits { line: arguments.max_frame, frame: arguments.max_frame };
+    let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits);
     if arguments.format == OutputFormat::Proto {
         stream.write_as(Framing::Proto);
     }
@@ -250,7 +269,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let sink = FrameSink {
         out: io::BufWriter::new(io::stdout().lock()),
         format: arguments.format,
-        frames: sse::SseDecoder::default(),
+        frames: sse::SseDecoder::new(SseLimits::UNLIMITED),
     };
     let mut job = TranslateJob {
         arguments,
@@ -259,6 +278,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
         out: Vec::new(),
         explainer: arguments.explain.then(TranslateExplainer::default),
         violation: None,
+        has_partial_frame: false,
     };
     if job.explainer.is_some() {
         job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
@@ -266,6 +286,10 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let end = match read_events(arguments, &mut |position, data| job.push_event(position, data)) {
         Ok(()) => job.stream.finish(0, &mut job.out),
         Err(ReadStop::Stream(fault)) => Err(fault),
+        Err(ReadStop::PartialFrame) => {
+            job.has_partial_frame = true;
+            job.stream.finish(0, &mut job.out)
+        }
         Err(stop) => return Err(stop),
     };
     let exit = job.finish_run(end);
@@ -317,6 +341,10 @@ impl<W: Write> TranslateJob<'_, W> {
             print_error(format_args!("{file}{position}: {violation}"));
             exit = CliExit::Problems;
         }
+        if self.has_partial_frame {
+            print_error(format_args!("{file}: {PARTIAL_FRAME}"));
+            exit = CliExit::Problems;
+        }
         if let Err(fault) = end {
             let report = self.stream.report();
             let (kind, what) = match &fault {
@@ -324,7 +352,11 @@ impl<W: Write> TranslateJob<'_, W> {
                     let what = describe_empty_input(self.arguments.from, report);
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
-                StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(fault.to_string())),
+                StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(describe_fault(&fault))),
+                StreamError::TooMuchState(RunStateLimit::PendingText { .. }) => {
+                    (RejectionKind::FrameTooLarge, Some(fault.to_string()))
+                }
+                StreamError::TooMuchState(_) => (RejectionKind::TooMuchOpen, Some(fault.to_string())),
                 // Only routes can set these limits.
                 StreamError::ForbiddenTool(_) => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
                 StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),

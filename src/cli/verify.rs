@@ -4,6 +4,7 @@ use super::dialect_arg;
 use super::input::{self, IoFailure};
 use super::input_framing::{InputPiece, ProtobufInput, read_pieces};
 use super::output::{CliExit, CliResult, ReportFormat, with_plural};
+use crate::codec::sse::FRAME_LIMIT;
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
@@ -70,12 +71,13 @@ fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailu
     };
     report.write_begin(arguments.dialect.dialect.name).map_err(IoFailure::Output)?;
     let mut findings = Vec::new();
-    read_pieces(input, ProtobufInput::Detect, |piece| {
+    read_pieces(input, ProtobufInput::Detect, FRAME_LIMIT, |piece| {
         match piece {
             InputPiece::Bytes(bytes) => verifier.push(bytes, &mut findings),
             InputPiece::Line(line) => verifier.push_line(&line, &mut findings),
             InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
             InputPiece::TooLarge { .. } => verifier.report_too_large(&mut findings),
+            InputPiece::PartialFrame => verifier.report_partial_frame(&mut findings),
         }
         report.write_findings(findings.drain(..)).map_err(IoFailure::Output)
     })?;

@@ -52,6 +52,9 @@ pub mod load;
 pub mod effective;
 mod difference;
 pub mod reload;
+#[cfg(fuzzing)]
+#[path = "../../tests/fuzz/internals/config.rs"]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
@@ -61,12 +64,17 @@ pub use file::{LimitsConfig, RouteConfig};
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
 pub(crate) use template::{PathId, PathTemplate};
 pub(crate) use upstream::{
-    UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
+    AgentErrors, UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
 };
 
 /// Parses a non-zero duration: `500ms`, `15s`, `5m`, `1h`. The error includes a hint.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
+}
+
+/// Parses a size in bytes: `65536` or `64KiB`. The error includes a hint.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    scalar::parse_size(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
 
 /// A checked configuration.

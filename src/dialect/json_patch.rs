@@ -12,25 +12,26 @@ pub(super) const PATH_MEMBER: &str = "path";
 /// Values removed from a patch, by operation index.
 #[derive(Debug, Default)]
 pub(crate) struct PatchNotes {
-    pub(super) from: Vec<(usize, Json<'static>)>,
     pub(super) path: Vec<(usize, Json<'static>)>,
     pub(super) wrapped: bool,
 }
 
-/// Repairs a patch: it must be a list, only `move` and `copy` may have `from`, and pointers must be empty or begin with
-/// `/`.
+/// Repairs a patch: it must be a list, and pointers must be empty or begin with `/`.
 pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
     let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
     let operations = if notes.wrapped { vec![value.as_borrowed()] } else { json::parse_elements(value)? };
     let mut mended: Vec<Json<'_>> = Vec::with_capacity(operations.len());
     for (at, operation) in operations.iter().enumerate() {
-        match repair_operation(at, operation, &mut notes) {
-            Some(operation) => mended.push(operation),
+        match root_path(operation) {
+            Some((rooted, path)) => {
+                mended.push(rooted);
+                notes.path.push((at, path));
+            }
             None => mended.push(operation.as_borrowed()),
         }
     }
-    if !notes.wrapped && notes.from.is_empty() && notes.path.is_empty() {
+    if !notes.wrapped && notes.path.is_empty() {
         return None;
     }
     let list = json::to_array(&mended);
@@ -38,22 +39,37 @@ pub(crate) fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchN
     Some(notes)
 }
 
-fn repair_operation(at: usize, operation: &Json<'_>, notes: &mut PatchNotes) -> Option<Json<'static>> {
+/// Returns the operation with a path that begins with `/`, and the path it had.
+fn root_path(operation: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
     let mut members = json::parse_members(operation)?;
-    let moves = find_member(&members, OP).is_some_and(|op| op.is_str("move") || op.is_str("copy"));
-    let mut changed = false;
-    if !moves && let Some(from) = carry::take(&mut members, FROM_MEMBER) {
-        notes.from.push((at, from.into_owned()));
-        changed = true;
+    let path = find_member(&members, PATH_MEMBER).and_then(Json::text)?;
+    if path.is_empty() || path.starts_with('/') {
+        return None;
     }
-    let path = find_member(&members, PATH_MEMBER).and_then(Json::text);
-    if let Some(path) = path.filter(|path| !path.is_empty() && !path.starts_with('/')) {
-        let rooted = Json::string(&format!("/{path}"));
-        let old = replace_member(&mut members, PATH_MEMBER, rooted)?;
-        notes.path.push((at, old));
-        changed = true;
+    let rooted = Json::string(&format!("/{path}"));
+    let old = replace_member(&mut members, PATH_MEMBER, rooted)?;
+    Some((json::to_object(&members), old))
+}
+
+/// Takes `from` out of the operations that ignore it, all but `move` and `copy`; returns the values by operation index.
+pub(super) fn take_ignored_from(event: &mut Event<'_>, field: Field) -> Vec<(usize, Json<'static>)> {
+    let mut taken = Vec::new();
+    let Some(mut operations) = event.get(field).and_then(json::parse_elements) else {
+        return taken;
+    };
+    for (at, operation) in operations.iter_mut().enumerate() {
+        let Some(mut members) = json::parse_members(operation) else { continue };
+        let moves = find_member(&members, OP).is_some_and(|op| op.is_str("move") || op.is_str("copy"));
+        if !moves && let Some(from) = carry::take(&mut members, FROM_MEMBER) {
+            taken.push((at, from.into_owned()));
+            *operation = json::to_object(&members);
+        }
     }
-    changed.then(|| json::to_object(&members))
+    if !taken.is_empty() {
+        let list = json::to_array(&operations);
+        event.set(field, list);
+    }
+    taken
 }
 
 pub(super) fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -> Option<Json<'static>> {
@@ -76,11 +92,11 @@ fn is_valid_operation(operation: &Json<'_>) -> bool {
     };
     let has_value = || members.iter().any(|(key, _)| *key == MemberKey::Known(Field::Value));
     let pointer = |name: &str| find_member(&members, name).and_then(Json::text).is_some_and(|text| is_pointer(&text));
-    let from = find_member(&members, FROM_MEMBER).is_some();
+    // RFC 6902 §4: "Members that are not explicitly defined for the operation in question MUST be ignored".
     pointer(PATH_MEMBER)
         && match &*op {
-            "add" | "replace" | "test" => has_value() && !from,
+            "add" | "replace" | "test" => has_value(),
             "move" | "copy" => pointer(FROM_MEMBER),
-            _ => !from,
+            _ => true,
         }
 }

@@ -7,6 +7,7 @@
 
 use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
+use super::value::SAFE_INTEGER;
 use super::{EventType, Field, Json, JsonType, Members, find_member};
 
 /// The values allowed for a member.
@@ -35,9 +36,6 @@ pub(crate) enum ValueSchema {
     Union(&'static UnionSchema),
 }
 
-/// The largest integer that a JavaScript client represents exactly.
-pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
-
 impl ValueSchema {
     /// Checks a value without checking its elements or members.
     #[must_use]
@@ -50,21 +48,17 @@ impl ValueSchema {
             StringEnum(words) => value.text().is_some_and(|text| words.contains(&&*text)),
             OpenObject => json_type == JsonType::Object,
             ValueSchema::Bool => json_type == JsonType::Bool,
-            ValueSchema::Integer => is_integer_from(value, -MAX_INTEGER),
-            Count => is_integer_from(value, 0.0),
+            ValueSchema::Integer => is_integer_from(value, -SAFE_INTEGER),
+            Count => is_integer_from(value, 0),
             Pointer => value.text().is_some_and(|text| is_pointer(&text)),
             List(_) | NonEmpty(_) | Object(_) | ValueSchema::Union(_) => false,
         }
     }
 }
 
-/// [`SAFE_INTEGER`] as a double.
-const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
-
-/// Returns true for an integer that is `least` or greater. As in JavaScript, `1.0` and `1e3` are integers.
-fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
+fn is_integer_from(value: &Json<'_>, least: i64) -> bool {
     value.json_type() == JsonType::Number
-        && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))
+        && value.as_i64().is_some_and(|number| (least..=SAFE_INTEGER).contains(&number))
 }
 
 /// Checks a JSON Pointer: each token begins with `/`, and `~` occurs only in `~0` and `~1` (RFC 6901 §3).

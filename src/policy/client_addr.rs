@@ -18,7 +18,7 @@ use crate::config::header_names::{X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED
 use crate::error::Rejection;
 use crate::net::forwarded::{parse_forwarded, parse_x_forwarded_for};
 use crate::net::peer_addr::{PeerAddr, PeerInfo};
-use http::header::{self, FORWARDED, HeaderName};
+use http::header::{self, FORWARDED, HeaderName, HeaderValue};
 use http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl ClientAddrResolver {
 
     /// Returns the requested host, as reported by a trusted proxy or in the request's own `Host`.
     pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
-        let field = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
+        let field = |name: &HeaderName| last_line(head, name).and_then(|host| host.to_str().ok());
         field(&X_FORWARDED_HOST)
             .filter(|host| self.trusts_peer(head) && host::is_authority(host))
             .or_else(|| field(&header::HOST))
@@ -108,12 +108,17 @@ impl ClientAddrResolver {
 
     /// Returns the client's scheme, as reported by a trusted proxy or else the connection's.
     pub(super) fn requested_scheme(&self, head: &Parts) -> &'static str {
-        let secure = match head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
+        let secure = match last_line(head, &X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head)) {
             Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
             None => head.extensions.get::<PeerInfo>().is_some_and(|peer| peer.tls),
         };
         if secure { "https" } else { "http" }
     }
+}
+
+/// Returns the last line of a field: the nearest proxy appends its own to those of the client.
+fn last_line<'h>(head: &'h Parts, name: &HeaderName) -> Option<&'h HeaderValue> {
+    head.headers.get_all(name).iter().next_back()
 }
 
 #[derive(Clone)]

@@ -1,17 +1,21 @@
 //! Bounds the memory of all request bodies together.
 //!
-//! A body counts from its first byte until the agent has received it. One caller, or one network without a credential,
+//! A body, and the head of its request, count from their first byte until the agent has received them. One caller, or one network without a credential,
 //! may use a quarter, so that a few slow clients cannot lock out all others.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
 use crate::sync::Mutex;
 use crate::telemetry::Metrics;
+use http::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One caller's part of the budget; never less than one body.
 const CALLER_SHARE: usize = 4;
+
+/// Memory of a request's fields, as a multiple of their size (measured over HTTP/2: they are held decoded and encoded).
+const HEAD_COPIES: usize = 2;
 
 pub(super) struct BodyBudget {
     usage: Mutex<BodyUsage>,
@@ -36,6 +40,8 @@ pub(super) struct BodyBounds {
 pub(super) struct BodyPermit {
     budget: Arc<BodyBudget>,
     caller: ReplayKey,
+    /// memory of the request's head
+    head: usize,
     bytes: usize,
 }
 
@@ -50,20 +56,28 @@ impl BodyBudget {
         self.usage.lock().bounds = bounds;
     }
 
-    pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey) -> BodyPermit {
-        BodyPermit { budget: Arc::clone(self), caller, bytes: 0 }
+    /// Counts the head of a request, whose body is still to come: one HTTP/2 connection may send hundreds of large heads.
+    pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey, fields: &HeaderMap) -> Result<BodyPermit, Rejection> {
+        let size: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let head = HEAD_COPIES * size;
+        let mut permit = BodyPermit { budget: Arc::clone(self), caller, head, bytes: 0 };
+        permit.grow_to(0)?;
+        Ok(permit)
     }
 }
 
 impl BodyPermit {
     /// Counts a body that now takes `bytes` of memory.
     pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
+        let bytes = self.head + bytes;
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Ok(());
         }
         let mut usage = self.budget.usage.lock();
-        let BodyBounds { one, all } = usage.bounds;
+        // A body of the largest size fits even alone with its head.
+        let one = usage.bounds.one + self.head;
+        let all = usage.bounds.all.max(one);
         if usage.total + more > all {
             return Err(RejectionKind::BodiesFull.into());
         }
@@ -110,14 +124,30 @@ mod tests {
         BodyBudget::new(BodyBounds { one, all }, Arc::new(Metrics::new().expect("metrics")))
     }
 
+    fn start(budget: &Arc<BodyBudget>, caller: ReplayKey) -> BodyPermit {
+        budget.start_body(caller, &HeaderMap::new()).expect("no fields")
+    }
+
+    #[test]
+    fn counts_heads_of_requests_whose_bodies_are_awaited() {
+        let budget = budget(10, 160);
+        let fields = HeaderMap::from_iter([(http::header::COOKIE, "x".repeat(14).parse().expect("a value"))]);
+        let permits: Vec<_> = (0..4).map(|caller| budget.start_body([caller; 32], &fields)).collect();
+        assert!(permits.iter().all(Result::is_ok));
+        assert_eq!(budget.start_body([9; 32], &fields).err().map(|full| full.kind), Some(RejectionKind::BodiesFull));
+        assert_eq!(budget.usage.lock().total, 160);
+        drop(permits);
+        assert_eq!(budget.usage.lock().total, 0);
+    }
+
     #[test]
     fn refuses_bodies_beyond_the_total_until_others_are_dropped() {
         let budget = budget(10, 40);
-        let mut permits: Vec<_> = (0..4).map(|caller| budget.start_body([caller; 32])).collect();
+        let mut permits: Vec<_> = (0..4).map(|caller| start(&budget, [caller; 32])).collect();
         for permit in &mut permits {
             permit.grow_to(10).expect("room");
         }
-        let mut late = budget.start_body([9; 32]);
+        let mut late = start(&budget, [9; 32]);
         assert_eq!(late.grow_to(1).expect_err("full").kind, RejectionKind::BodiesFull);
         assert_eq!(budget.usage.lock().total, 40);
         permits.pop();
@@ -130,15 +160,15 @@ mod tests {
     #[test]
     fn leaves_room_for_other_callers() {
         let budget = budget(10, 80);
-        let mut first = budget.start_body(ADA);
-        let mut second = budget.start_body(ADA);
+        let mut first = start(&budget, ADA);
+        let mut second = start(&budget, ADA);
         first.grow_to(10).expect("room");
         second.grow_to(10).expect("room");
-        assert_eq!(budget.start_body(ADA).grow_to(1).expect_err("share").kind, RejectionKind::BodiesFull);
-        budget.start_body([2; 32]).grow_to(10).expect("room for others");
+        assert_eq!(start(&budget, ADA).grow_to(1).expect_err("share").kind, RejectionKind::BodiesFull);
+        start(&budget, [2; 32]).grow_to(10).expect("room for others");
         // One body is always within the share.
         budget.set_bounds(BodyBounds { one: 10, all: 30 });
         drop((first, second));
-        budget.start_body(ADA).grow_to(10).expect("room");
+        start(&budget, ADA).grow_to(10).expect("room");
     }
 }

@@ -11,10 +11,10 @@ use hyper::body::Incoming;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Maximum number of bytes reserved before any of the body arrives.
-const INITIAL_CAPACITY: usize = 64 << 10;
+/// Maximum size of a body that may arrive at any speed within `body_timeout`.
+const SMALL_BODY: usize = 64 << 10;
 
-/// A body larger than [`INITIAL_CAPACITY`] must bring this many bytes, or its end, within each interval: 16 KiB/s.
+/// A body larger than [`SMALL_BODY`] must bring this many bytes, or its end, within each interval: 16 KiB/s.
 const LEAST_BYTES: usize = 80 << 10;
 const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -77,9 +77,9 @@ async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
     announced: Option<usize>,
     permit: &mut BodyPermit,
 ) -> Result<Bytes, Rejection> {
-    let capacity = announced.unwrap_or_default().min(INITIAL_CAPACITY);
-    permit.grow_to(capacity)?;
-    let mut whole = Vec::with_capacity(capacity);
+    // Memory is taken as bytes arrive: a client that only announces a body must not take the memory of others.
+    let limit = announced.unwrap_or(limit);
+    let mut whole = Vec::new();
     let mut interval_end = Instant::now() + LEAST_BYTES_INTERVAL;
     let mut interval_bytes = 0;
     loop {
@@ -90,7 +90,7 @@ async fn collect<B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin>(
         }
         if interval_end <= Instant::now() {
             // Without this, a few clients that stall would hold the memory of all bodies for the whole `body_timeout`.
-            if whole.len() > INITIAL_CAPACITY && interval_bytes < LEAST_BYTES {
+            if whole.len() > SMALL_BODY && interval_bytes < LEAST_BYTES {
                 return Err(Rejection::from(RejectionKind::RequestTimeout)
                     .with_detail("The request body arrived more slowly than 16 KiB per second."));
             }
@@ -161,7 +161,9 @@ mod tests {
             Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b' '; size]))), number + 1))
         });
         let metrics = Arc::new(Metrics::new().expect("unique names"));
-        let mut permit = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics).start_body([0; 32]);
+        let mut permit = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics)
+            .start_body([0; 32], &HeaderMap::new())
+            .expect("no fields");
         let whole = collect(&mut Box::pin(StreamBody::new(stream)), LIMIT, None, &mut permit).await;
         whole.map(|whole| whole.len()).map_err(|rejection| rejection.kind)
     }
@@ -170,7 +172,7 @@ mod tests {
     async fn rejects_a_large_body_that_trickles() {
         assert_eq!(collect_slowly(17 << 10, 40).await, Ok(680 << 10));
         assert_eq!(collect_slowly(15 << 10, 40).await, Err(RejectionKind::RequestTimeout));
-        // A small body has the whole `body_timeout`.
+        // A small body has all of `body_timeout`.
         assert_eq!(collect_slowly(1 << 10, 64).await, Ok(64 << 10));
         assert_eq!(collect_slowly(17 << 10, 100).await, Err(RejectionKind::BodyTooLarge));
     }

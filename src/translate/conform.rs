@@ -9,7 +9,8 @@ use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
-use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
+use crate::event::schema::{self, RESULT_CONTENT};
+use crate::event::value::SAFE_INTEGER;
 use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
 /// The `source` of RAW events that wrap an irreparable event.

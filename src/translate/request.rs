@@ -246,7 +246,11 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
             found.canonical
         }),
     };
-    for (key, value) in carried.unwrap_or_default() {
+    // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
+    let is_own = |key: &MemberKey<'_>| {
+        matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages))
+    };
+    for (key, value) in carried.unwrap_or_default().into_iter().filter(|(key, _)| !is_own(key)) {
         set(members, key, value);
     }
 }
@@ -375,6 +379,24 @@ mod tests {
         let mut original: serde_json::Value = serde_json::from_str(body).expect("JSON");
         original["messages"][2]["metadata"] = serde_json::json!({"x":2,"hai":{"timestamp":5,"extra":{"k":1}}});
         assert_eq!(back, original);
+    }
+
+    /// Otherwise the agent would receive two threads, and the gates would have checked the other one.
+    #[test]
+    fn carried_members_do_not_replace_the_thread_the_run_or_the_messages() {
+        let carried = r#"{"threadId":"other","runId":"other","messages":[],"parentRunId":"p"}"#;
+        let rows = [
+            format!(r#""messages":[{{"id":"1","role":"user","content":"x","extra":{{"ag-ui":{{"input":{carried}}}}}}}]"#),
+            format!(r#""messages":[{{"id":"1","role":"user","content":"x"}}],"extra":{{"ag-ui":{carried}}}"#),
+        ];
+        for row in rows {
+            let body = format!(r#"{{"threadId":"t","runId":"r",{row}}}"#);
+            let expected = concat!(
+                r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","state":{},"messages":[{"id":"1","role":"user","content":"x"}],"#,
+                r#""tools":[],"context":[],"forwardedProps":{},"parentRunId":"p"}"#
+            );
+            assert_eq!(translate_body(&body, &HAI, &AG_UI), expected);
+        }
     }
 
     #[test]

@@ -77,8 +77,8 @@ impl RoundTrip {
     pub fn new(from: PeerDialect, to: PeerDialect, ids: Option<RunIds>) -> Self {
         RoundTrip {
             dialect: from.dialect,
-            forward: Stream::new(from, to, ids, SseLimits::default()),
-            backward: Stream::new(to, from, None, SseLimits::default()),
+            forward: Stream::new(from, to, ids, SseLimits::UNLIMITED),
+            backward: Stream::new(to, from, None, SseLimits::UNLIMITED),
             sent: Vec::new(),
             returned: Vec::new(),
         }

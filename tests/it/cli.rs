@@ -118,6 +118,56 @@ fn strict_translation_stops_at_the_first_violation() {
     assert_eq!(run_translate_with(&["--from", "ag-ui", "--to", "hai", "--strict"], RUN).0, Some(0));
 }
 
+/// Returns a run whose second event has `size` bytes, one event per line.
+fn run_with_event_of(size: usize) -> String {
+    let (head, tail) = ("{\"type\":\"CUSTOM\",\"name\":\"a.b\",\"value\":\"", "\"}");
+    let (start, finish) = RUN.split_once('\n').expect("two lines");
+    format!("{start}\n{head}{}{tail}\n{finish}", "x".repeat(size - head.len() - tail.len()))
+}
+
+#[test]
+fn translates_events_up_to_the_given_size() {
+    let options = ["--from", "ag-ui", "--to", "hai", "--format", "ndjson"];
+    let limit = 10 << 20;
+    let (code, stdout, stderr) = run_translate_with(&options, &run_with_event_of(limit));
+    assert_eq!((code, stdout.lines().count(), stderr.as_str()), (Some(0), 3, ""));
+    let large = run_with_event_of(limit + 1);
+    let (code, stdout, stderr) = run_translate_with(&options, &large);
+    let expected = "FILE: an event of the stream is larger than 10485760 bytes; use --max-frame to allow larger events; \
+                    the output ends with an error event\n";
+    assert_eq!((code, stdout.lines().count(), stderr.as_str()), (Some(1), 2, expected));
+    assert!(stdout.ends_with("\"code\":\"frame_too_large\"}\n"), "{}", &stdout[stdout.len() - 200..]);
+    let (code, stdout, stderr) = run_translate_with(&[&options[..], &["--max-frame", "11MiB"]].concat(), &large);
+    assert_eq!((code, stdout.lines().count(), stderr.as_str()), (Some(0), 3, ""));
+    let (code, _, stderr) = run_translate_with(&["--from", "ag-ui", "--to", "hai", "--roundtrip"], &large);
+    assert_eq!(code, Some(1), "{stderr}");
+    let (code, _, stderr) =
+        run_translate_with(&["--from", "ag-ui", "--to", "hai", "--roundtrip", "--max-frame", "11MiB"], &large);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, stdout, _) = run_verify(&["--dialect", "ag-ui"], &large);
+    assert_eq!((code, stdout.lines().last().map(|last| last.contains("(frame-too-large)"))), (Some(1), Some(true)));
+}
+
+#[test]
+fn reports_protobuf_that_ends_within_a_frame() {
+    let file = TempFile::new(RUN);
+    let translate = |format: &str, path: &std::path::Path| {
+        let arguments = ["translate", "--from", "ag-ui", "--to", "ag-ui", "--format", format];
+        diglot().args(arguments).arg(path).output().expect("the binary starts")
+    };
+    let whole = translate("proto", file.path()).stdout;
+    let cut = TempFile::new("");
+    std::fs::write(cut.path(), &whole[..whole.len() - 1]).expect("a file in the temporary folder");
+    let Output { status, stdout, .. } =
+        diglot().args(["verify", "--dialect", "ag-ui"]).arg(cut.path()).output().expect("the binary starts");
+    let stdout = String::from_utf8(stdout).expect("UTF-8");
+    assert!(stdout.contains(": violation partial-frame: the recording was cut off"), "{stdout}");
+    assert!(status.code() == Some(1) && stdout.contains(": rejected at line 2 (partial-frame)"), "{stdout}");
+    let Output { status, stderr, .. } = translate("sse", cut.path());
+    let stderr = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.code() == Some(1) && stderr.contains(": the input ends within a protobuf frame"), "{stderr}");
+}
+
 #[test]
 fn reports_differences_after_a_round_trip() {
     let sides = ["--from", "hai", "--to", "ag-ui", "--roundtrip"];

@@ -121,6 +121,11 @@ async fn trusts_forwarded_addresses_up_to_the_first_untrusted_one() {
     let request = call_agent(&gateway, &mut agent, origin_fields).await;
     assert_eq!(header_lines(&request, "x-forwarded-proto"), ["https"]);
     assert_eq!(header_lines(&request, "x-forwarded-host"), ["app.example:8443"]);
+    // A proxy appends its own lines to those that the client sent.
+    let client_fields = "X-Forwarded-Proto: http\r\nX-Forwarded-Host: evil.example\r\n";
+    let request = call_agent(&gateway, &mut agent, &[client_fields, origin_fields].concat()).await;
+    assert_eq!(header_lines(&request, "x-forwarded-proto"), ["https"]);
+    assert_eq!(header_lines(&request, "x-forwarded-host"), ["app.example:8443"]);
     let request = call_agent(&gateway, &mut agent, "X-Forwarded-Proto: javascript\r\nX-Forwarded-Host: a/b\r\n").await;
     assert_eq!(header_lines(&request, "x-forwarded-proto"), ["http"]);
     assert_eq!(header_lines(&request, "x-forwarded-host"), ["gateway"]);

@@ -112,6 +112,15 @@ const RULE_CASES: &[RuleCase] = &[
         violation: Some("CUSTOM breaks the rule that an optional member is absent rather than null (null_dropped)."),
     },
     RuleCase {
+        case: "`from` of an operation that ignores it (RFC 6902 §4), and integers in other notations",
+        agent: &[r#""type":"STATE_DELTA","delta":[{"op":"replace","path":"","value":1,"from":"x"}],"timestamp":1700000000000.0"#,
+          r#""type":"STATE_DELTA","delta":[{"op":"remove","path":"","from":7}],"timestamp":1.7e12"#],
+        client: &[r#""type":"STATE_DELTA","delta":[{"op":"replace","path":"","value":1,"from":"x"}],"timestamp":1700000000000.0"#,
+          r#""type":"STATE_DELTA","delta":[{"op":"remove","path":"","from":7}],"timestamp":1.7e12"#],
+        counts: "nothing",
+        violation: None,
+    },
+    RuleCase {
         case: "a missing required member",
         agent: &[r#""type":"STATE_SNAPSHOT""#],
         client: &[r#""type":"STATE_SNAPSHOT","snapshot":null"#],

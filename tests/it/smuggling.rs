@@ -375,3 +375,39 @@ async fn serves_runs_despite_idle_connections() {
     })
     .await;
 }
+
+/// A GET whose body arrives after the response has begun: none of its bytes is a request.
+#[tokio::test]
+async fn reads_no_request_from_the_body_of_a_get() {
+    let agent = start_agent();
+    let routes = format!(
+        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: {0}, on_disconnect: continue for 5m}}\n  \
+         - {{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {0}}}\n",
+        agent.url()
+    );
+    let gateway = Gateway::start(Setup { routes: &routes, top: QUICK, ..Setup::default() }).await;
+    for (start, path) in [("/run", "/run/runs/r1/events"), ("/two", "/two/t1/events")] {
+        let started = send_request(gateway.data, post(start, "Connection: close\r\n", INPUT)).await;
+        assert!((200..300).contains(&started.status), "{}", started.text());
+        let runs = agent.connection_count();
+        let inner = post("/run", "Connection: close\r\n", &INPUT.replace("\"r1\"", "\"smuggled\""));
+        for padding in [0, 20_000] {
+            let body = "x".repeat(padding) + &inner;
+            let length = body.len();
+            let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+            let head = format!(
+                "GET {path} HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.expect("it reads");
+            let mut received = vec![0; 1 << 10];
+            let first = within_deadline("the response", stream.read(&mut received)).await.expect("a response");
+            received.truncate(first);
+            // The gateway may close while the test still writes.
+            let _ = stream.write_all(body.as_bytes()).await;
+            let _ = within_deadline("the end of the connection", stream.read_to_end(&mut received)).await;
+            let received = String::from_utf8_lossy(&received);
+            assert_eq!(received.matches("HTTP/1.1 ").count(), 1, "{path}, {padding}: {received}");
+        }
+        assert_eq!(agent.connection_count(), runs, "{path}");
+    }
+}

@@ -4,7 +4,7 @@ use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, Message
 use super::value::{unescape, write_struct, write_value};
 use super::{EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, allows_content, wire};
 use crate::codec::json;
-use crate::event::schema::SAFE_INTEGER;
+use crate::event::value::SAFE_INTEGER;
 use crate::event::{EventType, Field, GATEWAY_KEY, Json, JsonType, Member, find_member};
 
 /// `type` of a content part retired in AG-UI 1.0.

@@ -40,6 +40,11 @@ pub struct SseLimits {
     pub frame: usize,
 }
 
+impl SseLimits {
+    /// No limits, for frames that the program has written itself.
+    pub(crate) const UNLIMITED: SseLimits = SseLimits { line: usize::MAX, frame: usize::MAX };
+}
+
 impl Default for SseLimits {
     fn default() -> Self {
         Self { line: LINE_LIMIT, frame: FRAME_LIMIT }

@@ -3,6 +3,7 @@
 use crate::codec::json;
 use crate::dialect::adapter::CanonicalSink;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::json_patch::PatchNotes;
 use crate::dialect::{carry, json_patch};
 use crate::event::{EventRepair, Field, MemberKey};
 use std::borrow::Cow;
@@ -13,20 +14,24 @@ const PATH_NOTE: &str = "$path";
 
 /// Corrects a patch, and records the changes so that writing can reverse them.
 pub(super) fn read(parts: &mut IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
-    if let Some(notes) = json_patch::repair_patch(&mut parts.event, Field::Delta) {
-        // The agent is not at fault if the dialect's row allows the form.
-        sink.count_allowed_repair(EventRepair::PatchMended);
-        for (name, list) in [(FROM_NOTE, notes.from), (PATH_NOTE, notes.path)] {
-            if !list.is_empty() {
-                let note = json::build_object(|object| {
-                    list.iter().for_each(|(at, value)| object.member(&at.to_string(), value.as_str()));
-                });
-                parts.extensions.push((carry::extension_key(name), note));
-            }
+    let patch = json_patch::repair_patch(&mut parts.event, Field::Delta);
+    let from = json_patch::take_ignored_from(&mut parts.event, Field::Delta);
+    if patch.is_none() && from.is_empty() {
+        return;
+    }
+    // The agent is not at fault if the dialect's row allows the form.
+    sink.count_allowed_repair(EventRepair::PatchMended);
+    let PatchNotes { path, wrapped } = patch.unwrap_or_default();
+    for (name, list) in [(FROM_NOTE, from), (PATH_NOTE, path)] {
+        if !list.is_empty() {
+            let note = json::build_object(|object| {
+                list.iter().for_each(|(at, value)| object.member(&at.to_string(), value.as_str()));
+            });
+            parts.extensions.push((carry::extension_key(name), note));
         }
-        if notes.wrapped {
-            carry::note_json(&mut parts.extensions, Field::Delta);
-        }
+    }
+    if wrapped {
+        carry::note_json(&mut parts.extensions, Field::Delta);
     }
 }
 

@@ -122,6 +122,10 @@ fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
 
+fn check_signature(keys: Option<&KeySet>, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
+    keys.ok_or(AuthReason::KeysUnavailable)?.verify(token)
+}
+
 pub(super) struct IssuerHealth {
     pub(crate) keys: usize,
     pub(crate) failure: Option<String>,
@@ -164,20 +168,21 @@ impl TokenIssuer {
 
     pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.check_header(&self.settings)?;
-        match (&self.source, self.check_signature(&token)) {
-            (IssuerKeySource::Remote(remote), Err(_))
-                if !self.keys().is_some_and(|keys| keys.has_named_key(&token)) =>
-            {
-                remote.await_refresh().await;
-                self.check_signature(&token)?;
+        let keys = self.keys();
+        let mut checked = check_signature(keys.as_deref(), &token);
+        if let IssuerKeySource::Remote(remote) = &self.source
+            && checked.is_err()
+            && !keys.as_ref().is_some_and(|keys| keys.has_named_key(&token))
+        {
+            remote.await_refresh().await;
+            let refreshed = self.keys();
+            // With the same keys, a forged token would cost twice as much.
+            if keys.as_ref().map(Arc::as_ptr) != refreshed.as_ref().map(Arc::as_ptr) {
+                checked = check_signature(refreshed.as_deref(), &token);
             }
-            (_, checked) => checked?,
         }
+        checked?;
         token.into_identity(&self.settings, &self.name, now)
-    }
-
-    fn check_signature(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
-        self.keys().ok_or(AuthReason::KeysUnavailable)?.verify(token)
     }
 
     fn keys(&self) -> Option<Arc<KeySet>> {

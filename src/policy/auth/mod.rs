@@ -16,6 +16,9 @@ mod jwks;
 mod protected_resource;
 mod authenticator;
 mod challenge;
+#[cfg(fuzzing)]
+#[path = "../../../tests/fuzz/internals/auth.rs"]
+pub mod fuzzing;
 
 pub(crate) use authenticator::Authenticator;
 pub(crate) use jwks::check_key_file;

@@ -4,12 +4,14 @@
 //!            first byte of a head              a request
 //!   Idle ─────────────────────▶ ReadingHead ───────────────▶ Busy(n)      Idle:        idle_timeout
 //!     ▲                                                         │         ReadingHead: head_timeout
-//!     ╰──────────────── the last response has ended ────────────╯         Busy:        the run has its own deadlines
+//!     ╰──────────────── the last response has ended ────────────╯         Busy:        SEND_TIMEOUT for whole responses;
+//!                                                                                      a run has its own deadlines
 //! ```
 //! hyper has one timer for the pause before a request and for its head, and none for an idle HTTP/2 connection that
 //! answers every PING. Here one timer checks the phase when it fires, at least once per shorter timeout, so that events
 //! and requests cost nothing.
 
+use crate::proxy::pipe::SEND_TIMEOUT;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use std::pin::Pin;
@@ -43,6 +45,10 @@ enum ConnectionPhase {
     Busy {
         /// requests whose responses are incomplete
         requests: usize,
+        /// responses with a body of known size, which an HTTP/2 client with a closed window may never take
+        whole_responses: usize,
+        /// when one of them last began or ended
+        progress_at: Instant,
         has_waiter: bool,
     },
 }
@@ -62,11 +68,16 @@ impl ConnectionActivity {
         match &mut *phase {
             ConnectionPhase::Busy { requests, .. } => *requests += 1,
             ConnectionPhase::Idle { .. } | ConnectionPhase::ReadingHead { .. } => {
-                *phase = ConnectionPhase::Busy { requests: 1, has_waiter: false }
+                *phase = ConnectionPhase::Busy {
+                    requests: 1,
+                    whole_responses: 0,
+                    progress_at: Instant::now(),
+                    has_waiter: false,
+                }
             }
         }
         drop(phase);
-        ActiveRequest(Arc::clone(self))
+        ActiveRequest { activity: Arc::clone(self), has_whole_response: false }
     }
 
     pub(super) fn on_read(&self) {
@@ -94,9 +105,9 @@ impl ConnectionActivity {
             let until = match &mut *self.phase.lock() {
                 ConnectionPhase::Idle { since } => Some(*since + timeouts.idle),
                 ConnectionPhase::ReadingHead { since } => Some(*since + timeouts.head),
-                ConnectionPhase::Busy { has_waiter, .. } => {
+                ConnectionPhase::Busy { has_waiter, whole_responses, progress_at, .. } => {
                     *has_waiter = true;
-                    None
+                    (*whole_responses > 0).then(|| *progress_at + SEND_TIMEOUT)
                 }
             };
             match until {
@@ -110,16 +121,45 @@ impl ConnectionActivity {
 }
 
 #[derive(Debug)]
-pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
+pub(super) struct ActiveRequest {
+    activity: Arc<ConnectionActivity>,
+    has_whole_response: bool,
+}
+
+impl ActiveRequest {
+    /// Starts [`SEND_TIMEOUT`] for a response of known size. Responses of unknown size notice a stalled client themselves.
+    fn begin_response(&mut self, size: SizeHint) {
+        if size.exact().is_none_or(|bytes| bytes == 0) {
+            return;
+        }
+        self.has_whole_response = true;
+        if let ConnectionPhase::Busy { whole_responses, progress_at, has_waiter, .. } = &mut *self.activity.phase.lock()
+        {
+            *whole_responses += 1;
+            if *whole_responses == 1 {
+                *progress_at = Instant::now();
+                if *has_waiter {
+                    self.activity.idle.notify_one();
+                }
+            }
+        }
+    }
+}
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut phase = self.0.phase.lock();
+        let mut phase = self.activity.phase.lock();
         match &mut *phase {
-            ConnectionPhase::Busy { requests, .. } if *requests > 1 => *requests -= 1,
+            ConnectionPhase::Busy { requests, whole_responses, progress_at, .. } if *requests > 1 => {
+                *requests -= 1;
+                if self.has_whole_response {
+                    *whole_responses -= 1;
+                    *progress_at = Instant::now();
+                }
+            }
             ConnectionPhase::Busy { has_waiter, .. } => {
                 if *has_waiter {
-                    self.0.idle.notify_one();
+                    self.activity.idle.notify_one();
                 }
                 *phase = ConnectionPhase::Idle { since: Instant::now() };
             }
@@ -131,8 +171,15 @@ impl Drop for ActiveRequest {
 /// Keeps the request counted until the body is dropped.
 #[derive(Debug)]
 pub(super) struct TrackedBody<B> {
-    pub(super) body: B,
-    pub(super) _request: ActiveRequest,
+    body: B,
+    _request: ActiveRequest,
+}
+
+impl<B: Body> TrackedBody<B> {
+    pub(super) fn new(body: B, mut request: ActiveRequest) -> Self {
+        request.begin_response(body.size_hint());
+        TrackedBody { body, _request: request }
+    }
 }
 
 impl<B: Body + Unpin> Body for TrackedBody<B> {

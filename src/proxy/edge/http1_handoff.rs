@@ -199,8 +199,11 @@ where
     type Future = CapturingFuture<S::Future, B>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2].
-        let handoff = (*request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
+        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2]. At the handover hyper forgets how much of
+        // the request's body it has not read, and the rest would be taken for the next request. A POST is read to its end
+        // before its stream begins; with any other body, hyper writes the stream, and then skips the rest or closes.
+        let is_read = *request.method() == Method::POST || request.body().is_end_stream();
+        let handoff = (is_read && *request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
         CapturingFuture { handoff, inner: self.inner.call(request) }
     }
 }

@@ -208,7 +208,7 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionIn
         }
         let active = self.activity.begin_request();
         let response = self.inner.clone().oneshot(request);
-        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody { body, _request: active })) })
+        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody::new(body, active))) })
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use super::super::write_timeout::WriteTimeoutStream;
     use super::*;
     use crate::proxy::pipe::{SEND_TIMEOUT, pipe};
-    use http_body_util::{BodyExt, Empty};
+    use http_body_util::{BodyExt, Empty, Full};
     use parking_lot::Mutex;
     use std::convert::Infallible;
     use std::num::NonZeroUsize;
@@ -234,6 +234,7 @@ mod tests {
             frame: 1 << 20,
             client_buffer: 1 << 16,
             client_buffers: 1 << 26,
+            run_memory: 1 << 26,
             header_bytes: 1 << 16,
             headers: NonZeroUsize::new(100).expect("not zero"),
             head_timeout: seconds,
@@ -267,6 +268,27 @@ mod tests {
         timeout(2 * SEND_TIMEOUT, flood).await.expect("the client is given up");
         assert!(since.elapsed() >= SEND_TIMEOUT);
         drop(client);
+    }
+
+    /// The client answers PING, so that only its closed window shows that it will never take the response.
+    #[tokio::test(start_paused = true)]
+    async fn closes_the_connection_of_a_client_that_never_takes_a_whole_response() {
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::from("two"))));
+        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        let served = tokio::spawn(async move { edge.serve_connection(stream, None, shutdown).await });
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(1);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
+        let response = sender.send_request(request).await.expect("an answer");
+
+        let since = Instant::now();
+        timeout(4 * SEND_TIMEOUT, served).await.expect("the connection is closed").expect("no panic").expect("HTTP");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        drop(response);
     }
 
     /// The connection stays open because the client answers PING. The closed window must not hold the run or its

@@ -105,7 +105,7 @@ impl Recap {
     /// Folds complete SSE frames as sent to the client, ids and comments included, in order.
     pub fn push(&mut self, frames: &[u8]) {
         // The gateway wrote these frames, so they are within the limits then in force.
-        let mut decoder = SseDecoder::new(SseLimits { line: usize::MAX, frame: usize::MAX });
+        let mut decoder = SseDecoder::new(SseLimits::UNLIMITED);
         let mut rest = frames;
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             self.fold_frame(&frame.data);
@@ -141,7 +141,7 @@ impl Recap {
         if let Some(start) = self.start.as_ref().or(supplied.as_ref()) {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
-                self.open_items.iter().partition(|open| self.messages.contains(open));
+                self.open_items.in_order().into_iter().partition(|open| self.messages.contains(open));
             // An agent snapshot removed these while they were open: open them, and let the snapshot remove them again.
             lost.iter().for_each(|open| writer.write(&open.opener));
             self.write_snapshot(now, &mut writer);

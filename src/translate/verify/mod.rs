@@ -98,6 +98,12 @@ impl Verifier {
         }
     }
 
+    /// Reports that the input ends within a protobuf frame.
+    pub(crate) fn report_partial_frame(&mut self, out: &mut Vec<Finding>) {
+        let line = self.current_line() + 1;
+        self.checks.report_stream_problem(Rule::PartialFrame, line, "the recording was cut off", out);
+    }
+
     /// Verifies one protobuf message as JSON, counted as one line.
     pub(crate) fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match self.splitter {

@@ -59,6 +59,7 @@ rules! {
     DoneMarker Violation "done-marker" "the stream must end without a `[DONE]` marker (§4.2)";
     NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client accepts no other separator (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
+    PartialFrame Violation "partial-frame" "a protobuf stream must end after a whole frame (§3.2 Reader)";
     // Values.
     MissingMember Violation "missing-member" "a required member must be present (§1.1, §2)";
     WrongValue Violation "wrong-value" "a known member must have a value of its described type (§3.1, class 3)";

@@ -180,3 +180,30 @@ async fn counts_failed_credentials_by_address_only() {
     }
     assert_eq!(gateway.metric("diglot_ratelimit_total{decision=\"allowed\",policy=\"standard\"}").await, 1.0);
 }
+
+/// Guessing keys is counted wherever a key is asked for, also where reading a run is free for its caller.
+#[tokio::test]
+async fn counts_failed_credentials_of_reads_by_address() {
+    let top = api_keys(&[("ada", None)])
+        + "rate_limits:\n  - {name: floods, key: address, requests: 5, per: 24h}\n  - {name: standard, requests: 1, per: 24h}";
+    let agent = start_agent();
+    let routes = format!(
+        "routes:\n  - {{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, auth: [keys], rate_limits: [standard, floods]}}\n",
+        agent.url()
+    );
+    let gateway = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
+    let read = async |key: &str| {
+        let request = format!(
+            "GET /two/t1/events HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"
+        );
+        send_request(gateway.data, request).await
+    };
+    let started = send_request(gateway.data, post("/two", "X-Api-Key: ada\r\nConnection: close\r\n", INPUT)).await;
+    assert_eq!(started.status, 202, "{}", started.text());
+    // The caller's own limit is used up, but reading what was started is free.
+    assert_eq!(read("ada").await.status, 200);
+    for _ in 0..3 {
+        assert_refused(&read("guessed").await, 401, "invalid_token");
+    }
+    assert_eq!(violated_policies(&assert_refused(&read("guessed").await, 429, "rate_limited")), ["floods"]);
+}

@@ -19,7 +19,7 @@ pub(super) async fn start_pair(agent: &Agent, redis: &Redis, more: &str) -> (Gat
 }
 
 /// The same, with all keys but `redis`.
-async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
+pub(super) async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
     let top = redis.yaml(", deadline: 1s") + more;
     let both = (start_gateway_with(agent, &top, "").await, start_gateway_with(agent, &top, "").await);
     wait_for_leases(redis, 2).await;
