@@ -326,7 +326,7 @@ fn contains_name(names: &str, name: &str) -> bool {
 
 /// Returns true for a file of unit tests: `src/a/tests.rs` or `src/a/tests/…`.
 fn is_unit_test(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
+    path.ends_with("/tests.rs") || path.contains("/tests/") || path.ends_with("/schedules.rs")
 }
 
 /// Returns true if `path` is `<place>.rs` or is in the folder `<place>/`.

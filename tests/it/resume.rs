@@ -6,6 +6,7 @@
 //! - `redis_bounds`: what kept runs take in Redis, and on the replicas that read them.
 //! - `retention`: how long a run continues alone, limits on kept runs, and the end of the process.
 //! - `shared`: coming back to another replica, over a real Redis.
+//! - `shared_ends`: ends of such runs while Redis or a replica fails.
 //! - `stop`: ending a run.
 //! - `two_steps`: two-step clients.
 

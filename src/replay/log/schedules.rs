@@ -17,7 +17,7 @@ const SMALL: LogLimits = LogLimits { max_bytes: 12 << 10, ..NARROW };
 const LARGE_EVENTS: u64 = 3;
 const LARGE_SIZE: usize = 5_000;
 
-fn whole() -> Vec<u8> {
+fn all_frames() -> Vec<u8> {
     (1..=EVENTS).flat_map(|number| frame(number, SIZE)).collect()
 }
 
@@ -56,11 +56,11 @@ fn every_reader_gets_every_frame_and_one_end() {
         let readers = readers.map(|reader| thread::spawn(move || read_all(&reader)));
         write_all(writer, EVENTS, SIZE);
         for reader in readers {
-            assert!(reader.join().expect("no panic") == Ok(whole()));
+            assert!(reader.join().expect("no panic") == Ok(all_frames()));
         }
         let (from, rest) = late.join().expect("no panic");
         let read = usize::try_from(from).expect("few") * SIZE;
-        assert!(rest == Ok(whole()[read..].to_vec()));
+        assert!(rest == Ok(all_frames()[read..].to_vec()));
     });
 }
 
@@ -76,7 +76,7 @@ fn a_writer_that_waits_goes_on_when_the_fastest_reader_leaves() {
         let staying = thread::spawn(move || read_all(&staying));
         write_all(writer, EVENTS, SIZE);
         leaving.join().expect("no panic");
-        assert!(staying.join().expect("no panic") == Ok(whole()));
+        assert!(staying.join().expect("no panic") == Ok(all_frames()));
     });
 }
 
@@ -133,9 +133,9 @@ fn a_mirror_gets_every_frame_or_the_number_up_to_which_they_were_folded() {
     });
 }
 
-/// What the log's writer folds and the frames that it keeps are one order for whoever joins meanwhile.
+/// Frames that are folded and frames that are kept are one order for a reader that joins meanwhile.
 #[test]
-fn who_joins_while_frames_are_folded_misses_none() {
+fn a_reader_that_joins_while_frames_are_folded_misses_none() {
     explore(|| {
         let writer = new_log(SMALL);
         let log = Arc::clone(&writer.log);
@@ -170,7 +170,7 @@ fn an_evicted_log_ends_every_reader() {
             // Whole or cut off, and never a part that ends well.
             Ok(reader) => {
                 let read = read_all(&reader);
-                assert!(read == Err(ReaderCutOff) || read == Ok(whole()));
+                assert!(read == Err(ReaderCutOff) || read == Ok(all_frames()));
             }
             Err(error) => assert_eq!(error, JoinError::Discarded),
         }

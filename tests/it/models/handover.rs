@@ -150,14 +150,14 @@ impl Protocol for Handover {
     }
 
     fn violation(&self, machine: &Machine) -> Option<&'static str> {
-        let waits_for_nobody = |connection: &Connection| {
+        let is_unserved = |connection: &Connection| {
             let Connection::Queued(queue) = connection else { return false };
             let of_queue = || machine.processes.iter().filter(|process| process.queue == *queue && process.is_up());
             // A process that starts will accept; one that drains will not.
             let is_accepted = of_queue().any(|process| process.accepts || process.phase == Phase::Starting);
             !is_accepted && of_queue().any(Process::holds_socket)
         };
-        machine.broken.or_else(|| machine.connections.iter().any(waits_for_nobody).then_some(NOT_FORGOTTEN))
+        machine.broken.or_else(|| machine.connections.iter().any(is_unserved).then_some(NOT_FORGOTTEN))
     }
 
     /// An operator's decision is not awaited: a process that serves may stay.

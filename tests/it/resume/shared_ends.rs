@@ -69,7 +69,7 @@ async fn copies_a_run_that_ended_while_redis_was_down() {
 
 /// The owner died between its last event and the record that it was the last.
 #[tokio::test]
-async fn ends_a_run_once_whose_owner_died_behind_its_last_event() {
+async fn ends_a_run_once_if_its_owner_died_behind_the_last_event() {
     let (agent, redis) = (start_stepping_agent(), Redis::start().await);
     let (mut one, other) = start_pair(&agent, &redis, "").await;
     let (client, first) = start_run_frames(&one, "r1", 1).await;
