@@ -247,9 +247,8 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
         }),
     };
     // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
-    let is_own = |key: &MemberKey<'_>| {
-        matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages))
-    };
+    let is_own =
+        |key: &MemberKey<'_>| matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages));
     for (key, value) in carried.unwrap_or_default().into_iter().filter(|(key, _)| !is_own(key)) {
         set(members, key, value);
     }
@@ -386,7 +385,9 @@ mod tests {
     fn carried_members_do_not_replace_the_thread_the_run_or_the_messages() {
         let carried = r#"{"threadId":"other","runId":"other","messages":[],"parentRunId":"p"}"#;
         let rows = [
-            format!(r#""messages":[{{"id":"1","role":"user","content":"x","extra":{{"ag-ui":{{"input":{carried}}}}}}}]"#),
+            format!(
+                r#""messages":[{{"id":"1","role":"user","content":"x","extra":{{"ag-ui":{{"input":{carried}}}}}}}]"#
+            ),
             format!(r#""messages":[{{"id":"1","role":"user","content":"x"}}],"extra":{{"ag-ui":{carried}}}"#),
         ];
         for row in rows {

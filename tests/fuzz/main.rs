@@ -99,7 +99,8 @@ fn write_seeds(folder: &Path) {
 fn run_fixed_inputs(runs: usize) {
     let target = target();
     let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(target.name);
-    let mut inputs: Vec<_> = std::fs::read_dir(regressions).into_iter().flatten().flatten().map(|one| one.path()).collect();
+    let mut inputs: Vec<_> =
+        std::fs::read_dir(regressions).into_iter().flatten().flatten().map(|one| one.path()).collect();
     inputs.sort();
     for path in &inputs {
         run_one(target, std::fs::read(path).expect("a regression can be read"));
@@ -109,7 +110,11 @@ fn run_fixed_inputs(runs: usize) {
     for number in 0..runs {
         let seed = &seeds[number % seeds.len()];
         // The first round is that of the seeds as they are.
-        let input = if number < seeds.len() { seed.clone() } else { mutate::mutate_by_number(target.form, seed, number as u64) };
+        let input = if number < seeds.len() {
+            seed.clone()
+        } else {
+            mutate::mutate_by_number(target.form, seed, number as u64)
+        };
         bytes += input.len();
         run_one(target, input);
     }

@@ -14,8 +14,8 @@ use diglot::codec::proto::{ProtoDecoder, ProtoStep};
 use diglot::codec::sse::SseLimits;
 use diglot::translate::{EventLoss, Stream};
 
-const BASE_WORK: u64 = 400_000;
-const WORK_PER_BYTE: u64 = 4_000;
+const BASE_WORK: u64 = 200_000;
+const WORK_PER_BYTE: u64 = 2_000;
 
 pub fn run(input: &[u8]) {
     let judge = Judge { target: "protobuf", input };
@@ -36,7 +36,8 @@ pub fn run(input: &[u8]) {
     let binary = translate(body, framing, Framing::Proto);
     judge.require(binary.1 == losses, || format!("protobuf loses more: {losses:?} {:?}", binary.1));
     let (back, _) = translate(&binary.0, Framing::Proto, Framing::Sse);
-    let [expected, back] = [&text, &back].map(|body| frames(body).iter().map(|frame| canonical(frame)).collect::<Vec<_>>());
+    let [expected, back] =
+        [&text, &back].map(|body| frames(body).iter().map(|frame| canonical(frame)).collect::<Vec<_>>());
     judge.require(expected == back, || {
         let at = (0..expected.len().max(back.len())).find(|at| expected.get(*at) != back.get(*at)).unwrap_or_default();
         format!("L1 does not hold at {at}\ntext     {:?}\nprotobuf {:?}", expected.get(at), back.get(at))

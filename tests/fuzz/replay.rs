@@ -138,7 +138,9 @@ impl Session<'_> {
         let from = match kind {
             JoinKind::Start => JoinFrom::Start,
             JoinKind::Recap => JoinFrom::Recap,
-            JoinKind::Cursor(how) => JoinFrom::Cursor { token: run.token, number: last.saturating_sub(u64::from(how) / 4) },
+            JoinKind::Cursor(how) => {
+                JoinFrom::Cursor { token: run.token, number: last.saturating_sub(u64::from(how) / 4) }
+            }
         };
         if let Some(reader) = self.store.join(run.key, from) {
             // Another run may have the key by now; only a cursor names the run.

@@ -81,7 +81,8 @@ pub fn growth() -> Vec<Vec<u8>> {
     for (at, (from, to, text)) in golden("stream", "input.sse").into_iter().enumerate().step_by(5) {
         let frames: Vec<&str> = text.split("\n\n").filter(|frame| !frame.trim().is_empty()).collect();
         let [first, middle @ .., last] = frames.as_slice() else { continue };
-        let is_begin = |frame: &&&str| !frame.contains("_END\"") && !frame.contains("_FINISHED\"") && !frame.contains("STOP\"");
+        let is_begin =
+            |frame: &&&str| !frame.contains("_END\"") && !frame.contains("_FINISHED\"") && !frame.contains("STOP\"");
         let begins: Vec<&str> = middle.iter().filter(is_begin).copied().collect();
         for parts in [middle.to_vec(), begins] {
             let mut repeated = String::new();
@@ -102,7 +103,11 @@ pub fn growth() -> Vec<Vec<u8>> {
 fn number_ids(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = ["Id\":\"", "_id\":\"", "\"id\":\"", "Name\":\""].iter().filter_map(|name| rest.find(name).map(|at| at + name.len())).min() {
+    while let Some(at) = ["Id\":\"", "_id\":\"", "\"id\":\"", "Name\":\""]
+        .iter()
+        .filter_map(|name| rest.find(name).map(|at| at + name.len()))
+        .min()
+    {
         let end = rest[at..].find('"').map_or(rest.len(), |length| at + length);
         out += &rest[..end];
         // The ids of the run are those of its start.
@@ -173,12 +178,19 @@ pub fn proxy_header() -> Vec<Vec<u8>> {
         v2(0x21, 0x21, &[7; 36]),
         v2(0x21, 0x31, &[0; 216]),
         v2(0x20, 0x00, &[]),
-        v2(0x21, 0x11, &[&[192, 0, 2, 7, 10, 0, 0, 1, 0x12, 0x34, 1, 0xbb][..], &[2, 0, 4, b'h', b'o', b's', b't', 4, 0, 0]].concat()),
+        v2(
+            0x21,
+            0x11,
+            &[&[192, 0, 2, 7, 10, 0, 0, 1, 0x12, 0x34, 1, 0xbb][..], &[2, 0, 4, b'h', b'o', b's', b't', 4, 0, 0]]
+                .concat(),
+        ),
     ]
 }
 
 pub fn cursor() -> Vec<Vec<u8>> {
-    ["aaaaaaaaaq-0", "abcdefg234-18446744073709551615", "aaaaaaaaaa-01", "-"].map(|text| text.as_bytes().to_vec()).to_vec()
+    ["aaaaaaaaaq-0", "abcdefg234-18446744073709551615", "aaaaaaaaaa-01", "-"]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
 }
 
 pub fn config() -> Vec<Vec<u8>> {

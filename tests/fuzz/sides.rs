@@ -52,8 +52,7 @@ impl Sides {
         let mut words = line.split(' ');
         let (from, to) = (side(words.next()?)?, side(words.next()?)?);
         let flags: Vec<&str> = words.collect();
-        let sides =
-            Sides { from, to, is_strict: flags.contains(&"strict"), is_small: flags.contains(&"small") };
+        let sides = Sides { from, to, is_strict: flags.contains(&"strict"), is_small: flags.contains(&"small") };
         Some((sides, &input[end + 1..]))
     }
 

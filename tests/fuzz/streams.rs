@@ -14,9 +14,9 @@ use diglot::dialect::{AG_UI, ALL};
 use diglot::event::EventType;
 
 /// Work that any input may cause.
-const BASE_WORK: u64 = 400_000;
+const BASE_WORK: u64 = 200_000;
 /// Work for each byte of the input.
-const WORK_PER_BYTE: u64 = 4_000;
+const WORK_PER_BYTE: u64 = 2_000;
 
 pub fn run(input: &[u8]) {
     let Some((sides, body)) = Sides::read(input) else { return };
@@ -64,8 +64,12 @@ fn check_l1(judge: &Judge<'_>, sides: &Sides, body: &[u8]) {
     });
     judge.require(expected == back, || {
         let at = (0..expected.len().max(back.len())).find(|at| expected.get(*at) != back.get(*at)).unwrap_or_default();
-        let [expected, back] = [&expected, &back].map(|events: &Vec<String>| events.get(at).map_or("nothing", String::as_str));
-        format!("L1 does not hold at event {at}\nexpected {expected}\ngot      {back}\nAG-UI\n{events}\nthere\n{}", text(&there))
+        let [expected, back] =
+            [&expected, &back].map(|events: &Vec<String>| events.get(at).map_or("nothing", String::as_str));
+        format!(
+            "L1 does not hold at event {at}\nexpected {expected}\ngot      {back}\nAG-UI\n{events}\nthere\n{}",
+            text(&there)
+        )
     });
 }
 
@@ -83,7 +87,8 @@ fn hop(sides: Sides, body: &[u8]) -> (Vec<u8>, bool) {
 /// speaks of a dialect that it does not have.
 pub fn has_reserved_names(text: &str) -> bool {
     const MARKS: [&str; 5] = ["\"$", "diglot.", "interrupt:", ":reasoning:", ":block:"];
-    MARKS.iter().any(|mark| text.contains(mark)) || ALL.iter().any(|dialect| text.contains(&format!("\"{}\"", dialect.name)))
+    MARKS.iter().any(|mark| text.contains(mark))
+        || ALL.iter().any(|dialect| text.contains(&format!("\"{}\"", dialect.name)))
 }
 
 /// Returns a canonical event without what L1 lets differ: a text message without a role gets that of the assistant,

@@ -14,8 +14,8 @@ use diglot::fuzzing::auth::{
 };
 use serde_json::Value;
 
-const BASE_WORK: u64 = 400_000;
-const WORK_PER_BYTE: u64 = 4_000;
+const BASE_WORK: u64 = 50_000;
+const WORK_PER_BYTE: u64 = 200;
 
 /// A text in key sets that no message may contain.
 pub const CANARY: &str = "hunter2canary";
@@ -65,8 +65,8 @@ fn check_claims(judge: &Judge<'_>, header: &[u8], claims: &[u8], caller: &TokenC
         judge.require(head.get(name).is_none(), || format!("accepted with `{name}`"));
     }
     judge.require(read["iss"] == ISSUER, || "accepted for another issuer".to_owned());
-    let has_audience = read["aud"] == AUDIENCE
-        || read["aud"].as_array().is_some_and(|all| all.iter().any(|one| one == AUDIENCE));
+    let has_audience =
+        read["aud"] == AUDIENCE || read["aud"].as_array().is_some_and(|all| all.iter().any(|one| one == AUDIENCE));
     judge.require(has_audience, || "accepted for another audience".to_owned());
     let seconds = |name: &str| read.get(name).map(|value| value.as_f64().unwrap_or(f64::NAN));
     let (now, leeway) = (NOW as f64, LEEWAY as f64);
