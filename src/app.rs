@@ -228,7 +228,7 @@ impl PlaneBuilder<'_> {
             name: STATUS,
             threads: STATUS_THREADS,
             listeners,
-            connection_limit: ConnectionLimit::unlimited(),
+            connection_limit: ConnectionLimit::for_status(),
             trusted_proxies: self.config.trusted_proxies.clone(),
         };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));

@@ -157,19 +157,25 @@ rejections! {
         "The gateway has reached its limit of open runs.", "Try again shortly, or raise `max_streams`.";
     RunLimitReached = 502 "run_limit_reached",
         "The run exceeded a limit of the route on its size or duration.", "Request less at once, or raise `run_limits` of the route.";
+    RunMemoryFull = 503 "run_memory_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],
+        "The runs in progress take all the memory that they may use together.",
+        "Run it again shortly, let the agent send smaller events, or raise `limits.run_memory`.";
     Internal = 500 "internal_error",
         "The gateway had an internal error.", "Report it to the operator with the request id, which is also in the log.";
     Draining = 503 "gateway_draining" [close: true],
         "The gateway is shutting down.", "Send the request again; another instance will serve it.";
     UpstreamUnreachable = 502 "upstream_unreachable" [proxy_status: Some("destination_unavailable")],
         "The agent cannot be reached.", "Check that the agent is running and that `upstream` names it.";
+    UpstreamBusy = 503 "upstream_busy" [proxy_status: Some("connection_limit_reached"), retry_after: Some(1)],
+        "The agent takes no further run at the moment.",
+        "Try again shortly, or let the agent allow more HTTP/2 streams at a time (SETTINGS_MAX_CONCURRENT_STREAMS).";
     UpstreamTls = 502 "upstream_tls" [proxy_status: Some("tls_protocol_error")],
         "The TLS connection to the agent failed.",
         "Check the agent's certificate and `upstream_tls` of the route; the gateway's log has the cause.";
     UpstreamTimeout = 504 "upstream_timeout" [proxy_status: Some("http_response_timeout")],
         "The agent did not answer in time.", "Try again later, or raise `timeouts` of the route.";
     UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
-        "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
+        "The agent sent no event for too long.", "Try again later, or raise `timeouts.idle` of the route, or `timeouts.ping_only` for an agent that still sends comments.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
         "The agent answered with an error status.",
         "See the agent's own log for the reason; after a 404, check the path in `upstream`.";
@@ -189,6 +195,9 @@ rejections! {
         "Fix the agent, or let the gateway repair its stream: `guard: repair` on the route.";
     FrameTooLarge = 502 "frame_too_large" [proxy_status: Some("http_response_incomplete")],
         "An event of the agent exceeds the gateway's limit.", "Let the agent send smaller events, or raise `limits.frame`.";
+    TooMuchOpen = 502 "too_much_open" [proxy_status: Some("http_response_incomplete")],
+        "The agent's run has more messages, calls and steps than the gateway can follow.",
+        "Let the agent end what it starts, and divide very long runs.";
 }
 
 impl RejectionKind {
@@ -375,7 +384,10 @@ mod tests {
             assert!((400..600).contains(&kind.status()), "{kind:?}");
             assert!(kind.text().ends_with('.') && kind.hint().ends_with('.'), "{kind:?}");
             let agents = kind.code().starts_with("upstream")
-                || matches!(kind, RejectionKind::FrameTooLarge | RejectionKind::ProtocolViolation);
+                || matches!(
+                    kind,
+                    RejectionKind::FrameTooLarge | RejectionKind::TooMuchOpen | RejectionKind::ProtocolViolation
+                );
             assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
     }

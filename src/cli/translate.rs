@@ -13,7 +13,8 @@ use crate::error::RejectionKind;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
 use crate::translate::{
-    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
+    EventLoss, EventRepair, GuardMode, RunIds, RunStateLimit, Stream, StreamError, StrictViolation, TranslationReport,
+    detect, request,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -325,6 +326,10 @@ impl<W: Write> TranslateJob<'_, W> {
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(fault.to_string())),
+                StreamError::TooMuchState(RunStateLimit::PendingText { .. }) => {
+                    (RejectionKind::FrameTooLarge, Some(fault.to_string()))
+                }
+                StreamError::TooMuchState(_) => (RejectionKind::TooMuchOpen, Some(fault.to_string())),
                 // Only routes can set these limits.
                 StreamError::ForbiddenTool(_) => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
                 StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),

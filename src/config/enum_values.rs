@@ -2,7 +2,7 @@
 
 use super::access::{OnError, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::replay::ReplayStoreKind;
-use super::upstream::UpstreamHttpVersion;
+use super::upstream::{AgentErrors, UpstreamHttpVersion};
 use crate::translate::GuardMode;
 
 /// An enumeration's accepted words and their values.
@@ -16,6 +16,8 @@ pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true
 
 pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
     &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
+
+pub(crate) const AGENT_ERRORS: EnumValues<AgentErrors> = &[("hide", AgentErrors::Hide), ("pass", AgentErrors::Pass)];
 
 pub(crate) const ERRORS: EnumValues<RouteErrorFormat> =
     &[("http", RouteErrorFormat::Http), ("run_error", RouteErrorFormat::RunError)];

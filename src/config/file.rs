@@ -88,7 +88,10 @@ section! {
         pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
         /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read nothing
         /// for longest is disconnected.
-        pub(crate) client_buffers: Scalar<kind::Size> = text("64MiB");
+        pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
+        /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond it a
+        /// run that would need more than 64 KiB ends with an error.
+        pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");
         /// The maximum number of header fields in a request.
@@ -146,6 +149,9 @@ section! {
         /// Handling of protocol violations by the agent: repair the stream (`repair`), end the run with an error
         /// (`strict`), or only count them (`report`).
         pub(crate) guard: Scalar<kind::Guard> = text("repair");
+        /// What clients see of an agent's response with an error status: the status and a reference (`hide`), or the
+        /// agent's message too (`pass`). The log has the message in either case, with secrets masked.
+        pub(crate) agent_errors: Scalar<kind::AgentErrorsKind> = text("hide");
         /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
     }
@@ -196,10 +202,14 @@ section! {
         pub(crate) connect: Scalar<kind::Duration> = text("5s");
         /// Time from the request to the first byte of the response, including the connection.
         pub(crate) first_byte: Scalar<kind::Duration> = text("60s");
-        /// Time from the request to the first event. No separate timeout unless set.
+        /// Time from the request to the first event. Defaults to `first_byte` and `idle` together, with `first_byte`
+        /// twice for a two-step agent.
         pub(crate) first_event: Option<Scalar<kind::Duration>>;
-        /// Time between two chunks of a response. The whole run is limited only by `run_limits`.
+        /// Time for which an agent may send nothing. The whole run is limited only by `run_limits`.
         pub(crate) idle: Scalar<kind::Duration> = text("5m");
+        /// Time between two events of an agent that does send something: comments (pings), or parts of one large event.
+        /// Defaults to three times `idle`.
+        pub(crate) ping_only: Option<Scalar<kind::Duration>>;
         /// Time from the response to the POST until the client GETs the events, on a route with `events_path`.
         pub(crate) reader: Scalar<kind::Duration> = text("60s");
     }

@@ -20,7 +20,7 @@ use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
 use super::replay::{self, ReplayStoreKind};
 use super::scalar::{self, RedisUrl as ParsedRedisUrl, ScalarError};
 use super::template::PathTemplate;
-use super::upstream::{UpstreamConfig, UpstreamHttpVersion};
+use super::upstream::{AgentErrors, UpstreamConfig, UpstreamHttpVersion};
 use crate::dialect::{self, ALL, AUTO, OptionSetter};
 use crate::translate::GuardMode;
 
@@ -266,6 +266,7 @@ macro_rules! choices {
 
 choices! {
     Guard => GuardMode, value_names(enum_values::GUARD);
+    AgentErrorsKind => AgentErrors, value_names(enum_values::AGENT_ERRORS);
     Threads => bool, value_names(enum_values::THREADS);
     OnTokenExpiry => OnExpiry, value_names(enum_values::ON_TOKEN_EXPIRY);
     Errors => RouteErrorFormat, value_names(enum_values::ERRORS);

@@ -64,7 +64,7 @@ pub use file::{LimitsConfig, RouteConfig};
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
 pub(crate) use template::{PathId, PathTemplate};
 pub(crate) use upstream::{
-    UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
+    AgentErrors, UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,
 };
 
 /// Parses a non-zero duration: `500ms`, `15s`, `5m`, `1h`. The error includes a hint.

@@ -1,6 +1,7 @@
 //! Path templates with thread and run ids: `/runs/{thread_id}/events`.
 //!
-//! Ids are percent-encoded in agent paths and percent-decoded from client paths.
+//! Ids are percent-encoded in agent paths and percent-decoded from client paths. An id that an agent could decode to
+//! other path segments is refused: see [`PathTemplate::fill_agent_path`].
 
 /// Maximum length of an id in bytes; ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
@@ -69,6 +70,20 @@ impl PathTemplate {
         pieces.collect()
     }
 
+    /// Fills in the ids for a request to an agent. Returns `None` if [`PathTemplate::fill`] does, or if an id in the
+    /// path could become other segments at a server that decodes it, even more than once. Ids in the query may be any.
+    #[must_use]
+    pub(crate) fn fill_agent_path(&self, thread_id: &str, run_id: &str) -> Option<String> {
+        let mut in_path =
+            self.0.iter().take_while(|part| !matches!(part, TemplatePart::Text(text) if text.contains('?')));
+        let changes_path = in_path.any(|part| match part {
+            TemplatePart::Text(_) => false,
+            TemplatePart::ThreadId => has_path_syntax(thread_id),
+            TemplatePart::RunId => has_path_syntax(run_id),
+        });
+        if changes_path { None } else { self.fill(thread_id, run_id) }
+    }
+
     /// Returns the thread or run id in a request path, or `None` if the path does not match.
     #[must_use]
     pub(crate) fn extract_id(&self, path: &str) -> Option<PathId> {
@@ -115,15 +130,55 @@ pub(super) fn percent_encode(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
+/// Maximum number of times that servers and proxies on the way to an agent are assumed to decode a path.
+const MAX_DECODINGS: usize = 4;
+
+/// Returns whether an id has a slash, a backslash or a dot segment, plain or percent-encoded. Many servers decode `%2F`
+/// before they split a path, some twice. An id that is encoded more often than `MAX_DECODINGS` counts as one, too.
+fn has_path_syntax(id: &str) -> bool {
+    let mut bytes = id.as_bytes().to_vec();
+    for _ in 0..=MAX_DECODINGS {
+        // Some servers cut parameters (`..;x`) before they resolve dot segments.
+        let name = bytes.split(|byte| *byte == b';').next().unwrap_or_default();
+        if bytes.iter().any(|byte| matches!(byte, b'/' | b'\\')) || matches!(name, b"." | b"..") {
+            return true;
+        }
+        let decoded = decode_escapes(&bytes);
+        if decoded.len() == bytes.len() {
+            return false;
+        }
+        bytes = decoded;
+    }
+    true
+}
+
+/// Decodes valid escapes and keeps everything else.
+fn decode_escapes(bytes: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        let escaped = match after {
+            [high, low, ..] if byte == b'%' => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        decoded.push(escaped.map_or(byte, |(high, low)| high << 4 | low));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    decoded
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
 fn percent_decode(segment: &str) -> Option<String> {
     if segment.len() > 3 * ID_LIMIT {
         return None;
     }
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.bytes();
-    let hex = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' { hex(rest.next()?)? << 4 | hex(rest.next()?)? } else { byte });
+        bytes.push(if byte == b'%' { hex_digit(rest.next()?)? << 4 | hex_digit(rest.next()?)? } else { byte });
     }
     let id = String::from_utf8(bytes).ok()?;
     (id.len() <= ID_LIMIT && !id.chars().any(char::is_control)).then_some(id)
@@ -154,6 +209,38 @@ mod tests {
         }
         let both = template("/events?thread={thread_id}&run={run_id}");
         assert_eq!(both.fill("t&1", "r=2").as_deref(), Some("/events?thread=t%261&run=r%3D2"));
+    }
+
+    #[test]
+    fn refuses_ids_that_a_decoding_agent_would_read_as_segments() {
+        let (segment, query) = (template("/runs/{thread_id}/events"), template("/events?t={thread_id}"));
+        for id in [
+            "..",
+            "a/b",
+            "a\\b",
+            "../../admin",
+            "..%2Fx",
+            "..%2fx",
+            "a%5Cb",
+            "%2e%2E",
+            "%252e.",
+            "a%25252Fb",
+            "a%25%32%66b",
+            "..;x",
+            "..%3Bx",
+            &format!("%{}41", "25".repeat(MAX_DECODINGS + 1)),
+        ] {
+            assert_eq!(segment.fill_agent_path(id, "r"), None, "{id}");
+            assert!(id == ".." || query.fill_agent_path(id, "r").is_some(), "{id}");
+        }
+        // Also linear in time: an escape of an escape and so on.
+        assert_eq!(segment.fill_agent_path(&format!("%{}2F", "25".repeat(1 << 20)), "r"), None);
+        for id in ["t1", "a;b", "100%", "50%25", "..a", "a..b", "%zz", "线", "a%20b", "...", "a:b@c"] {
+            assert_eq!(segment.fill_agent_path(id, "r"), segment.fill(id, "r"), "{id}");
+        }
+        let both = template("/t/{thread_id}?r={run_id}");
+        assert_eq!(both.fill_agent_path("t", "a/b").as_deref(), Some("/t/t?r=a%2Fb"));
+        assert_eq!(both.fill_agent_path("a/b", "r"), None);
     }
 
     #[test]

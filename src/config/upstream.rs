@@ -1,10 +1,12 @@
 //! Upstreams of a route: addresses, protocols, health checks and ejection.
 
+use super::file::TimeoutsConfig;
 use super::listen::{ListenAddress, ListenerConfig};
 use crate::net::url::{bracket_host, implied_port};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// An upstream's URL, split into the parts that a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +35,15 @@ pub(crate) enum UpstreamAddress {
     Socket(PathBuf),
 }
 
+/// What clients see of an agent's error response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AgentErrors {
+    /// The status and a reference.
+    Hide,
+    /// The agent's message too.
+    Pass,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UpstreamHttpVersion {
     /// HTTP/1.1; over TLS, the protocol that the agent selects (ALPN).
@@ -58,6 +69,19 @@ pub(crate) struct UpstreamTlsConfig {
 pub(crate) struct UpstreamClientCert {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
+}
+
+impl TimeoutsConfig {
+    /// Returns `first_event` or its default: what the other timeouts allow.
+    pub(crate) fn first_event_limit(&self, is_two_step: bool) -> Duration {
+        let steps = if is_two_step { 2 } else { 1 };
+        self.first_event.unwrap_or_else(|| self.first_byte.saturating_mul(steps).saturating_add(self.idle))
+    }
+
+    /// Returns `ping_only` or its default.
+    pub(crate) fn ping_only_limit(&self) -> Duration {
+        self.ping_only.unwrap_or_else(|| self.idle.saturating_mul(3))
+    }
 }
 
 impl UpstreamConfig {

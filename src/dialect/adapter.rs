@@ -70,7 +70,13 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Adjusts an event that the engine writes itself.
     fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
+    /// Returns the bytes of pending events that become part of what is sent.
     fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns the bytes of notes about pending events, which do not count against the frame limit.
+    fn bookkeeping_bytes(&self) -> usize {
         0
     }
 }

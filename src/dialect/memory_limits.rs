@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   buffered   events that an adapter sends later             at most the route's frame, or MIN_BUFFER_LIMIT
-//!   retained   ids kept until the run ends (guard, readers)   at most RETAINED_IDS_LIMIT
+//!   retained   ids kept until the run ends (guard, readers),  at most RETAINED_IDS_LIMIT
+//!              and what restores buffered events
+//!   open       messages, calls, steps … without an end        at most OPEN_ITEMS_LIMIT
 //! ```
-//! Buffered events are written as one frame or many, so the frame limit applies to them. Both limits are checked after
-//! each frame from the agent, so one more frame may be buffered. Over the limit, buffered events are sent and the run
-//! ends with `frame_too_large`. `auto` buffers one frame at the start.
+//! Buffered events are written as one frame or many, so the frame limit applies to them. The limits are checked after
+//! each frame from the agent, so one more frame may be buffered. Over a limit, buffered events are sent and the run
+//! ends with `frame_too_large` or `too_much_open`. `auto` buffers one frame at the start.
 
 use crate::event::{Event, EventType, Field, Members};
 
@@ -15,6 +17,9 @@ pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
 /// Maximum bytes of ids retained per run: enough for 200,000 messages, calls and steps with ids of typical length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
+
+/// Maximum number of items that a run may have open at once. Real runs have a few, and hundreds of parallel calls at most.
+pub(crate) const OPEN_ITEMS_LIMIT: usize = 10_000;
 
 /// Longest id stored in lists that grow with the conversation; longer ids pass through unchanged.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;

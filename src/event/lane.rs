@@ -12,7 +12,7 @@ use super::{Event, EventType, Field, Json};
 /// continue.
 const LANES_LIMIT: usize = 256;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ChunkStreamKind {
     Text,
     Reasoning,

@@ -3,9 +3,12 @@
 //! The rest of the crate builds on this module; it depends on no other.
 
 pub(crate) mod field;
+#[cfg(test)]
+pub(crate) mod work;
 mod role;
 pub mod kind;
 pub(crate) mod value;
+mod id_map;
 pub(crate) mod input;
 pub(crate) mod owner;
 pub mod run;
@@ -15,6 +18,7 @@ pub(crate) mod schema;
 mod repair;
 
 pub use field::Field;
+pub(crate) use id_map::IdMap;
 pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
 pub use repair::{EventLoss, EventRepair};
@@ -28,12 +32,24 @@ pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 /// The `metadata` key for values that the gateway removed.
 pub(crate) const GATEWAY_KEY: &str = "diglot";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 pub(crate) enum MemberKey<'a> {
     /// a name that AG-UI 1.0 defines
     Known(Field),
     /// any other name, as received
     Other(Cow<'a, str>),
+}
+
+impl PartialEq for MemberKey<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        work::count_step();
+        match (self, other) {
+            (MemberKey::Known(own), MemberKey::Known(other)) => own == other,
+            (MemberKey::Other(own), MemberKey::Other(other)) => own == other,
+            _ => false,
+        }
+    }
 }
 
 impl MemberKey<'_> {

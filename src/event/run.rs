@@ -275,6 +275,14 @@ impl RunStateMachine {
     }
 
     #[must_use]
+    pub(crate) fn open_count(&self) -> usize {
+        match self {
+            RunStateMachine::Active(open) => open.items.len(),
+            RunStateMachine::Waiting | RunStateMachine::Ended(_) => 0,
+        }
+    }
+
+    #[must_use]
     pub(crate) fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
         match self {
             RunStateMachine::Active(open) => open.position(item, id, None).is_some(),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// A JSON value as well-formed text without surrounding whitespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Eq)]
 pub struct Json<'a>(Cow<'a, str>);
 
 /// The type of a JSON value, from its first byte.
@@ -22,6 +22,20 @@ pub(crate) enum JsonType {
     Object,
 }
 
+impl Clone for Json<'_> {
+    fn clone(&self) -> Self {
+        Json::from_trusted(self.0.clone())
+    }
+}
+
+impl PartialEq for Json<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        super::work::count_step();
+        self.0 == other.0
+    }
+}
+
 impl<'a> Json<'a> {
     pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
@@ -30,7 +44,18 @@ impl<'a> Json<'a> {
     /// Wraps text that a JSON parser has accepted.
     #[must_use]
     pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
-        Json(text.into())
+        let value = Json(text.into());
+        #[cfg(test)]
+        value.count_work();
+        value
+    }
+
+    #[cfg(test)]
+    fn count_work(&self) {
+        super::work::count_step();
+        if let Cow::Owned(text) = &self.0 {
+            super::work::count_new_value(text.len());
+        }
     }
 
     #[must_use]
@@ -55,7 +80,7 @@ impl<'a> Json<'a> {
     #[must_use]
     pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
-            JsonType::String => Json(Cow::Owned(format!("{}{more}\"", &self.0[..self.0.len() - 1]))),
+            JsonType::String => Json::from_trusted(format!("{}{more}\"", &self.0[..self.0.len() - 1])),
             _ => Json::string(&format!("{}{more}", self.0)),
         }
     }
@@ -63,7 +88,7 @@ impl<'a> Json<'a> {
     /// Compares strings with escapes resolved, and other values by their text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
-        self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
+        self == other || (self.json_type() == JsonType::String && self.text() == other.text())
     }
 
     #[must_use]
@@ -110,6 +135,8 @@ impl<'a> Json<'a> {
         if self.json_type() != JsonType::String {
             return None;
         }
+        #[cfg(test)]
+        super::work::count_step();
         let inner = self.unquoted();
         if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             return Some(Cow::Borrowed(inner));

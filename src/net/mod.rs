@@ -2,6 +2,7 @@
 //! log; callers report its results.
 
 pub(crate) mod background_task;
+pub(crate) mod cpu_work;
 pub(crate) mod digest;
 pub(crate) mod forwarded;
 pub mod peer_addr;

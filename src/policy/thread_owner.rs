@@ -28,9 +28,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Maximum number of remembered threads per route, about 15 MB; the least recently used is forgotten first. A caller
-/// can force this by opening many threads, unless a rate limit prevents it.
+/// Maximum number of remembered threads per route, about 15 MB. The callers with most threads lose their least recently
+/// used ones, so that nobody can make the gateway forget the owners of others' threads.
 const MAX_THREADS: usize = 100_000;
+
+/// Number of threads that are forgotten at once, since finding them takes milliseconds.
+const FORGOTTEN_AT_ONCE: usize = MAX_THREADS / 100;
 
 /// Time after its last run during which a thread keeps its owner.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -208,12 +211,39 @@ fn current_owner(claims: &OwnerCache, thread: &Sha256Digest) -> Option<Sha256Dig
 
 fn insert_claim(claims: &mut OwnerCache, thread: Sha256Digest, owner: Sha256Digest) {
     claims.put(thread, OwnerEntry { owner, last_used: Instant::now() });
-    // Excess and expired entries are both at the least recently used end.
-    while claims
-        .peek_lru()
-        .is_some_and(|(_, oldest)| claims.len() > MAX_THREADS || oldest.last_used.elapsed() >= OWNERSHIP_TTL)
-    {
+    // Expired entries are at the least recently used end.
+    while claims.peek_lru().is_some_and(|(_, oldest)| oldest.last_used.elapsed() >= OWNERSHIP_TTL) {
         claims.pop_lru();
+    }
+    if claims.len() > MAX_THREADS {
+        forget_excess(claims);
+    }
+}
+
+/// Forgets the least recently used threads of the callers that have most, until each of them has as many as the next.
+fn forget_excess(claims: &mut OwnerCache) {
+    let mut counts: HashMap<Sha256Digest, usize> = HashMap::new();
+    for (_, claim) in claims.iter() {
+        *counts.entry(claim.owner).or_default() += 1;
+    }
+    let excess_above = |level: usize| counts.values().map(|count| count.saturating_sub(level)).sum::<usize>();
+    // The highest number of threads above which there are enough to forget.
+    let (mut level, mut too_high) = (0, MAX_THREADS + 1);
+    while too_high - level > 1 {
+        let middle = usize::midpoint(level, too_high);
+        if excess_above(middle) >= FORGOTTEN_AT_ONCE {
+            level = middle;
+        } else {
+            too_high = middle;
+        }
+    }
+    let mut is_forgotten = |claim: &OwnerEntry| {
+        counts.get_mut(&claim.owner).filter(|count| **count > level).map(|count| *count -= 1).is_some()
+    };
+    let oldest_first = claims.iter().rev().filter(|(_, claim)| is_forgotten(claim)).map(|(thread, _)| *thread);
+    let forgotten: Vec<_> = oldest_first.take(FORGOTTEN_AT_ONCE).collect();
+    for thread in forgotten {
+        claims.pop(&thread);
     }
 }
 
@@ -249,21 +279,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn remembers_the_most_recently_used_threads() {
         let owners = ThreadOwners::default();
-        assert!(owners.claim(numbered_digest(0), ADA));
-        assert!(owners.claim(numbered_digest(1), ADA));
-        for number in 2..=MAX_THREADS {
-            assert!(owners.claim(numbered_digest(number), BOB));
+        for number in 0..=MAX_THREADS {
+            assert!(owners.claim(numbered_digest(number), ADA));
             assert!(owners.claim(numbered_digest(0), ADA));
         }
         let known = owners.0.lock().len();
-        assert_eq!(
-            (known, owners.owner(&numbered_digest(0)), owners.owner(&numbered_digest(1))),
-            (MAX_THREADS, Some(ADA), None)
-        );
+        let owner = |number| owners.owner(&numbered_digest(number));
+        assert_eq!(known, MAX_THREADS + 1 - FORGOTTEN_AT_ONCE);
+        assert_eq!((owner(0), owner(1), owner(FORGOTTEN_AT_ONCE + 1)), (Some(ADA), None, Some(ADA)));
         // The next run of any thread evicts expired entries.
         tokio::time::advance(OWNERSHIP_TTL).await;
         assert!(owners.claim(numbered_digest(MAX_THREADS + 1), ADA));
         assert_eq!(owners.0.lock().len(), 1);
+    }
+
+    /// A caller that opens many threads must not be able to take those of others.
+    #[test]
+    fn forgets_the_threads_of_the_caller_that_has_most() {
+        let owners = ThreadOwners::default();
+        for number in 0..10 {
+            assert!(owners.claim(numbered_digest(number), ADA));
+        }
+        for number in 10..MAX_THREADS + 2 * FORGOTTEN_AT_ONCE {
+            assert!(owners.claim(numbered_digest(number), BOB));
+        }
+        assert!(owners.0.lock().len() <= MAX_THREADS);
+        assert!((0..10).all(|number| owners.owner(&numbered_digest(number)) == Some(ADA)));
+        assert_eq!(owners.owner(&numbered_digest(10)), None);
     }
 
     #[test]

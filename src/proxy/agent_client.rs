@@ -7,10 +7,10 @@
 //! The first GET has no event id: a two-step agent stores events from the POST on and sends them all (`seeds/004`, §1:
 //! "从 Redis Stream 读取并输出 SSE").
 
-use super::agent_response::{check_stream_response, read_start_response};
+use super::agent_response::{AgentErrorPolicy, check_stream_response, read_start_response};
 use super::upstream::{AgentOperation, Cluster, Connector, EndpointRef, Session, UpstreamRequest};
 use crate::codec::Framing;
-use crate::config::PathTemplate;
+use crate::config::{AgentErrors, PathTemplate};
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::trace::UpstreamSpanBuilder;
 use crate::translate::RunIds;
@@ -24,6 +24,8 @@ use std::time::Duration;
 const RECONNECT_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
 
+const UNSAFE_IDS: &str = "/threadId or /runId: would change the path of the run's events at the agent: it is empty, `.` or `..`, or contains `/` or `\\`, plain or percent-encoded.";
+
 /// Maximum delay that an agent may request with `retry`.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
 
@@ -35,6 +37,7 @@ pub(super) struct AgentClient {
     pub(crate) spans: UpstreamSpanBuilder,
     /// header fields for both requests
     pub(crate) fields: Arc<HeaderMap>,
+    pub(crate) agent_errors: AgentErrors,
 }
 
 impl AgentClient {
@@ -44,7 +47,7 @@ impl AgentClient {
         framings: &[Framing],
     ) -> Result<(Box<Session>, Framing), Rejection> {
         let mut session = self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Run(body))).await?;
-        let framing = check_stream_response(&mut session, framings).await;
+        let framing = check_stream_response(&mut session, framings, self.error_policy()).await;
         let framing = framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok((session, framing))
     }
@@ -57,13 +60,13 @@ impl AgentClient {
     ) -> Result<AgentEventSource, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         let run_id = ids.run_id.text().unwrap_or_default();
-        let own = template.fill(&thread_id, &run_id).ok_or_else(|| {
-            Rejection::from(RejectionKind::InvalidRequest)
-                .with_detail("The ids of the run do not fit into the path of its events.")
-        })?;
+        let own = template
+            .fill_agent_path(&thread_id, &run_id)
+            .ok_or_else(|| Rejection::from(RejectionKind::InvalidRequest).with_detail(UNSAFE_IDS))?;
         let mut session =
             self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Start(body))).await?;
-        let named = read_start_response(&mut session).await.inspect_err(|rejection| session.finish(Some(rejection)))?;
+        let named = read_start_response(&mut session, self.error_policy()).await;
+        let named = named.inspect_err(|rejection| session.finish(Some(rejection)))?;
         let endpoint = session.endpoint();
         self.cluster.release(&self.connector, session).await;
         let path = if named.thread_id.is_none() && named.run_id.is_none() {
@@ -71,12 +74,17 @@ impl AgentClient {
         } else {
             let thread_id = named.thread_id.map_or(thread_id, Cow::Owned);
             let run_id = named.run_id.as_deref().unwrap_or(&run_id);
-            template.fill(&thread_id, run_id).ok_or_else(|| {
-                let what = "The agent's id of the run does not fit into the path of its events.";
+            template.fill_agent_path(&thread_id, run_id).ok_or_else(|| {
+                let what =
+                    "The agent's id of the run would change the path of its events: it contains `/`, `\\` or `..`.";
                 Rejection::from(RejectionKind::UpstreamContentType).with_detail(what)
             })?
         };
         Ok(AgentEventSource { client: self, endpoint, path, run_id: named.run_id })
+    }
+
+    fn error_policy(&self) -> AgentErrorPolicy<'_> {
+        AgentErrorPolicy { agent_errors: self.agent_errors, request_id: &self.request_id }
     }
 
     fn upstream_request<'a>(&'a self, operation: AgentOperation<'a>) -> UpstreamRequest<'a> {
@@ -99,7 +107,7 @@ impl AgentEventSource {
         let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id });
         let mut session = cluster.send_to(connector, &self.endpoint, &request).await?;
         // Only SSE has event ids, and so can be resumed.
-        let framing = check_stream_response(&mut session, &[Framing::Sse]).await;
+        let framing = check_stream_response(&mut session, &[Framing::Sse], self.client.error_policy()).await;
         framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok(session)
     }
@@ -137,6 +145,7 @@ pub(super) fn is_retryable(failure: &Rejection) -> bool {
         failure.kind,
         RejectionKind::UpstreamUnreachable
             | RejectionKind::UpstreamTimeout
+            | RejectionKind::UpstreamBusy
             | RejectionKind::UpstreamReset
             | RejectionKind::UpstreamTruncated
     )

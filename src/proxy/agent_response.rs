@@ -1,9 +1,12 @@
 //! Reads an agent's response: an event stream, the ids of a started run, or a failure.
 
 use super::upstream::Session;
+use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::codec::{Framing, json};
+use crate::config::AgentErrors;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
+use crate::telemetry::mask::mask_secrets;
 use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,17 +18,60 @@ const MESSAGE_LIMIT: usize = 500;
 
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the framing of an event stream, or a rejection with the agent's own message.
-pub(super) async fn check_stream_response(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
-    let (status, kind) = check_response(session).await?;
+/// Decides how much of an agent's error its clients see.
+#[derive(Clone, Copy)]
+pub(super) struct AgentErrorPolicy<'a> {
+    pub(super) agent_errors: AgentErrors,
+    /// the reference that clients get instead of the text
+    pub(super) request_id: &'a str,
+}
+
+impl AgentErrorPolicy<'_> {
+    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it.
+    fn with_agent_message(self, mut rejection: Rejection, cause: &str, message: Option<AgentMessage>) -> Rejection {
+        let logged = message.as_ref().map(|message| mask_secrets(&message.text, MESSAGE_LIMIT));
+        rejection.cause = Some(match logged.filter(|logged| !logged.is_empty()) {
+            Some(logged) => format!("{cause}: {logged}").into(),
+            None => cause.into(),
+        });
+        let passed = message.filter(|message| message.is_structured && self.agent_errors == AgentErrors::Pass);
+        if let Some(message) = passed {
+            let text = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT);
+            rejection.detail = Some(text.collect::<String>().into());
+        }
+        rejection
+    }
+
+    fn reference(self) -> String {
+        match self.agent_errors {
+            AgentErrors::Hide => format!(" Reference: {}.", self.request_id),
+            AgentErrors::Pass => String::new(),
+        }
+    }
+}
+
+/// What an agent says about its failure.
+#[derive(Debug, PartialEq, Eq)]
+struct AgentMessage {
+    text: String,
+    /// a member of JSON; other text, such as a traceback, is only logged
+    is_structured: bool,
+}
+
+/// Returns the framing of an event stream, or a rejection.
+pub(super) async fn check_stream_response(
+    session: &mut Session,
+    framings: &[Framing],
+    policy: AgentErrorPolicy<'_>,
+) -> Result<Framing, Rejection> {
+    let (status, kind) = check_response(session, policy).await?;
     // Protobuf is accepted although the gateway never requests it from agents.
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
-    let mut rejection = Rejection::from(RejectionKind::UpstreamContentType)
-        .with_cause(format!("content type {kind:?}, status {status}"));
-    rejection.detail = read_error_message(session, &kind).await.map(Into::into);
-    Err(rejection)
+    let message = read_error_message(session, &kind).await;
+    let cause = format!("content type {kind:?}, status {status}");
+    Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), &cause, message))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,8 +80,11 @@ pub(super) struct AgentRunIds {
     pub(crate) run_id: Option<String>,
 }
 
-pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRunIds, Rejection> {
-    let (status, kind) = check_response(session).await?;
+pub(super) async fn read_start_response(
+    session: &mut Session,
+    policy: AgentErrorPolicy<'_>,
+) -> Result<AgentRunIds, Rejection> {
+    let (status, kind) = check_response(session, policy).await?;
     let invalid = |what: &'static str| {
         let rejection = Rejection::from(RejectionKind::UpstreamContentType).with_detail(what);
         rejection.with_cause(format!("content type {kind:?}, status {status}"))
@@ -74,7 +123,10 @@ fn parse_run_ids(text: &str) -> Option<AgentRunIds> {
 }
 
 /// Returns the status and media type of a successful response.
-async fn check_response(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
+async fn check_response(
+    session: &mut Session,
+    policy: AgentErrorPolicy<'_>,
+) -> Result<(StatusCode, String), Rejection> {
     let Some(response) = session.response_head() else {
         return Err(RejectionKind::UpstreamProtocol.into());
     };
@@ -84,13 +136,12 @@ async fn check_response(session: &mut Session) -> Result<(StatusCode, String), R
     let coding = header_text(headers, header::CONTENT_ENCODING);
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
-        let mut rejection =
-            Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
+        let detail = format!("The agent answered with status {}.{}", status.as_u16(), policy.reference());
+        let mut rejection = Rejection::from(RejectionKind::UpstreamStatus).with_detail(detail);
         rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind).await;
-        let message = message.unwrap_or_else(|| format!("The agent answered with status {}.", status.as_u16()));
-        return Err(rejection.with_detail(message));
+        return Err(policy.with_agent_message(rejection, &format!("the agent answered {status}"), message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
@@ -116,9 +167,10 @@ fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
 
-/// Returns the message of a JSON error. HTML pages and stack traces are not forwarded.
-async fn read_error_message(session: &mut Session, kind: &str) -> Option<String> {
-    if !is_json(kind) {
+/// Reads what the agent says about its failure: JSON, an event stream, or plain text. HTML pages are not worth reading.
+async fn read_error_message(session: &mut Session, kind: &str) -> Option<AgentMessage> {
+    let is_stream = kind == Framing::Sse.media_type();
+    if !is_stream && !is_json(kind) && kind != "text/plain" {
         return None;
     }
     let mut body = Vec::new();
@@ -126,10 +178,32 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
         while body.len() <= RESPONSE_LIMIT && session.read_body(|bytes| body.extend_from_slice(bytes)).await? {}
         Ok::<(), Box<Rejection>>(())
     };
-    tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await.ok()?.ok()?;
-    let body = String::from_utf8(body).ok().filter(|body| body.len() <= RESPONSE_LIMIT)?;
-    let found = find_error_message(&Json::from_trusted(body.trim()))?;
-    Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
+    let is_whole = matches!(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await, Ok(Ok(())));
+    if is_stream {
+        // A stream may stay open after its error.
+        return find_stream_error(&body).map(|text| AgentMessage { text, is_structured: true });
+    }
+    let body = String::from_utf8(body).ok().filter(|body| is_whole && body.len() <= RESPONSE_LIMIT)?;
+    if !is_json(kind) {
+        return Some(AgentMessage { text: body, is_structured: false });
+    }
+    let text = find_error_message(&Json::from_trusted(body.trim()))?;
+    Some(AgentMessage { text, is_structured: true })
+}
+
+/// Finds the message of the last event that has one, such as `RUN_ERROR` in any dialect.
+fn find_stream_error(body: &[u8]) -> Option<String> {
+    let mut decoder = SseDecoder::new(SseLimits::default());
+    let mut rest = body;
+    let mut found = None;
+    let mut read = |step: SseStep<'_>| {
+        let SseStep::Frame(frame) = step else { return false };
+        found = find_error_message(&Json::from_trusted(frame.data.trim())).or(found.take());
+        true
+    };
+    while read(decoder.next(&mut rest)) {}
+    read(decoder.finish());
+    found
 }
 
 /// Finds `message` or `detail`, at the top level or inside `error`.
@@ -137,10 +211,54 @@ fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {
         let (_, value) = members.iter().find(|(key, _)| matches!(key, MemberKey::Other(own) if own == name))?;
-        value.text().map(Cow::into_owned)
+        value.text().map(Cow::into_owned).or_else(|| join_validation_errors(value))
     };
     let error = get(&members, Field::Error);
     let inside = error.and_then(|error| error.text().map(Cow::into_owned).or_else(|| find_error_message(error)));
     let own = get(&members, Field::Message).and_then(Json::text).map(Cow::into_owned);
     inside.or(own).or_else(|| named("detail"))
+}
+
+/// Joins FastAPI's `[{"loc": ["body", "messages", 0], "msg": "Field required"}]`. Its `input`, which repeats the
+/// request, is left out.
+fn join_validation_errors(value: &Json<'_>) -> Option<String> {
+    let errors: Vec<serde_json::Value> = serde_json::from_str(value.as_str()).ok()?;
+    let place = |error: &serde_json::Value| {
+        let steps = error["loc"].as_array().into_iter().flatten();
+        let step = |step: &serde_json::Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
+        steps.map(step).collect::<Vec<_>>().join(".")
+    };
+    let texts = errors.iter().filter_map(|error| Some((place(error), error["msg"].as_str()?)));
+    let joined = texts.map(|(place, text)| if place.is_empty() { text.to_owned() } else { format!("{place}: {text}") });
+    Some(joined.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_message_in_common_forms_of_errors() {
+        let fastapi = r#"{"detail":[{"type":"missing","loc":["body","messages",0,"id"],"msg":"Field required","input":{"secret":1}},{"msg":"x"}]}"#;
+        for (body, expected) in [
+            (r#"{"detail":"no key"}"#, Some("no key")),
+            (r#"{"error":{"message":"busy","code":1}}"#, Some("busy")),
+            (fastapi, Some("body.messages.0.id: Field required; x")),
+            (r#"{"detail":[]}"#, None),
+            (r#"{"detail":{"a":1}}"#, None),
+            (r#"["message"]"#, None),
+        ] {
+            assert_eq!(find_error_message(&Json::from_trusted(body)).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn finds_the_error_of_a_stream() {
+        let started = "data: {\"type\":\"RUN_STARTED\"}\n\n";
+        let error = "data: {\"type\":\"RUN_ERROR\",\"message\":\"model overloaded\"}";
+        for body in [format!("{started}: ping\n\n{error}\n\n"), format!("{started}{error}")] {
+            assert_eq!(find_stream_error(body.as_bytes()).as_deref(), Some("model overloaded"));
+        }
+        assert_eq!(find_stream_error(started.as_bytes()), None);
+    }
 }

@@ -6,7 +6,10 @@ use tokio::time::{Instant, Sleep};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeadlineKind {
+    /// the agent sent nothing
     AgentIdle,
+    /// the agent sent comments or parts of an event, but no event
+    PingsOnly,
     FirstEvent,
     Credential,
     RunDuration,
@@ -24,7 +27,10 @@ pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
     last_read: Instant,
+    last_event: Instant,
     idle_limit: Duration,
+    /// maximum time between two events, whatever else the agent sends
+    ping_limit: Duration,
     /// deadlines that traffic does not extend
     fixed: Vec<Deadline>,
     timer: Pin<Box<Sleep>>,
@@ -34,7 +40,16 @@ impl RunDeadlines {
     pub(super) fn new(keep_alive: Duration, idle_limit: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep(keep_alive.min(idle_limit)));
-        RunDeadlines { keep_alive, last_write: now, last_read: now, idle_limit, fixed: Vec::new(), timer }
+        RunDeadlines {
+            keep_alive,
+            last_write: now,
+            last_read: now,
+            last_event: now,
+            idle_limit,
+            ping_limit: Duration::MAX,
+            fixed: Vec::new(),
+            timer,
+        }
     }
 
     pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, kind: DeadlineKind) {
@@ -53,7 +68,9 @@ impl RunDeadlines {
 
     /// Returns an expired deadline without waiting for the timer, for runs whose agents always have data ready.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
-        self.next_deadline().filter(|deadline| Instant::now() >= deadline.at).map(|deadline| deadline.kind)
+        let expired = self.next_deadline().filter(|deadline| Instant::now() >= deadline.at);
+        let has_only_pings = self.last_read.saturating_duration_since(self.last_event) >= self.ping_limit;
+        expired.map(|deadline| deadline.kind).or(has_only_pings.then_some(DeadlineKind::PingsOnly))
     }
 
     pub(super) async fn wait_expired(&self) {
@@ -63,27 +80,38 @@ impl RunDeadlines {
         }
     }
 
-    /// Restarts the idle timeout with a different duration.
+    /// Restarts the idle timeout with a different duration, to wait for a response.
     pub(super) fn restart_idle(&mut self, silence: Duration) {
-        self.idle_limit = silence;
+        self.restart_stream(silence, Duration::MAX);
+    }
+
+    /// Restarts the timeouts for the events of a stream.
+    pub(super) fn restart_stream(&mut self, idle_limit: Duration, ping_limit: Duration) {
+        (self.idle_limit, self.ping_limit) = (idle_limit, ping_limit);
         self.last_read = Instant::now();
+        self.last_event = self.last_read;
         self.reset_timer();
     }
 
-    pub(super) fn on_read(&mut self) {
+    pub(super) fn on_read(&mut self, has_event: bool) {
         self.last_read = Instant::now();
+        if has_event {
+            self.last_event = self.last_read;
+        }
     }
 
-    /// Restarts the keep-alive and also the idle timeout, since the agent had to wait for the write.
+    /// Restarts the keep-alive and also the agent's timeouts, since the agent had to wait for the write.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
         self.last_write = now;
         self.last_read = now;
+        self.last_event = now;
         now
     }
 
     fn reset_timer(&mut self) {
         let next = (self.last_write + self.keep_alive).min(self.last_read + self.idle_limit);
+        let next = self.last_event.checked_add(self.ping_limit).map_or(next, |at| next.min(at));
         let next = self.next_deadline().map_or(next, |deadline| next.min(deadline.at));
         self.timer.as_mut().reset(next);
     }
@@ -96,6 +124,9 @@ impl RunDeadlines {
         }
         if now >= self.last_read + self.idle_limit {
             return Err(DeadlineKind::AgentIdle);
+        }
+        if now.duration_since(self.last_event) >= self.ping_limit {
+            return Err(DeadlineKind::PingsOnly);
         }
         let due = now >= self.last_write + self.keep_alive;
         if due {
@@ -136,11 +167,33 @@ mod tests {
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(10)).await;
             clock.on_write();
-            clock.on_read();
+            clock.on_read(true);
         }
         // The timer fires for an outdated deadline and finds nothing to do.
         assert_eq!(clock.tick().await, Ok(false));
         assert_eq!(clock.tick().await, Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_an_agent_that_only_pings_but_later_than_a_silent_one() {
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        clock.restart_stream(SILENCE, 3 * SILENCE);
+        let began = Instant::now();
+        let expired = loop {
+            // The agent pings as often as keep-alives are due; until 60 s it also sends events.
+            clock.on_read(began.elapsed() <= Duration::from_secs(60));
+            match clock.tick().await {
+                Ok(_) => assert_eq!(clock.find_expired(), None),
+                Err(kind) => break kind,
+            }
+        };
+        assert_eq!((expired, began.elapsed().as_secs()), (DeadlineKind::PingsOnly, 60 + 120));
+        // Also without the timer, if the agent floods the gateway with pings.
+        clock.on_read(false);
+        assert_eq!(clock.find_expired(), Some(DeadlineKind::PingsOnly));
+        // Not while the gateway waits for a response.
+        clock.restart_idle(SILENCE);
+        assert_eq!((clock.tick().await, clock.find_expired()), (Ok(true), None));
     }
 
     #[tokio::test(start_paused = true)]

@@ -218,9 +218,12 @@ impl Gateway {
         if let Some(template) = template {
             let ids = request.map(|request| (request.ids.thread_id.text(), request.ids.run_id.text()));
             let (thread_id, run_id) = ids.unwrap_or_default();
-            let path = template.fill(&thread_id.unwrap_or("THREAD".into()), &run_id.unwrap_or("RUN".into()));
-            let operation = AgentOperation::Events { path: &path.unwrap_or_default(), last_event_id: None };
-            steps.push(self.explain_request(route, matched, head, operation, None));
+            let path = template.fill_agent_path(&thread_id.unwrap_or("THREAD".into()), &run_id.unwrap_or("RUN".into()));
+            // Without a path, the run is refused.
+            steps.extend(path.map(|path| {
+                let operation = AgentOperation::Events { path: &path, last_event_id: None };
+                self.explain_request(route, matched, head, operation, None)
+            }));
         }
         steps
     }
@@ -287,9 +290,12 @@ impl Gateway {
         let mut settings = BTreeMap::from([
             ("timeouts.connect", format_duration(timeouts.connect)),
             ("timeouts.first_byte", format_duration(timeouts.first_byte)),
+            ("timeouts.first_event", format_duration(timeouts.first_event_limit(config.events.is_some()))),
             ("timeouts.idle", format_duration(timeouts.idle)),
+            ("timeouts.ping_only", format_duration(timeouts.ping_only_limit())),
             ("keep_alive", format_duration(self.keep_alive)),
             ("guard", enum_values::name_of(enum_values::GUARD, &config.guard).to_owned()),
+            ("agent_errors", enum_values::name_of(enum_values::AGENT_ERRORS, &config.agent_errors).to_owned()),
             ("errors", enum_values::name_of(enum_values::ERRORS, &access.errors).to_owned()),
             ("threads", enum_values::name_of(enum_values::THREADS, &access.own_threads).to_owned()),
             (
@@ -302,13 +308,13 @@ impl Gateway {
             ("limits.request_body", format!("{} bytes", self.limits.request_body)),
             ("limits.request_bodies", format!("{} bytes", self.limits.request_bodies)),
             ("limits.client_buffers", format!("{} bytes", self.limits.client_buffers)),
+            ("limits.run_memory", format!("{} bytes", self.limits.run_memory)),
         ]);
         let mut insert = |key, value: Option<String>| {
             if let Some(value) = value {
                 settings.insert(key, value);
             }
         };
-        insert("timeouts.first_event", timeouts.first_event.map(format_duration));
         insert("timeouts.reader", route.two_step.as_ref().map(|_| format_duration(timeouts.reader)));
         let forwarded: Vec<&str> = access.forward_headers.iter().map(HeaderName::as_str).collect();
         insert("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));

@@ -5,6 +5,7 @@ use super::lifecycle::Lifecycle;
 use super::pipe::SEND_TIMEOUT;
 use super::routes::{PathMatch, PathTarget, RouteEntry, build_routes};
 use super::run_keys::new_token;
+use super::run_memory::RunMemory;
 use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
@@ -23,6 +24,7 @@ pub(crate) struct Gateway {
     pub(super) limits: LimitsConfig,
     pub(super) bodies: Arc<BodyBudget>,
     pub(super) slow_clients: Arc<SlowClients>,
+    pub(super) run_memory: Arc<RunMemory>,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
     pub(super) metrics: Arc<Metrics>,
@@ -56,6 +58,7 @@ impl Gateway {
             replication,
             limits: config.limits,
             slow_clients: SlowClients::new(config.limits.client_buffers, Arc::clone(&metrics)),
+            run_memory: RunMemory::new(config.limits.run_memory, Arc::clone(&metrics)),
             bodies: BodyBudget::new(body_bounds(config), Arc::clone(&metrics)),
             keep_alive: config.keep_alive,
             connector,
@@ -72,6 +75,7 @@ impl Gateway {
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
         self.bodies.set_bounds(body_bounds(config));
         self.slow_clients.set_limit(config.limits.client_buffers);
+        self.run_memory.set_limit(config.limits.run_memory);
         Ok(Gateway { routes, limits: config.limits, keep_alive: config.keep_alive, policy, ..self.clone() })
     }
 

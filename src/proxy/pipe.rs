@@ -3,9 +3,14 @@
 //! Everything written since the last read is sent as one body frame; aborting discards it. At capacity the run waits,
 //! and so does the agent.
 //!
+//! A write of more than [`LARGE_WRITE`] ends only when its client has it, so that the run counts as waiting (see `slow_clients`)
+//! for as long as the bytes are in memory.
+//!
 //! A client that stops reading is disconnected: over HTTP/1 by its connection (see `write_timeout`), over HTTP/2 by the
 //! pipe, since such a client may still answer PING and SETTINGS.
 
+use super::slow_clients::SlowClients;
+use crate::replay::ReplayKey;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
@@ -23,6 +28,12 @@ pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of bytes per read over HTTP/2, so that progress is visible on a slow connection. This is also the
 /// default maximum frame size [RFC 9113 §4.2].
 const H2_CHUNK_LIMIT: usize = 16 << 10;
+
+/// Size of a write that waits until it is sent: more than an ordinary batch of events.
+const LARGE_WRITE: usize = 64 << 10;
+
+/// Unread bytes of a run that has ended, above which its client counts as slow.
+const LARGE_REMAINDER: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
@@ -51,6 +62,10 @@ struct PipeShared<T> {
 struct PipeState<T> {
     bytes: Vec<u8>,
     partial: Bytes,
+    /// the piece that the connection is sending
+    sending: usize,
+    /// whether the last write was large, and is not sent yet
+    is_large: bool,
     end: PipeEnd,
     reader_state: PipeReaderState,
     /// when unread bytes were first detected since the last read
@@ -92,6 +107,8 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
     let state = PipeState {
         bytes: Vec::new(),
         partial: Bytes::new(),
+        sending: 0,
+        is_large: false,
         end: PipeEnd::Open,
         reader_state: PipeReaderState::Pending,
         stalled_since: None,
@@ -128,6 +145,12 @@ impl<T> PipeState<T> {
         self.bytes.len() + self.partial.len()
     }
 
+    /// Returns whether a large write is not sent yet.
+    fn has_large_backlog(&mut self) -> bool {
+        self.is_large = self.is_large && self.backlog() + self.sending > LARGE_WRITE;
+        self.is_large
+    }
+
     fn take_chunk(&mut self) -> Option<Bytes> {
         if self.partial.is_empty() {
             if self.bytes.is_empty() {
@@ -138,6 +161,7 @@ impl<T> PipeState<T> {
         let most = if self.reader_state == PipeReaderState::Http2 { H2_CHUNK_LIMIT } else { usize::MAX };
         let length = self.partial.len().min(most);
         let piece = self.partial.split_to(length);
+        self.sending = length;
         // The last check may have preceded this read, and the next one may follow the deadline.
         if self.stalled_since.take().is_some() {
             let _ = self.stall_deadline();
@@ -189,6 +213,10 @@ impl<T> PipeWriter<T> {
         if state.end == PipeEnd::Closed {
             return Poll::Ready(Err(PipeClosed));
         }
+        if state.has_large_backlog() {
+            state.write_waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         if bytes.is_empty() {
             return Poll::Ready(Ok(()));
         }
@@ -196,13 +224,18 @@ impl<T> PipeWriter<T> {
             state.write_waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
+        state.is_large = bytes.len() > LARGE_WRITE;
         if state.bytes.is_empty() {
             std::mem::swap(&mut state.bytes, bytes);
         } else {
             state.bytes.append(bytes);
         }
+        let is_large = state.is_large;
+        if is_large {
+            state.write_waker = Some(cx.waker().clone());
+        }
         wake_reader(state);
-        Poll::Ready(Ok(()))
+        if is_large { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
     pub(super) async fn wait_closed(&self) {
@@ -237,9 +270,10 @@ impl<T> PipeWriter<T> {
         }
     }
 
-    /// Returns about the memory of what the client has not read; what its connection is sending takes as much again.
+    /// Returns about the memory of what the client has not read.
     pub(super) fn unread_bytes(&self) -> usize {
-        2 * self.0.state.lock().backlog()
+        let state = self.0.state.lock();
+        state.backlog() + state.sending
     }
 
     /// Disconnects the client immediately.
@@ -251,10 +285,19 @@ impl<T> PipeWriter<T> {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
 
-    /// Ends the body, then waits until the client has read it, disconnected or timed out.
-    pub(super) async fn finish(self) {
+    /// Ends the body, then waits until the client has read it, disconnected or timed out. Over HTTP/1, the connection does
+    /// that, but a client that has much to read counts as slow.
+    pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         self.end_body();
-        if self.0.state.lock().reader_state != PipeReaderState::Http1 {
+        let unread = self.unread_bytes();
+        if unread > LARGE_REMAINDER {
+            let waiting = slow_clients.wait(caller, unread);
+            tokio::select! {
+                () = self.wait_closed() => {}
+                () = self.wait_stalled() => {}
+                () = waiting.wait_cut_off() => self.disconnect(),
+            }
+        } else if self.0.state.lock().reader_state != PipeReaderState::Http1 {
             tokio::select! {
                 () = self.wait_closed() => {}
                 () = self.wait_stalled() => {}
@@ -317,6 +360,8 @@ impl<T> Body for PipeReader<T> {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let mut state = self.0.state.lock();
+        // The connection asks for more when it has sent the last piece.
+        state.sending = 0;
         if let Some(bytes) = state.take_chunk() {
             let writer = state.write_waker.take();
             state.is_sending = true;
@@ -334,6 +379,9 @@ impl<T> Body for PipeReader<T> {
             PipeEnd::Open => {}
         }
         state.read_waker = Some(cx.waker().clone());
+        let writer = if state.is_large { state.write_waker.take() } else { None };
+        drop(state);
+        wake(writer);
         Poll::Pending
     }
 

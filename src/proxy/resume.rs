@@ -15,7 +15,7 @@ use super::log_body::LogBody;
 use super::negotiation;
 use super::responses::{self, ResponseBody};
 use super::routes::RouteEntry;
-use super::run_keys::{caller_of, run_key, thread_key};
+use super::run_keys::{caller_key, caller_of, run_key, thread_key};
 use crate::codec::Framing;
 use crate::config::header_names::LAST_EVENT_ID;
 use crate::dialect::PeerDialect;
@@ -49,7 +49,7 @@ impl Gateway {
         keys: &RunKeys,
         cursor: Option<Cursor>,
     ) -> Result<Option<Arc<StoredRun>>, Rejection> {
-        let kept = match self.find_kept(route, client, &keys.run, cursor).await {
+        let kept = match self.find_kept(route, client, keys.caller, &keys.run, cursor).await {
             Ok(kept) => kept,
             // A run that may exist elsewhere is started again rather than not at all.
             Err(rejection) if rejection.kind == RejectionKind::ReplayUnavailable && cursor.is_none() => None,
@@ -68,6 +68,7 @@ impl Gateway {
         &self,
         route: &RouteEntry,
         client: PeerDialect,
+        caller: ReplayKey,
         run: &ReplayKey,
         cursor: Option<Cursor>,
     ) -> Result<Option<Arc<StoredRun>>, Rejection> {
@@ -79,7 +80,7 @@ impl Gateway {
         };
         let mut lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.wait_cut().await }.boxed();
-        replication.find(RunQuery { run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
+        replication.find(RunQuery { caller, run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
             RunLookupError::Unavailable => ReplicationUnavailable.into(),
             RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),
         })
@@ -93,7 +94,9 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Rejection> {
         let cursor = check_join_request(route, request.method(), request.headers())?;
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
-        let kept = self.find_kept(route, route.client, &run, cursor).await?.ok_or(RejectionKind::RunNotFound)?;
+        let caller = caller_key(caller_of(request));
+        let kept =
+            self.find_kept(route, route.client, caller, &run, cursor).await?.ok_or(RejectionKind::RunNotFound)?;
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
@@ -113,7 +116,7 @@ impl Gateway {
         if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
             && let Some(run) = shared.last_of_thread(&thread).await?
         {
-            kept = self.find_kept(route, route.client, &run, cursor).await?;
+            kept = self.find_kept(route, route.client, caller_key(caller_of(request)), &run, cursor).await?;
         }
         let Some(kept) = kept else {
             return if cursor.is_some() { Err(RejectionKind::RunNotFound.into()) } else { Ok(None) };
@@ -136,15 +139,19 @@ impl Gateway {
         version: Version,
     ) -> Result<Response<ResponseBody>, Rejection> {
         // Counted before the check, as when starting a run.
-        let permit = self.lifecycle.enter();
+        let _permit = self.lifecycle.enter();
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
         }
-        if !matches!(from, ReadFrom::Cursor(_)) {
-            // For the recap.
-            self.replay.make_room(kept.log.retained_bytes(), Some(kept));
-        }
-        let reader = kept.log.join(from, version == Version::HTTP_2, permit)?;
+        let join = || kept.log.join(from, version == Version::HTTP_2, self.lifecycle.enter());
+        let reader = match join() {
+            Err(JoinError::NoMemory) => {
+                // Only now: a reader that is refused for another reason must not evict runs.
+                self.replay.make_room(kept.log.retained_bytes(), Some(kept));
+                join()?
+            }
+            joined => joined?,
+        };
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token;
         let run = RunInfo { route: &route.name, request_id: responses::request_id(headers), ids: &kept.ids };
@@ -187,7 +194,7 @@ impl From<JoinError> for Rejection {
     fn from(error: JoinError) -> Self {
         let kind = match error {
             JoinError::Cursor => RejectionKind::CursorGone,
-            JoinError::Full => RejectionKind::TooManyReaders,
+            JoinError::Full | JoinError::NoMemory => RejectionKind::TooManyReaders,
             JoinError::Discarded => RejectionKind::RunNotKept,
         };
         kind.into()

@@ -11,12 +11,14 @@
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
+use super::closed_run::ClosedRun;
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
-use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
+use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
-use super::translation_sink::TranslationSink;
+use super::slow_clients::AGENT_READ_BUFFER;
+use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
@@ -25,8 +27,7 @@ use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
 use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::translate::Stream;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -65,14 +66,25 @@ pub(super) struct RunTask {
     stream: Stream,
     output: RunOutput,
     deadlines: RunDeadlines,
+    backlog: AgentBacklog,
+    memory: RunMemoryShare,
     out: Vec<u8>,
     last_write: Option<Instant>,
 }
 
 impl RunTask {
-    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
+    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput, memory: RunMemoryShare) -> Self {
         let deadlines = context.start_deadlines();
-        RunTask { context, stream, output, deadlines, out: Vec::new(), last_write: None }
+        RunTask {
+            context,
+            stream,
+            output,
+            deadlines,
+            backlog: AgentBacklog::default(),
+            memory,
+            out: Vec::new(),
+            last_write: None,
+        }
     }
 
     /// Executes the run to its end and records the outcome.
@@ -86,7 +98,7 @@ impl RunTask {
     ) -> impl Future<Output = ()> + Send {
         let mut state = RunState::Requesting { request, start_tx };
         async move {
-            let (output, mut lifecycle) = loop {
+            let closed = loop {
                 state = match state {
                     RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
                     RunState::Streaming { session, source } => self.relay(session, source).await,
@@ -96,13 +108,7 @@ impl RunTask {
                     RunState::Ended(reason) => break self.close(*reason, None).boxed().await,
                 };
             };
-            // All that remains is the client's backlog and permits.
-            tokio::select! {
-                // First, because the body ends only after `finish` has begun.
-                biased;
-                () = output.finish() => {}
-                () = lifecycle.wait_cut() => {}
-            }
+            closed.finish().boxed().await;
         }
     }
 
@@ -111,12 +117,17 @@ impl RunTask {
             Ok((session, source)) => {
                 // Fails if the client's response has already begun because the agent was slow.
                 let _ = start_tx.send(Ok(()));
-                self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
+                self.restart_stream_timeouts();
                 self.context.record.summary.upstream = Some(session.in_flight.upstream_label());
                 RunState::Streaming { session, source }
             }
             Err(reason) => RunState::Unstarted { reason: Box::new(reason), start_tx },
         }
+    }
+
+    fn restart_stream_timeouts(&mut self) {
+        let timeouts = &self.context.cluster.settings.timeouts;
+        self.deadlines.restart_stream(timeouts.idle, timeouts.ping_only_limit());
     }
 
     async fn open_stream(
@@ -259,7 +270,7 @@ impl RunTask {
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.summary.reconnects += 1;
                     self.stream.resume();
-                    self.deadlines.restart_idle(self.context.cluster.settings.timeouts.idle);
+                    self.restart_stream_timeouts();
                     return ReconnectOutcome::Resumed(session);
                 }
                 Err(RunEndReason::Failed(rejection)) => {
@@ -275,28 +286,16 @@ impl RunTask {
         ReconnectOutcome::Exhausted(failure)
     }
 
-    fn record_metrics(&mut self) {
-        let record = &mut self.context.record;
-        let report = self.stream.report_mut();
-        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
-            record.summary.agent_dialect = report.agent;
-            internal_event::DialectDetected {
-                run: record.log_fields(),
-                side: "agent",
-                dialect: detected.dialect.name,
-                because: detected.description,
-            }
-            .emit();
-            // All agents of a route are alike, so the first detection applies to all.
-            let _ = self.context.detected_dialect.set(detected.dialect);
-        }
-    }
-
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
-        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
+        self.backlog.wait_for_turn().await;
+        let frames_before = self.stream.frames_read();
+        let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
-        let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
+        let mut read = match sink.translate_backlog() {
+            true => Some(Ok(true)),
+            false => session.read_body(|bytes| sink.translate(bytes)).now_or_never(),
+        };
         if read.is_none() {
             let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
             read = Some(tokio::select! {
@@ -317,7 +316,7 @@ impl RunTask {
             read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
-        self.deadlines.on_read();
+        self.deadlines.on_read(self.stream.frames_read() != frames_before);
         // A read that fails has still delivered the bytes before the failure.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.summary.bytes_read += bytes_read as u64;
@@ -338,7 +337,7 @@ impl RunTask {
     fn finish_stream(&mut self) -> RunEndReason {
         match self.stream.finish(now_millis(), &mut self.out) {
             Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-            Err(fault) => RunEndReason::from_fault(fault, &self.context),
+            Err(fault) => RunEndReason::from_fault(fault.into(), &self.context),
         }
     }
 
@@ -372,7 +371,7 @@ impl RunTask {
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         if self.out.is_empty() {
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
@@ -396,14 +395,15 @@ impl RunTask {
             None => self.wait_for_client(number).boxed().await?,
         }
         self.last_write = Some(self.deadlines.on_write());
-        self.record_bytes_written(length);
+        self.context.record.count_written(length);
         Ok(())
     }
 
     /// Writes as soon as the client has read enough, or without it.
     async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
         let slow_clients = Arc::clone(&self.context.slow_clients);
-        let waiting = slow_clients.wait(self.output.unread_bytes() + self.out.capacity());
+        let bytes = self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER;
+        let waiting = slow_clients.wait(self.context.caller_key(), bytes);
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => return written,
@@ -423,16 +423,7 @@ impl RunTask {
         self.output.push(&mut self.out, number)
     }
 
-    fn record_bytes_written(&mut self, length: usize) {
-        self.context.record.metrics.series.bytes.get(EventDirection::ToClient).inc_by(length as u64);
-        self.context.record.summary.bytes_written += length as u64;
-    }
-
-    async fn close(
-        mut self: Box<Self>,
-        reason: RunEndReason,
-        start_tx: Option<StartSender>,
-    ) -> (RunOutput, LifecycleWatch) {
+    async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
         let reason = match reason {
             RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
             reason => reason,
@@ -463,10 +454,12 @@ impl RunTask {
             self.context.record.summary.agent_error = self.stream.take_agent_error();
         }
         // Also counts what was read without producing an event for the client.
-        self.record_metrics();
+        self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
-        (self.output, self.context.lifecycle)
+        let caller = self.context.caller_key();
+        let RunContext { lifecycle, slow_clients, .. } = self.context;
+        ClosedRun { output: self.output, lifecycle, slow_clients, caller }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
@@ -490,7 +483,7 @@ impl RunTask {
     async fn flush_final(&mut self) {
         if self.flush_output().await.is_err() {
             // A client that has left misses nothing; one that returns reads it from the log.
-            self.record_bytes_written(self.out.len());
+            self.context.record.count_written(self.out.len());
             let _ = self.output.push(&mut self.out, self.stream.last_frame_number());
         }
     }

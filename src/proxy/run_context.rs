@@ -4,12 +4,16 @@ use super::agent_client::AgentClient;
 use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
+use super::run_keys::caller_key;
 use super::run_record::RunRecord;
 use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
+use crate::replay::ReplayKey;
+use crate::telemetry::internal_event;
+use crate::translate::TranslationReport;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -35,6 +39,10 @@ pub(super) struct AgentRequest {
 }
 
 impl RunContext {
+    pub(super) fn caller_key(&self) -> ReplayKey {
+        caller_key(&self.record.caller)
+    }
+
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);
@@ -43,8 +51,10 @@ impl RunContext {
             let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
             self.record.started_at.elapsed().saturating_add(left)
         });
+        let settings = &self.cluster.settings;
+        let first_event = settings.timeouts.first_event_limit(settings.events.is_some());
         for (after, kind) in [
-            (self.cluster.settings.timeouts.first_event, DeadlineKind::FirstEvent),
+            (Some(first_event), DeadlineKind::FirstEvent),
             (self.access.run.duration, DeadlineKind::RunDuration),
             (validity, DeadlineKind::Credential),
         ] {
@@ -53,5 +63,21 @@ impl RunContext {
             }
         }
         deadlines
+    }
+
+    pub(super) fn record_metrics(&mut self, report: &mut TranslationReport) {
+        let record = &mut self.record;
+        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+            record.summary.agent_dialect = report.agent;
+            internal_event::DialectDetected {
+                run: record.log_fields(),
+                side: "agent",
+                dialect: detected.dialect.name,
+                because: detected.description,
+            }
+            .emit();
+            // All agents of a route are alike, so the first detection applies to all.
+            let _ = self.detected_dialect.set(detected.dialect);
+        }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
+use super::translation_sink::SinkFault;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{BudgetLimit, StreamError};
+use crate::translate::{BudgetLimit, RunStateLimit, StreamError};
 use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -61,8 +62,15 @@ impl RunEndReason {
                 let cause = format_args!("the agent sent nothing within {limit:?} (`timeouts.idle` of the route)");
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_cause(cause))
             }
+            DeadlineKind::PingsOnly => {
+                let limit = context.cluster.settings.timeouts.ping_only_limit();
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_detail(format!(
+                    "The agent sent no event within {limit:?}, only comments or parts of one (`timeouts.ping_only` of the route)."
+                )))
+            }
             DeadlineKind::FirstEvent => {
-                let limit = context.cluster.settings.timeouts.first_event.unwrap_or_default();
+                let settings = &context.cluster.settings;
+                let limit = settings.timeouts.first_event_limit(settings.events.is_some());
                 RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
                     "The agent sent no event within {limit:?} (`timeouts.first_event` of the route)."
                 )))
@@ -84,8 +92,11 @@ impl RunEndReason {
     }
 
     /// Converts an error in the agent's stream to a reason.
-    pub(super) fn from_fault(fault: StreamError, context: &RunContext) -> RunEndReason {
-        let rejection = match fault {
+    pub(super) fn from_fault(fault: SinkFault, context: &RunContext) -> RunEndReason {
+        let SinkFault::Stream(error) = fault else {
+            return RunEndReason::Limited(RejectionKind::RunMemoryFull.into());
+        };
+        let rejection = match error {
             StreamError::Truncated { last_event_type } => {
                 Rejection::from(RejectionKind::UpstreamTruncated).with_cause(format_args!(
                     "the stream ended after {}, without the end of the run",
@@ -98,6 +109,14 @@ impl RunEndReason {
             StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
                 .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
                 .with_cause(fault),
+            StreamError::TooMuchState(limit) => {
+                let kind = match limit {
+                    RunStateLimit::PendingText { .. } => RejectionKind::FrameTooLarge,
+                    RunStateLimit::OpenItems | RunStateLimit::RetainedIds => RejectionKind::TooMuchOpen,
+                };
+                let detail = format!("The agent sent more than the gateway accepts: {limit}.");
+                Rejection::from(kind).with_detail(detail).with_cause(limit)
+            }
             StreamError::ForbiddenTool(name) => {
                 Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match name.as_str() {
                     "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),

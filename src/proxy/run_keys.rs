@@ -14,7 +14,12 @@ use uuid::Uuid;
 pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> RunKeys {
     let run_id = ids.run_id.text().unwrap_or_default();
     let thread_id = ids.thread_id.text().unwrap_or_default();
-    RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
+    RunKeys {
+        caller: caller_key(caller),
+        run: run_key(route, caller, &run_id),
+        thread: thread_key(route, caller, &thread_id),
+        body,
+    }
 }
 
 pub(super) fn caller_of(request: &Request<Incoming>) -> &CallerContext {

@@ -1,9 +1,10 @@
 //! A run's output: a pipe to one client, or a log with any number of readers.
 
 use super::pipe::{self, PipeClosed};
+use super::slow_clients::SlowClients;
 use super::two_step::ClientPermits;
 use crate::codec::{Framing, sse};
-use crate::replay::{self, LogStopReason};
+use crate::replay::{self, LogStopReason, ReplayKey};
 use futures_util::FutureExt;
 
 pub(super) enum RunOutput {
@@ -137,9 +138,9 @@ impl RunOutput {
     }
 
     /// Ends the output, waiting until a direct client has read it.
-    pub(super) async fn finish(self) {
+    pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         match self {
-            RunOutput::Direct(pipe, _) => pipe.finish().await,
+            RunOutput::Direct(pipe, _) => pipe.finish(slow_clients, caller).await,
             RunOutput::Logged(output) => {
                 let LoggedOutput { writer, permits } = *output;
                 writer.finish();

@@ -4,7 +4,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::policy::CallerContext;
 use crate::telemetry::RouteMetrics;
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
-use crate::telemetry::label::RunOutcome;
+use crate::telemetry::label::{EventDirection, RunOutcome};
 use crate::telemetry::trace::RequestSpan;
 use crate::translate::RunIds;
 use std::sync::Arc;
@@ -25,6 +25,11 @@ pub(super) struct RunRecord {
 impl RunRecord {
     pub(super) fn log_fields(&self) -> RunInfo<'_> {
         RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
+    }
+
+    pub(super) fn count_written(&mut self, bytes: usize) {
+        self.metrics.series.bytes.get(EventDirection::ToClient).inc_by(bytes as u64);
+        self.summary.bytes_written += bytes as u64;
     }
 
     /// Writes the record unless it has already been written.

@@ -29,6 +29,7 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
+use crate::net::cpu_work::run_sized;
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
@@ -118,12 +119,12 @@ impl Gateway {
                 return self.join_existing(route, &head, ids, &kept, resume::reader_start(cursor));
             }
         }
-        // From here on the thread belongs to its caller even if the run fails: it is unknown what the agent saw of the
-        // run, and a retry comes from this caller.
-        self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
             stream_permit = self.policy.streams.acquire(&head.parts, &route.start_match)?;
         }
+        // After all that may refuse the run. From here on the thread belongs to its caller even if the run fails: it is
+        // unknown what the agent saw of the run, and a retry comes from this caller.
+        self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
         route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
@@ -309,6 +310,7 @@ impl Gateway {
             request_id: request_id.clone(),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
+            agent_errors: route.config.agent_errors,
         };
         let agent_request = AgentRequest {
             client: agent_client,
@@ -342,7 +344,8 @@ impl Gateway {
             record,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let run = Box::new(RunTask::new(context, stream, output)).run(Box::new(agent_request), start_tx);
+        let memory = self.run_memory.start_run();
+        let run = Box::new(RunTask::new(context, stream, output, memory)).run(Box::new(agent_request), start_tx);
         SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
@@ -402,8 +405,10 @@ impl RunRequestHead {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
         let agent = route.current_agent();
-        let request = request::translate_input(&body, client, agent, &fresh, route.tools.as_deref(), is_kept)
-            .map_err(|refused| self.translation_rejection(route, &refused))?;
+        let tools = route.tools.as_deref();
+        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
+        let request =
+            run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
             let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();

@@ -2,20 +2,23 @@
 //!
 //! ```text
 //!   a write has no room ──▶ waiting ── the client reads, the run ends ──▶ not waiting
-//!                              │ all together exceed `limits.client_buffers`, and no other waits for longer
+//!                              │ all together exceed `limits.client_buffers`, no other caller holds more, and no other
+//!                              │ client of this caller waits for longer
 //!                              ╰──▶ cut off: the client is disconnected
 //! ```
 //! Runs whose clients read in time never get here. A client that reads a little waits anew, so that it outlives those that
 //! read nothing.
 
+use crate::replay::{ReplayKey, beyond_one_entry};
 use crate::telemetry::Metrics;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
-const AGENT_READ_BUFFER: usize = 64 << 10;
+pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
 pub(super) struct SlowClients {
     waiting: Mutex<WaitingClients>,
@@ -32,6 +35,7 @@ struct WaitingClients {
 }
 
 struct WaitingClient {
+    caller: ReplayKey,
     bytes: usize,
     cut_off: Arc<Notify>,
 }
@@ -52,23 +56,36 @@ impl SlowClients {
         self.waiting.lock().limit = limit;
     }
 
-    /// Counts a run that waits with `unread` bytes. The clients that have waited longest are cut off while all exceed
-    /// the limit; one always fits.
-    pub(super) fn wait(&self, unread: usize) -> SlowClientGuard<'_> {
+    /// Counts a caller's run that waits and takes `bytes`. Clients are cut off while all exceed the limit; one always fits.
+    pub(super) fn wait(&self, caller: ReplayKey, bytes: usize) -> SlowClientGuard<'_> {
         let cut_off = Arc::new(Notify::new());
-        let bytes = unread.saturating_add(AGENT_READ_BUFFER);
         let mut waiting = self.waiting.lock();
         waiting.last_number += 1;
         let number = waiting.last_number;
-        waiting.clients.insert(number, WaitingClient { bytes, cut_off: Arc::clone(&cut_off) });
+        waiting.clients.insert(number, WaitingClient { caller, bytes, cut_off: Arc::clone(&cut_off) });
         waiting.bytes += bytes;
         while waiting.bytes > waiting.limit && waiting.clients.len() > 1 {
-            let Some((_, oldest)) = waiting.clients.pop_first() else { break };
-            waiting.bytes -= oldest.bytes;
-            oldest.cut_off.notify_one();
+            let Some(next) = waiting.next_cut_off().and_then(|next| waiting.clients.remove(&next)) else { break };
+            waiting.bytes -= next.bytes;
+            next.cut_off.notify_one();
         }
         self.metrics.process.slow_client_bytes.set_count(waiting.bytes);
         SlowClientGuard { clients: self, number, cut_off }
+    }
+}
+
+impl WaitingClients {
+    /// Returns the client that has waited longest, of the caller that holds most. Each client is cut off only once, so
+    /// the sums are not kept.
+    fn next_cut_off(&self) -> Option<u64> {
+        let mut callers: HashMap<&ReplayKey, (usize, usize, u64)> = HashMap::new();
+        for (number, client) in &self.clients {
+            let (bytes, clients, _) = callers.entry(&client.caller).or_insert((0, 0, *number));
+            *bytes += client.bytes;
+            *clients += 1;
+        }
+        let excess = |(bytes, clients, oldest)| (beyond_one_entry(bytes, clients), Reverse(oldest));
+        callers.into_values().max_by_key(|held| excess(*held)).map(|(.., oldest)| oldest)
     }
 }
 
@@ -94,20 +111,42 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
+    const ADA: ReplayKey = [1; 32];
+    const BOB: ReplayKey = [2; 32];
+    const CID: ReplayKey = [3; 32];
+
     #[test]
     fn cuts_off_the_client_that_waits_longest() {
         let metrics = Arc::new(Metrics::new().expect("unique names"));
-        let clients = SlowClients::new(3 * AGENT_READ_BUFFER, metrics);
-        let waits = [clients.wait(0), clients.wait(0), clients.wait(0)];
+        let clients = SlowClients::new(300, metrics);
+        let waits = [clients.wait(ADA, 100), clients.wait(ADA, 100), clients.wait(ADA, 100)];
         let is_cut = |at: usize| waits[at].wait_cut_off().now_or_never().is_some();
         assert!(!is_cut(0) && !is_cut(1) && !is_cut(2));
-        let large = clients.wait(AGENT_READ_BUFFER);
+        let large = clients.wait(ADA, 200);
         assert!(is_cut(0) && is_cut(1) && !is_cut(2));
         drop(waits);
         // One fits, whatever its size.
-        let huge = clients.wait(100 * AGENT_READ_BUFFER);
+        let huge = clients.wait(ADA, 10_000);
         assert!(large.wait_cut_off().now_or_never().is_some() && huge.wait_cut_off().now_or_never().is_none());
         drop((large, huge));
         assert_eq!(clients.waiting.lock().bytes, 0);
+    }
+
+    /// One caller's many stalled clients must not disconnect those of others.
+    #[test]
+    fn cuts_off_a_client_of_the_caller_that_holds_most() {
+        let metrics = Arc::new(Metrics::new().expect("unique names"));
+        let clients = SlowClients::new(600, metrics);
+        // The oldest, and larger than each of the others.
+        let bob = clients.wait(BOB, 200);
+        let cid = clients.wait(CID, 100);
+        let waits: Vec<_> = (0..10).map(|_| clients.wait(ADA, 100)).collect();
+        let is_cut = |waits: &SlowClientGuard<'_>| waits.wait_cut_off().now_or_never().is_some();
+        assert!(!is_cut(&bob) && !is_cut(&cid));
+        assert_eq!(waits.iter().map(is_cut).collect::<Vec<_>>(), [[true; 7].as_slice(), &[false; 3]].concat());
+        drop(waits);
+        // With one client each, the longest waiting goes first.
+        let _large = clients.wait(ADA, 500);
+        assert!(is_cut(&bob) && !is_cut(&cid));
     }
 }

@@ -1,6 +1,16 @@
-//! Translates pieces of an agent's body into a batch for the client.
+//! Translates pieces of an agent's body into a batch for the client, and lets other tasks run in between.
+//!
+//! ```text
+//!   piece ─▶ slice, slice, … ─▶ Stream ─▶ batch
+//!               ╰── the turn is over ──▶ AgentBacklog ── next turn ──▶
+//! ```
+//! A piece can be 64 KiB of events that take a hundred times as long as ordinary ones, and an agent that floods the
+//! gateway never lets its run wait. So a run translates for a millisecond, and then the other runs of its thread do. A
+//! large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
+use super::run_memory::{RunMemoryFull, RunMemoryShare};
+use crate::net::cpu_work::run_sized;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -8,29 +18,151 @@ use tokio::time::Instant;
 /// Maximum number of bytes collected per write while the agent has more data ready.
 const BATCH: usize = 32 << 10;
 
+/// Number of bytes after which the time is checked.
+const SLICE: usize = 4 << 10;
+
+/// Time after which other tasks of the thread run.
+const TURN: Duration = Duration::from_millis(1);
+
+/// The agent's bytes that were read, but not translated within their turn.
+#[derive(Debug, Default)]
+pub(super) struct AgentBacklog {
+    bytes: Vec<u8>,
+    translated: usize,
+    is_turn_over: bool,
+}
+
+impl AgentBacklog {
+    /// Lets other tasks run if the last turn was used up.
+    pub(super) async fn wait_for_turn(&mut self) {
+        if std::mem::take(&mut self.is_turn_over) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 pub(super) struct TranslationSink<'r> {
     stream: &'r mut Stream,
+    memory: &'r mut RunMemoryShare,
     out: &'r mut Vec<u8>,
+    backlog: &'r mut AgentBacklog,
     pub(super) bytes_read: usize,
     pub(super) translate_time: Duration,
-    pub(super) fault: Option<StreamError>,
+    pub(super) fault: Option<SinkFault>,
+}
+
+/// The reason why the run must end.
+pub(super) enum SinkFault {
+    Stream(StreamError),
+    MemoryFull,
+}
+
+impl From<StreamError> for SinkFault {
+    fn from(error: StreamError) -> SinkFault {
+        SinkFault::Stream(error)
+    }
 }
 
 impl<'r> TranslationSink<'r> {
-    pub(super) fn new(stream: &'r mut Stream, out: &'r mut Vec<u8>) -> Self {
-        TranslationSink { stream, out, bytes_read: 0, translate_time: Duration::ZERO, fault: None }
+    pub(super) fn new(
+        stream: &'r mut Stream,
+        memory: &'r mut RunMemoryShare,
+        out: &'r mut Vec<u8>,
+        backlog: &'r mut AgentBacklog,
+    ) -> Self {
+        TranslationSink { stream, memory, out, backlog, bytes_read: 0, translate_time: Duration::ZERO, fault: None }
     }
 
+    /// Translates a piece, or stores the rest of it for the next turn.
     pub(super) fn translate(&mut self, bytes: &[u8]) {
-        self.bytes_read += bytes.len();
+        let rest = run_sized(self.stream.pending_bytes() + bytes.len(), || self.translate_turn(bytes));
+        self.backlog.bytes.extend_from_slice(rest);
+    }
+
+    /// Continues with the rest of the last piece. Returns `false` if there is none.
+    pub(super) fn translate_backlog(&mut self) -> bool {
+        if self.backlog.bytes.is_empty() {
+            return false;
+        }
+        let bytes = std::mem::take(&mut self.backlog.bytes);
+        let unread = &bytes[self.backlog.translated..];
+        let rest = run_sized(self.stream.pending_bytes() + unread.len(), || self.translate_turn(unread)).len();
+        if rest == 0 {
+            self.backlog.translated = 0;
+        } else {
+            self.backlog.translated = bytes.len() - rest;
+            self.backlog.bytes = bytes;
+        }
+        true
+    }
+
+    /// Returns the bytes that are left when the turn is over.
+    fn translate_turn<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         let started_at = Instant::now();
-        if let Err(fault) = self.stream.push(bytes, now_millis(), self.out) {
-            self.fault = Some(fault);
+        while !bytes.is_empty() && !self.backlog.is_turn_over {
+            let (slice, rest) = split_slice(bytes);
+            self.bytes_read += slice.len();
+            bytes = rest;
+            if let Err(fault) = self.stream.push(slice, now_millis(), self.out) {
+                self.fault = Some(fault.into());
+                bytes = &[];
+            }
+            // What follows the end of the run is only counted.
+            let is_over = self.translate_time + started_at.elapsed() >= TURN;
+            self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
+        }
+        if self.fault.is_none() && self.memory.resize(self.stream.retained_bytes()) == Err(RunMemoryFull) {
+            self.fault = Some(SinkFault::MemoryFull);
+            bytes = &[];
         }
         self.translate_time += started_at.elapsed();
+        bytes
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.fault.is_none() && self.out.len() < BATCH && self.stream.ending().is_none()
+        self.fault.is_none() && !self.backlog.is_turn_over && self.out.len() < BATCH && self.stream.ending().is_none()
+    }
+}
+
+/// Splits after the last line within a slice, so that the decoder need not copy the beginning of the next.
+fn split_slice(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let Some((slice, _)) = bytes.split_at_checked(SLICE) else { return (bytes, &[]) };
+    let end = memchr::memrchr(b'\n', slice).map_or(SLICE, |at| at + 1);
+    bytes.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::sse::SseLimits;
+    use crate::dialect::{AG_UI, PeerDialect};
+
+    #[test]
+    fn translates_the_same_however_often_the_turn_ends() {
+        let side = PeerDialect::new(&AG_UI);
+        let text = r#"data: {"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"x"}"#;
+        let frames = format!("{text}\n\n").repeat(3 * SLICE / text.len());
+        let translate = |turn_ends: bool| {
+            let mut stream = Stream::new(side, side, None, SseLimits::default());
+            let (mut out, mut backlog) = (Vec::new(), AgentBacklog::default());
+            let mut turns = 0;
+            TranslationSink::new(&mut stream, &mut out, &mut backlog).translate(b"");
+            backlog.bytes = frames.clone().into_bytes();
+            loop {
+                turns += 1;
+                let mut sink = TranslationSink::new(&mut stream, &mut out, &mut backlog);
+                // As if the turns before had taken their time.
+                sink.translate_time = if turn_ends { TURN } else { Duration::ZERO };
+                let had_backlog = sink.translate_backlog();
+                backlog.is_turn_over = false;
+                if !had_backlog {
+                    return (out, turns);
+                }
+            }
+        };
+        let (whole, _) = translate(false);
+        let (parts, turns) = translate(true);
+        assert_eq!(String::from_utf8(parts), String::from_utf8(whole));
+        assert!(turns > 3, "{turns} turns");
     }
 }

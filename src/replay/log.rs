@@ -8,7 +8,7 @@
 //! ```
 //! The run waits for the fastest reader, and does not wait if there is none. A reader that falls behind the oldest
 //! retained frame is disconnected and may reconnect. The oldest frames are trimmed and folded into a [`Recap`], which
-//! new readers get first. The log takes its memory from [`StoreBytes`]; if nothing is left there, it folds all that the
+//! new readers get first. The log takes its memory from [`CallerBytes`]; if nothing is left there, it folds all that the
 //! fastest reader has read. If that does not suffice, or the recap is above the size limit, the log is discarded: the
 //! run continues for its current readers, but no other can join, and frames are freed as soon as they are read.
 //!
@@ -36,7 +36,7 @@ pub(crate) use writer::{LogStopReason, LogWriter};
 
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
-use super::store_bytes::StoreBytes;
+use super::store_bytes::CallerBytes;
 use crate::translate::recap::Recap;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ pub(crate) struct RunLog {
     base: Mutex<LogBase>,
     state: Mutex<LogState>,
     /// absent if the log is in no store
-    total: Option<Arc<StoreBytes>>,
+    total: Option<Arc<CallerBytes>>,
     /// wakes mirrors
     changed: Notify,
 }
@@ -97,7 +97,7 @@ struct LogState {
     end_offset: u64,
     last_number: u64,
     base_bytes: usize,
-    /// this log's share of [`StoreBytes`]
+    /// this log's share of [`CallerBytes`]
     counted_bytes: usize,
     /// whether no reader can join
     is_discarded: bool,
@@ -135,7 +135,7 @@ impl RunLog {
         recap: Recap,
         recap_through: u64,
         limits: LogLimits,
-        total: Option<Arc<StoreBytes>>,
+        total: Option<Arc<CallerBytes>>,
     ) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
@@ -289,7 +289,7 @@ impl LogState {
 
     /// The frames of a discarded log are those that its readers have not read yet: at most `max_backlog` and one write,
     /// as without a log, which `limits.client_buffer` bounds.
-    fn recount(&mut self, total: Option<&StoreBytes>) -> bool {
+    fn recount(&mut self, total: Option<&CallerBytes>) -> bool {
         let Some(total) = total else { return true };
         let kept = if self.is_discarded { 0 } else { self.retained_bytes() };
         let recaps: usize = self.readers.iter().map(|slot| slot.recap_size).sum();

@@ -20,4 +20,6 @@ pub(crate) use log::{JoinError, LogReader, LogStopReason, LogWriter, ReadFrom, R
 pub(crate) use replication::{
     ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunLookupError, RunQuery,
 };
-pub(crate) use store::{InsertOutcome, NewRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun};
+pub(crate) use store::{
+    InsertOutcome, NewRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun, beyond_one_entry,
+};

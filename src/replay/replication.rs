@@ -16,7 +16,7 @@ mod owned_run;
 mod publisher;
 
 use self::owned_run::OwnedRun;
-use super::store::{ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun};
+use super::store::{EvictedRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
 use crate::net::redis_client::RedisClient;
@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Timeout of Redis calls made outside of requests.
@@ -52,7 +52,18 @@ const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 /// Maximum time that a resuming client waits for events that are not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Maximum number of runs that are copied to Redis at once; further ones wait.
 const MAX_COPIES: usize = 64;
+
+/// Maximum number of other replicas' runs that are read here.
+const MAX_FOLLOWED: usize = 64;
+
+/// Maximum number of runs, or parts of them, that are read from Redis at once; further reads wait. What they read is not
+/// counted until it is in a log.
+const MAX_READS: usize = 16;
+
+/// Maximum number of evicted runs that wait to be deleted in Redis. Further ones stay there until their age.
+const MAX_EVICTED_QUEUE: usize = 1024;
 
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
@@ -67,6 +78,9 @@ pub(crate) struct ReplicatedRuns {
     /// wakes the followers of other replicas' runs
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     copy_permits: Semaphore,
+    follow_permits: Arc<Semaphore>,
+    read_permits: Semaphore,
+    evicted: AsyncMutex<mpsc::Receiver<EvictedRun>>,
     /// the number of times that Redis has lost its data, and the latest time
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
@@ -112,6 +126,7 @@ pub(crate) enum ClaimResult {
 /// A request to read a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunQuery {
+    pub(crate) caller: ReplayKey,
     pub(crate) run: ReplayKey,
     /// dialect of the route's clients
     pub(crate) side: PeerDialect,
@@ -126,6 +141,8 @@ impl ReplicatedRuns {
         settings: ReplicaSettings,
         metrics: ReplayMetrics,
     ) -> Arc<ReplicatedRuns> {
+        let (queue, evicted) = mpsc::channel(MAX_EVICTED_QUEUE);
+        store.report_evicted(queue);
         Arc::new(ReplicatedRuns {
             store,
             keys: RedisKeys::new(&redis.settings.prefix),
@@ -135,6 +152,9 @@ impl ReplicatedRuns {
             owned_runs: Mutex::default(),
             followed_runs: Mutex::default(),
             copy_permits: Semaphore::new(MAX_COPIES),
+            follow_permits: Arc::new(Semaphore::new(MAX_FOLLOWED)),
+            read_permits: Semaphore::new(MAX_READS),
+            evicted: AsyncMutex::new(evicted),
             data_losses: watch::Sender::new((0, None)),
             metrics,
         })
@@ -145,7 +165,8 @@ impl ReplicatedRuns {
             self.redis
                 .keep_connected(|change| internal_event::report_redis_link(&self.redis.settings.display_url, change)),
             self.heartbeat_loop(),
-            self.receive_messages()
+            self.receive_messages(),
+            self.delete_evicted()
         );
     }
 
@@ -228,6 +249,18 @@ impl ReplicatedRuns {
         }
     }
 
+    /// Deletes in Redis what the store has evicted, so that Redis holds about as much as the replicas together.
+    async fn delete_evicted(&self) {
+        let mut evicted = self.evicted.lock().await;
+        while let Some(EvictedRun { keys: RunKeys { run, thread, .. }, token }) = evicted.recv().await {
+            let mut call = redis_protocol::EVICT.prepare_invoke();
+            call.key(self.keys.run(&run)).key(self.keys.frames(&run, token)).key(self.keys.last(&thread));
+            call.arg(token.as_str()).arg(hex::encode(run));
+            // If Redis does not respond, the run stays there until its age.
+            let _ = self.invoke::<bool>(&call).await;
+        }
+    }
+
     fn handle_message(&self, message: &[u8]) {
         match ReplicaMessage::parse(message) {
             Some(ReplicaMessage::Updated(run)) => {
@@ -255,7 +288,7 @@ impl ReplicatedRuns {
         let mut replaceable = String::new();
         loop {
             let mut call = redis_protocol::CLAIM.prepare_invoke();
-            let RunKeys { run, thread, body } = &descriptor.keys;
+            let RunKeys { run, thread, body, .. } = &descriptor.keys;
             call.key(self.keys.run(run))
                 .key(self.keys.last(thread))
                 .arg(descriptor.token.as_str())

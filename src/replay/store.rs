@@ -5,12 +5,12 @@
 //!               │ the run failed to begin, or was cut
 //!               └──────────────▶ removed
 //! ```
-//! Only ended runs are evicted. If there is no room, a live run is not stored or its log is discarded. The logs take their
+//! Only ended runs are evicted: first those of the caller that holds most, then the oldest. If there is no room, a live run is not stored or its log is discarded. The logs take their
 //! memory from [`StoreBytes`], which they share.
 
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
-use super::store_bytes::StoreBytes;
+use super::store_bytes::{CallerBytes, StoreBytes};
 use crate::config::replay::ReplayConfig;
 use crate::dialect::PeerDialect;
 use crate::telemetry::internal_event::MAX_TEXT_CHARS;
@@ -19,10 +19,12 @@ use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use crate::translate::recap::Recap;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) type ReplayKey = [u8; 32];
@@ -33,7 +35,15 @@ pub(crate) struct RunStore {
     stall_timeout: Duration,
     runs: Mutex<StoredRuns>,
     total: Arc<StoreBytes>,
+    /// gets the runs that are evicted before their age, if copies of them are elsewhere
+    evicted: OnceLock<mpsc::Sender<EvictedRun>>,
     metrics: ReplayMetrics,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EvictedRun {
+    pub(super) keys: RunKeys,
+    pub(super) token: RunToken,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +54,40 @@ struct StoreBounds {
 
 #[derive(Debug, Default)]
 struct StoredRuns {
-    by_key: HashMap<ReplayKey, Arc<StoredRun>>,
+    by_key: HashMap<ReplayKey, StoreEntry>,
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
-    ended: VecDeque<(Instant, Weak<StoredRun>)>,
+    /// by number, in the order in which they ended
+    ended: BTreeMap<u64, EndedRun>,
+    last_ended: u64,
+    callers: HashMap<ReplayKey, CallerRuns>,
     /// whether a task is evicting expired runs
     is_sweeping: bool,
 }
 
+#[derive(Debug)]
+struct StoreEntry {
+    run: Arc<StoredRun>,
+    /// its number in `ended`, if it has
+    ended: Option<u64>,
+}
+
+#[derive(Debug)]
+struct EndedRun {
+    at: Instant,
+    run: Arc<StoredRun>,
+}
+
+/// What one caller holds of the store.
+#[derive(Debug)]
+struct CallerRuns {
+    runs: usize,
+    bytes: Arc<CallerBytes>,
+    ended: BTreeSet<u64>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunKeys {
+    pub(crate) caller: ReplayKey,
     pub(crate) run: ReplayKey,
     pub(crate) thread: ReplayKey,
     pub(crate) body: ReplayKey,
@@ -112,8 +147,15 @@ impl RunStore {
             stall_timeout,
             runs: Mutex::default(),
             total: Arc::new(StoreBytes::new(replay.bytes, metrics.clone())),
+            evicted: OnceLock::new(),
             metrics,
         })
+    }
+
+    /// Sends this process's runs that are evicted before their age to a queue, or not if it is full.
+    pub(super) fn report_evicted(&self, queue: mpsc::Sender<EvictedRun>) {
+        // There is one replication per store.
+        let _ = self.evicted.set(queue);
     }
 
     /// Applies new limits from a reloaded configuration. Existing logs keep theirs.
@@ -126,16 +168,16 @@ impl RunStore {
     /// Evicts ended runs, except one, until there is room for so many bytes or no such run is left.
     pub(crate) fn make_room(&self, bytes: usize, except: Option<&StoredRun>) {
         let mut runs = self.runs.lock();
-        while self.total.lacks(bytes) && self.evict_for_bytes(&mut runs, except) {}
+        while self.total.lacks(bytes) && self.evict_next(&mut runs, EvictionReason::Bytes, except) {}
     }
 
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
-        self.runs.lock().by_key.get(run).cloned()
+        self.runs.lock().by_key.get(run).map(|stored| Arc::clone(&stored.run))
     }
 
     pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
         let runs = self.runs.lock();
-        runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
+        runs.by_key.get(runs.last_of_thread.get(thread)?).map(|stored| Arc::clone(&stored.run))
     }
 
     /// Stores a run unless it is already stored.
@@ -143,18 +185,17 @@ impl RunStore {
         let NewRun { descriptor: RunDescriptor { keys, token, ids, .. }, recap, abandon_after, remote_through } = fresh;
         let StoreBounds { replay, backlog } = *self.bounds.lock();
         let mut runs = self.runs.lock();
-        if let Some(existing) = runs.by_key.get(&keys.run) {
+        if let Some(existing) = runs.by_key.get(&keys.run).map(|stored| Arc::clone(&stored.run)) {
             if existing.keys.body == keys.body {
-                return InsertOutcome::Existing(Arc::clone(existing));
+                return InsertOutcome::Existing(existing);
             }
             if existing.log.is_open() {
                 return InsertOutcome::Conflict;
             }
-            let existing = Arc::clone(existing);
             self.evict(&mut runs, &existing, Some(EvictionReason::Replaced));
         }
         while runs.by_key.len() >= replay.runs.get() {
-            if !self.evict_oldest(&mut runs, EvictionReason::Runs) {
+            if !self.evict_next(&mut runs, EvictionReason::Runs, None) {
                 return InsertOutcome::Full;
             }
         }
@@ -164,10 +205,12 @@ impl RunStore {
             stall_timeout: self.stall_timeout,
             abandon_after,
         };
-        let total = Some(Arc::clone(&self.total));
+        let held = runs.callers.get(&keys.caller).map(|held| Arc::clone(&held.bytes));
+        let bytes = held.unwrap_or_else(|| Arc::new(CallerBytes::new(&self.total)));
+        let total = Some(Arc::clone(&bytes));
         let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits, total));
         while !log.recount() {
-            if !self.evict_for_bytes(&mut runs, None) {
+            if !self.evict_next(&mut runs, EvictionReason::Bytes, None) {
                 return InsertOutcome::Full;
             }
         }
@@ -177,56 +220,35 @@ impl RunStore {
             log: Arc::clone(&log),
             is_remote: remote_through.is_some(),
         });
-        runs.by_key.insert(keys.run, Arc::clone(&stored));
-        runs.last_of_thread.insert(keys.thread, keys.run);
+        runs.add(&stored, bytes);
         self.metrics.runs.set_count(runs.by_key.len());
         drop(runs);
         let slot = StoreSlot { store: Arc::clone(self), run: stored };
         InsertOutcome::New(LogWriter::new(log, Some(Box::new(slot))))
     }
 
-    fn evict_oldest(&self, runs: &mut StoredRuns, why: EvictionReason) -> bool {
-        while let Some((_, oldest)) = runs.ended.pop_front() {
-            if oldest.upgrade().is_some_and(|oldest| self.evict(runs, &oldest, Some(why))) {
-                return true;
-            }
+    /// Evicts an ended run. For memory, it is freed at once, and its readers are cut off.
+    fn evict_next(&self, runs: &mut StoredRuns, why: EvictionReason, except: Option<&StoredRun>) -> bool {
+        let Some(next) = runs.next_evicted(why, except) else { return false };
+        let is_evicted = self.evict(runs, &next, Some(why));
+        if why == EvictionReason::Bytes {
+            next.log.evict();
         }
-        false
-    }
-
-    /// Evicts the oldest ended run, if possible one without readers, and frees its memory at once.
-    fn evict_for_bytes(&self, runs: &mut StoredRuns, except: Option<&StoredRun>) -> bool {
-        loop {
-            let may_evict = |(_, run): &(Instant, Weak<StoredRun>), unread: bool| {
-                run.upgrade().is_none_or(|run| {
-                    let is_excepted = except.is_some_and(|except| std::ptr::eq(except, &*run));
-                    !(is_excepted || (unread && run.log.has_readers()))
-                })
-            };
-            let found =
-                [true, false].iter().find_map(|unread| runs.ended.iter().position(|run| may_evict(run, *unread)));
-            let Some(oldest) = found.and_then(|at| runs.ended.remove(at)) else { return false };
-            if let Some(oldest) =
-                oldest.1.upgrade().filter(|oldest| self.evict(runs, oldest, Some(EvictionReason::Bytes)))
-            {
-                oldest.log.evict();
-                return true;
-            }
-        }
+        is_evicted
     }
 
     fn evict(&self, runs: &mut StoredRuns, old: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
-        let RunKeys { run, thread, .. } = &old.keys;
-        if !runs.by_key.get(run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
+        if !runs.remove(old) {
             return false;
-        }
-        runs.by_key.remove(run);
-        if runs.last_of_thread.get(thread) == Some(run) {
-            runs.last_of_thread.remove(thread);
         }
         self.metrics.runs.set_count(runs.by_key.len());
         if let Some(why) = why {
             self.metrics.evictions.get(why).inc();
+        }
+        let is_early = matches!(why, Some(EvictionReason::Bytes | EvictionReason::Runs | EvictionReason::Replaced));
+        if let Some(queue) = self.evicted.get().filter(|_| is_early && !old.is_remote) {
+            // If the queue is full, the copy stays until its age.
+            let _ = queue.try_send(EvictedRun { keys: old.keys, token: old.log.token });
         }
         true
     }
@@ -235,15 +257,79 @@ impl RunStore {
         let age = self.bounds.lock().replay.age;
         let mut runs = self.runs.lock();
         let now = Instant::now();
-        while runs.ended.front().is_some_and(|(at, _)| *at + age <= now) {
-            if let Some(old) = runs.ended.pop_front().and_then(|(_, old)| old.upgrade()) {
-                self.evict(&mut runs, &old, Some(EvictionReason::Age));
-            }
+        let oldest = |runs: &StoredRuns| {
+            runs.ended.first_key_value().map(|(_, oldest)| (oldest.at + age, Arc::clone(&oldest.run)))
+        };
+        while let Some((_, old)) = oldest(&runs).filter(|(expiry, _)| *expiry <= now) {
+            self.evict(&mut runs, &old, Some(EvictionReason::Age));
         }
-        let next = runs.ended.front().map(|(at, _)| *at + age);
+        let next = oldest(&runs).map(|(expiry, _)| expiry);
         runs.is_sweeping = next.is_some();
         next
     }
+}
+
+impl StoredRuns {
+    fn add(&mut self, run: &Arc<StoredRun>, bytes: Arc<CallerBytes>) {
+        let keys = run.keys;
+        self.by_key.insert(keys.run, StoreEntry { run: Arc::clone(run), ended: None });
+        self.last_of_thread.insert(keys.thread, keys.run);
+        let held = self.callers.entry(keys.caller);
+        held.or_insert_with(|| CallerRuns { runs: 0, bytes, ended: BTreeSet::new() }).runs += 1;
+    }
+
+    fn mark_ended(&mut self, run: &Arc<StoredRun>) {
+        let stored = self.by_key.get_mut(&run.keys.run).filter(|stored| Arc::ptr_eq(&stored.run, run));
+        // Another run may have replaced it already.
+        let (Some(stored), Some(held)) = (stored, self.callers.get_mut(&run.keys.caller)) else { return };
+        self.last_ended += 1;
+        stored.ended = Some(self.last_ended);
+        held.ended.insert(self.last_ended);
+        self.ended.insert(self.last_ended, EndedRun { at: Instant::now(), run: Arc::clone(run) });
+    }
+
+    fn remove(&mut self, old: &Arc<StoredRun>) -> bool {
+        let RunKeys { caller, run, thread, .. } = &old.keys;
+        if !self.by_key.get(run).is_some_and(|stored| Arc::ptr_eq(&stored.run, old)) {
+            return false;
+        }
+        let ended = self.by_key.remove(run).and_then(|stored| stored.ended);
+        if self.last_of_thread.get(thread) == Some(run) {
+            self.last_of_thread.remove(thread);
+        }
+        if let Some(held) = self.callers.get_mut(caller) {
+            held.runs -= 1;
+            ended.map(|number| held.ended.remove(&number));
+            if held.runs == 0 {
+                self.callers.remove(caller);
+            }
+        }
+        ended.map(|number| self.ended.remove(&number));
+        true
+    }
+
+    /// Returns the oldest ended run of the caller that holds most, except one; if possible one without readers. Its
+    /// cost grows with the callers, but each run is evicted only once.
+    fn next_evicted(&self, why: EvictionReason, except: Option<&StoredRun>) -> Option<Arc<StoredRun>> {
+        let ended = |number: &u64| {
+            let run = &self.ended.get(number)?.run;
+            (!except.is_some_and(|except| std::ptr::eq(except, &**run))).then_some(run)
+        };
+        let candidates = self.callers.values().filter_map(|held| {
+            let oldest = held.ended.iter().find(|number| ended(number).is_some())?;
+            let amount = if why == EvictionReason::Bytes { held.bytes.used() } else { held.runs };
+            Some((beyond_one_entry(amount, held.runs), Reverse(*oldest), held))
+        });
+        let (_, _, held) = candidates.max_by_key(|(excess, oldest, _)| (*excess, *oldest))?;
+        let unread = held.ended.iter().filter_map(ended).find(|run| !run.log.has_readers());
+        unread.or_else(|| held.ended.iter().find_map(ended)).cloned()
+    }
+}
+
+/// Returns what a caller holds beyond one entry of average size. When something shared is full, the caller with the most
+/// pays first; callers with one entry each pay in the order of age, whatever its size.
+pub(crate) fn beyond_one_entry(held: usize, entries: usize) -> usize {
+    held - held.checked_div(entries).unwrap_or(held)
 }
 
 async fn sweep(store: Weak<RunStore>) {
@@ -259,7 +345,7 @@ struct StoreSlot {
 
 impl LogRetention for StoreSlot {
     fn evict_ended(&self) -> bool {
-        self.store.evict_for_bytes(&mut self.store.runs.lock(), None)
+        self.store.evict_next(&mut self.store.runs.lock(), EvictionReason::Bytes, None)
     }
 
     fn record_discarded(&self, why: EvictionReason) {
@@ -273,7 +359,7 @@ impl LogRetention for StoreSlot {
     fn mark_ended(&self) {
         let StoreSlot { store, run } = self;
         let mut runs = store.runs.lock();
-        runs.ended.push_back((Instant::now(), Arc::downgrade(run)));
+        runs.mark_ended(run);
         // Without a runtime the process is exiting.
         let Ok(runtime) = Handle::try_current() else { return };
         let was_sweeping = std::mem::replace(&mut runs.is_sweeping, true);

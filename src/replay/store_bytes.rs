@@ -2,6 +2,7 @@
 
 use crate::telemetry::metric::ReplayMetrics;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The bytes of all logs. A log takes its share before it keeps more, and returns it as soon as it keeps less.
@@ -42,5 +43,39 @@ impl StoreBytes {
             self.metrics.bytes.set_count(self.used.load(Ordering::Relaxed));
         }
         changed.is_ok()
+    }
+}
+
+/// Every log has returned its share by now.
+impl Drop for StoreBytes {
+    fn drop(&mut self) {
+        debug_assert!(std::thread::panicking() || *self.used.get_mut() == 0, "logs that are gone are still counted");
+    }
+}
+
+/// The bytes of one caller's logs, a part of [`StoreBytes`].
+#[derive(Debug)]
+pub(super) struct CallerBytes {
+    store: Arc<StoreBytes>,
+    used: AtomicUsize,
+}
+
+impl CallerBytes {
+    pub(super) fn new(store: &Arc<StoreBytes>) -> CallerBytes {
+        CallerBytes { store: Arc::clone(store), used: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Changes a log's share of the store, and that of its caller.
+    pub(super) fn resize(&self, before: usize, after: usize) -> bool {
+        let fits = self.store.resize(before, after);
+        if fits {
+            // Wraps around if the share becomes smaller.
+            self.used.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        }
+        fits
     }
 }

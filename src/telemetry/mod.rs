@@ -5,6 +5,7 @@ pub mod metric;
 mod trace_context;
 pub(crate) mod internal_event;
 pub(crate) mod log;
+pub(crate) mod mask;
 pub(crate) mod trace;
 
 pub use metric::Metrics;

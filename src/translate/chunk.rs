@@ -75,7 +75,9 @@ impl ChunkUnfolder {
         });
         self.open = Some((kind, id.as_str().into()));
         let chunk = event.kind.wire();
-        let mut absent = Vec::new();
+        // Already completed (`chunk_names`).
+        let completed = carry::take(&mut event.members, ABSENT_FIELDS);
+        let mut absent: Vec<_> = completed.as_ref().and_then(json::parse_elements).unwrap_or_default();
         for (missing, filler) in [(field, Json::string(&id)), (Field::Delta, Json::EMPTY_STRING)] {
             if event.get(missing).is_none() {
                 absent.push(Json::string(missing.camel()));

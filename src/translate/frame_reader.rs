@@ -42,10 +42,26 @@ impl FrameReader {
         self.limits
     }
 
+    /// Returns the bytes of the unfinished frame.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        match &self.decoder {
+            FrameDecoder::Sse(decoder) => decoder.heap_size(),
+            FrameDecoder::Proto(decoder) => decoder.heap_size(),
+        }
+    }
+
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         match &self.decoder {
             FrameDecoder::Sse(decoder) => decoder.retry(),
             FrameDecoder::Proto(_) => None,
+        }
+    }
+
+    /// Returns the memory of an unfinished frame.
+    pub(crate) fn heap_size(&self) -> usize {
+        match &self.decoder {
+            FrameDecoder::Sse(decoder) => decoder.heap_size(),
+            FrameDecoder::Proto(decoder) => decoder.heap_size(),
         }
     }
 

@@ -19,6 +19,7 @@
 
 mod budget;
 mod chunk;
+mod chunk_names;
 pub(crate) mod explain_trace;
 pub(crate) mod report;
 mod nested_values;
@@ -44,6 +45,8 @@ pub mod verify;
 mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
+#[cfg(test)]
+mod linear_work;
 
 pub use crate::event::{EventLoss, EventRepair};
 pub(crate) use agent_error::AgentError;
@@ -53,6 +56,7 @@ pub use report::{BrokenRule, DialectSwitch, TranslationReport};
 pub use run_guard::{ConversationState, GuardMode, StrictViolation};
 pub use run_ids::RunIds;
 pub use stream::Stream;
+pub(crate) use stream_error::RunStateLimit;
 pub use stream_error::StreamError;
 
 use crate::dialect::carry::{self, CANONICAL_PREFIX};

@@ -193,6 +193,10 @@ impl RunGuard {
         Some(RunEnding::Cancelled)
     }
 
+    pub(crate) fn open_count(&self) -> usize {
+        self.run.open_count()
+    }
+
     fn repair_event(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
         let mut event = conform::conform(event, report);
         if memory_limits::introduces_ids(event.kind) {

@@ -16,11 +16,11 @@ use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
 use super::report::TranslationReport;
 use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
-use super::stream_error::StreamError;
+use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits};
-use crate::codec::sse::{self, SseLimits};
+use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
 use crate::dialect::{Dialect, PeerDialect};
 use crate::event::run::RunEnding;
@@ -55,6 +55,7 @@ struct StreamStages {
     report: TranslationReport,
     agent: &'static Dialect,
     buffer_limit: usize,
+    frames_read: u64,
 }
 
 /// The states in the diagram above.
@@ -105,6 +106,7 @@ impl Stream {
                 },
                 agent: agent.dialect,
                 buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
+                frames_read: 0,
             },
         }
     }
@@ -164,6 +166,17 @@ impl Stream {
 
     pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
+    }
+
+    /// Returns the number of the agent's events so far. Comments and events of other runs do not count.
+    pub(crate) fn frames_read(&self) -> u64 {
+        self.stages.frames_read
+    }
+
+    /// Returns the bytes that the next event may complete: the unfinished frame, and what waits for an end.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        let output = &self.stages.output.writer;
+        self.frame_reader.pending_bytes() + output.buffered_bytes() + output.bookkeeping_bytes()
     }
 
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
@@ -255,6 +268,13 @@ impl Stream {
         self.fail(code, message, now, out);
     }
 
+    /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let StreamStages { guard, output, .. } = &self.stages;
+        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes();
+        self.frame_reader.heap_size() + waiting + guard.retained_bytes
+    }
+
     /// Returns how the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
@@ -293,7 +313,7 @@ impl StreamStages {
             StreamState::Closed(_) => return Ok(()),
         }
         if let Some(limit) = self.exceeded_limit(reader) {
-            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
+            return Err(StreamError::TooMuchState(limit));
         }
         let Some(rule) = self.report.broken_rule.filter(|_| self.guard.mode == GuardMode::Strict) else {
             return Ok(());
@@ -303,11 +323,16 @@ impl StreamStages {
         Err(error)
     }
 
-    fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
-        let buffered_bytes = reader.retained_bytes() + self.output.writer.buffered_bytes();
-        let limits =
-            [(buffered_bytes, self.buffer_limit), (self.guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT)];
-        limits.into_iter().find(|(bytes, limit)| bytes > limit).map(|(_, limit)| limit)
+    fn exceeded_limit(&self, reader: &EventReader) -> Option<RunStateLimit> {
+        let limit = self.buffer_limit;
+        let retained_bytes = self.guard.retained_bytes + self.output.writer.bookkeeping_bytes();
+        if reader.retained_bytes() + self.output.writer.buffered_bytes() > limit {
+            Some(RunStateLimit::PendingText { limit })
+        } else if self.guard.open_count() > memory_limits::OPEN_ITEMS_LIMIT {
+            Some(RunStateLimit::OpenItems)
+        } else {
+            (retained_bytes > memory_limits::RETAINED_IDS_LIMIT).then_some(RunStateLimit::RetainedIds)
+        }
     }
 }
 
@@ -334,6 +359,7 @@ impl StreamPipe<'_> {
     }
 
     fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
+        self.stages.frames_read += u64::from(!frame.data.is_empty());
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
         let agent = self.stages.agent;
         if let Some(trace) = &mut self.report().trace {

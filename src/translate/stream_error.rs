@@ -3,6 +3,7 @@
 use super::budget::BudgetLimit;
 use super::run_guard::StrictViolation;
 use crate::codec::sse::SseError;
+use crate::dialect::memory_limits;
 
 /// A failure to read an agent's stream to its proper end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,40 @@ pub enum StreamError {
     ForbiddenTool(String),
     /// The run's output would exceed a limit.
     OverBudget(BudgetLimit),
+    /// The gateway would have to remember too much of the run.
+    TooMuchState(RunStateLimit),
+}
+
+/// What the gateway remembers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunStateLimit {
+    /// Text and arguments that are sent when their message or call ends.
+    PendingText {
+        /// The exceeded limit in bytes.
+        limit: usize,
+    },
+    /// Messages, calls, steps and subagents without an end.
+    OpenItems,
+    /// Ids of messages, calls, steps and subagents, ended ones included.
+    RetainedIds,
+}
+
+impl std::fmt::Display for RunStateLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunStateLimit::PendingText { limit } => {
+                write!(f, "the messages and calls that wait for their end are larger than {limit} bytes")
+            }
+            RunStateLimit::OpenItems => {
+                let limit = memory_limits::OPEN_ITEMS_LIMIT;
+                write!(f, "more than {limit} messages, calls, steps and subagents are open at once")
+            }
+            RunStateLimit::RetainedIds => {
+                let limit = memory_limits::RETAINED_IDS_LIMIT;
+                write!(f, "the ids of the run's messages, calls, steps and subagents need more than {limit} bytes")
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for StreamError {
@@ -29,6 +64,7 @@ impl std::fmt::Display for StreamError {
             StreamError::Truncated { .. } => f.write_str("the stream ended without a terminal event"),
             StreamError::Violation(violation) => violation.fmt(f),
             StreamError::ForbiddenTool(_) => f.write_str("the agent called a tool that is not allowed"),
+            StreamError::TooMuchState(limit) => limit.fmt(f),
             StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has reached its limit of events"),
             StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has reached its limit of bytes"),
         }

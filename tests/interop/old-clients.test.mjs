@@ -116,6 +116,14 @@ const KILLED_RUNS = {
     { type: "TEXT_MESSAGE_START", messageId: 2, role: "assistant" },
     { type: "TOOL_CALL_ARGS", toolCallId: 3, delta: "{}" },
   ],
+  "a chunk without an id after an activity": [
+    { type: "TEXT_MESSAGE_CHUNK", messageId: "a", delta: "x" },
+    { type: "ACTIVITY_SNAPSHOT", messageId: "s", activityType: "p", content: {} },
+    { type: "TEXT_MESSAGE_CHUNK", delta: "y" },
+    { type: "TOOL_CALL_CHUNK", toolCallId: "c", toolCallName: "f", delta: "{" },
+    { type: "ACTIVITY_SNAPSHOT", messageId: "s", activityType: "p", content: {} },
+    { type: "TOOL_CALL_CHUNK", toolCallId: "c", delta: "}" },
+  ],
   "messages without a known role": [{ type: "MESSAGES_SNAPSHOT", messages: [{ id: "1", content: "a" }, { id: "2", role: "king", content: "b" }] }],
 };
 

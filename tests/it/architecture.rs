@@ -9,6 +9,7 @@ mod imports;
 mod names;
 mod planted;
 mod planted_names;
+mod searches;
 mod source;
 
 use source::Source;
@@ -189,6 +190,11 @@ fn modules_have_no_cycles_between_files() {
 #[test]
 fn modules_use_what_is_declared_above_them() {
     assert_none(imports::order_violations(&SHIPPED, imports::STILL_UNORDERED));
+}
+
+#[test]
+fn the_core_searches_no_list_by_id() {
+    assert_none(searches::search_violations(&SHIPPED));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::support::client::{Client, INPUT, post, post_run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
 use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, STARTED};
-use diglot::codec::sse::{self, SseLimits};
+use diglot::codec::sse::SseLimits;
 use diglot::dialect::{PeerDialect, PeerVersion};
 use diglot::event::run::RunEnding;
 use diglot::translate::{RunIds, Stream, StreamError};
@@ -37,7 +37,7 @@ fn flood_stream(from: PeerDialect, to: PeerDialect, opening: &[&str], event: &st
     for passed in 0..FLOOD {
         let event = event.replace('@', &passed.to_string()).replace('#', &filler);
         if let Err(fault) = stream.push(format!("data: {event}\n\n").as_bytes(), 0, &mut out) {
-            assert!(matches!(fault, StreamError::Framing(sse::SseError::FrameTooLarge { .. })), "{fault}");
+            assert!(matches!(fault, StreamError::TooMuchState(_)), "{fault}");
             stream.fail("frame_too_large", "too much waits", 0, &mut out);
             assert_eq!(stream.ending(), Some(RunEnding::Failed));
             return (passed, String::from_utf8(out).expect("text"));
@@ -156,6 +156,55 @@ async fn ends_the_run_when_buffered_text_exceeds_the_limit() {
     assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{last:.200}");
     agent.next_request().await;
     agent.wait_until_closed().await;
+}
+
+/// Unfinished events of all agents together use no more than their limit: a run that needs more ends, and small ones continue.
+#[tokio::test]
+async fn ends_runs_that_hold_too_much_together() {
+    let half = Agent::with_script(vec![
+        Step::Read,
+        write([HEAD, STARTED].concat()),
+        write(format!("data: {{\"type\":\"CUSTOM\",\"name\":\"{}", "x".repeat(1 << 20))),
+        Step::Pause,
+    ]);
+    let small = Agent::with_response([HEAD, STARTED, FINISHED].concat());
+    let route = |path: &str, agent: &Agent| {
+        format!("{{name: {path}, path: /{path}, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}", agent.url())
+    };
+    let routes = format!("routes: [{}, {}]", route("half", &half), route("small", &small));
+    let setup = Setup { top: "limits: {run_memory: 5MiB}", routes: &routes, ..Setup::default() };
+    let gateway = Gateway::start(setup).await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/half", "", INPUT)).await;
+        clients.push(client);
+    }
+    eventually("two unfinished events", async || {
+        (gateway.metric("diglot_run_memory_bytes").await >= f64::from(2 << 20)).then_some(())
+    })
+    .await;
+    let mut refused = 0;
+    while refused == 0 {
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/half", "Connection: close\r\n", INPUT)).await;
+        let before = gateway.metric("diglot_run_memory_bytes").await;
+        eventually("one more unfinished event, or its refusal", async || {
+            let ended = gateway.metric(r#"diglot_streams_total{outcome="limited",route="half"}"#).await;
+            (ended > 0.0 || gateway.metric("diglot_run_memory_bytes").await > before + f64::from(1 << 20)).then_some(())
+        })
+        .await;
+        if gateway.metric(r#"diglot_streams_total{outcome="limited",route="half"}"#).await > 0.0 {
+            let answer = client.read_answer().await;
+            assert_eq!(answer.text().matches("run_memory_full").count(), 1, "{}", answer.text());
+            refused += 1;
+        }
+        assert!(gateway.metric("diglot_run_memory_bytes").await <= f64::from(5 << 20));
+        clients.push(client);
+    }
+    assert_eq!(post_run(gateway.data, "/small").await.status, 200);
+    drop(clients);
+    gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
 }
 
 /// Slow clients together use no more than their limit: those that have waited longest are disconnected, and others served.

@@ -3,6 +3,7 @@
 //! - `h2`: over HTTP/2.
 //! - `join`: coming back after any event and without one, by POST and by GET; invalid attempts.
 //! - `ownership`: runs belong to the caller that started them.
+//! - `redis_bounds`: what kept runs take in Redis, and on the replicas that read them.
 //! - `retention`: how long a run continues alone, limits on kept runs, and the end of the process.
 //! - `shared`: coming back to another replica, over a real Redis.
 //! - `stop`: ending a run.
@@ -11,6 +12,7 @@
 mod h2;
 mod join;
 mod ownership;
+mod redis_bounds;
 mod retention;
 mod shared;
 mod stop;

@@ -76,6 +76,10 @@ impl ProtoDecoder {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 
+    pub(crate) fn heap_size(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Decodes the next frame from `rest`.
     pub fn next(&mut self, rest: &mut &[u8]) -> ProtoStep {
         if let Some(fault) = self.error {
@@ -107,6 +111,10 @@ impl ProtoDecoder {
             self.buffer.clear();
         }
         step
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// Returns true if a partial frame is buffered.

@@ -164,8 +164,8 @@ impl SseDecoder {
         self.retry
     }
 
-    #[cfg(test)]
-    pub(super) fn heap_size(&self) -> usize {
+    /// Returns the memory of the unfinished line and frame.
+    pub(crate) fn heap_size(&self) -> usize {
         match &self.state {
             DecoderState::Reading { lines, pending } => lines.heap_size() + pending.heap_size(),
             DecoderState::Failed(_) => 0,
@@ -261,7 +261,6 @@ impl<'a> PendingFrame<'a> {
         self.data.is_none() && self.event.is_none() && self.id.is_none()
     }
 
-    #[cfg(test)]
     fn heap_size(&self) -> usize {
         [&self.data, &self.event, &self.id]
             .into_iter()

@@ -125,7 +125,6 @@ impl LineSplitter {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn heap_size(&self) -> usize {
         match self {
             Self::InLine(line) => line.capacity(),

@@ -11,7 +11,7 @@ section! {
         pub(crate) runs: Scalar<kind::Count> = text("10000");
         /// The maximum memory for all runs together, running ones included. Beyond it, ended runs are evicted; then a
         /// running one is condensed, and if that does not suffice, it continues but cannot be resumed. A size.
-        pub(crate) bytes: Scalar<kind::Size> = text("64MiB");
+        pub(crate) bytes: Scalar<kind::Size> = text("32MiB");
         /// The maximum memory for one run. A larger run is condensed; if it is still too large then, it continues but
         /// cannot be resumed. A size.
         pub(crate) run_bytes: Scalar<kind::Size> = text("1MiB");

@@ -114,7 +114,7 @@ f:2:5: routes[0]: the key `agent` is missing or empty
 f:2:5: routes[0]: the key `upstream` is missing or empty
   hint: add the URL of the agent, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:16: routes[0].timeouts.total: unknown key `total`
-  hint: use one of: `connect`, `first_byte`, `first_event`, `idle`, `reader`
+  hint: use one of: `connect`, `first_byte`, `first_event`, `idle`, `ping_only`, `reader`
 ",
     ),
     (
@@ -1100,7 +1100,7 @@ routes:
 f:2:6: routes[0].ath: unknown key `ath`
   hint: did you mean `auth` or `path`?
 f:2:63: routes[0].agents: unknown key `agents`
-  hint: use one of: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
+  hint: use one of: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `agent_errors`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
 ",
     ),
     (

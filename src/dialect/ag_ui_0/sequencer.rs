@@ -12,14 +12,16 @@
 
 use super::downgrade;
 use crate::dialect::memory_limits;
-use crate::event::{Event, EventType, Field, Json, MemberKey};
+use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey};
 
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
     /// messages ended early because of another event
-    paused_messages: Vec<SequencedMessage>,
-    pending_calls: Vec<SequencedCall>,
+    paused_messages: IdMap<SequencedMessage>,
+    pending_calls: IdMap<SequencedCall>,
+    /// the call whose last events were not flushed: any other event flushes them, so it is the only one
+    unflushed_call: Option<Json<'static>>,
     buffered_bytes: usize,
 }
 
@@ -31,9 +33,8 @@ struct SequencedMessage {
     start_count: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SequencedCall {
-    id: Json<'static>,
     events: Vec<Event<'static>>,
     flushed_count: usize,
 }
@@ -79,8 +80,7 @@ impl EventSequencer {
         }
         if self.open_message.as_ref().is_none_or(|open| !open.id.is_same(&id)) {
             self.pause_message(out);
-            if let Some(at) = self.paused_messages.iter().position(|paused| paused.id.is_same(&id)) {
-                let text = self.paused_messages.remove(at);
+            if let Some(text) = self.paused_messages.remove(&id) {
                 self.buffered_bytes -= memory_limits::event_cost(&text.start);
                 // Restarting it would show an empty message.
                 if event.kind == EventType::TextMessageEnd {
@@ -109,41 +109,45 @@ impl EventSequencer {
             }
             out.push(SequencerOutput::Synthetic(end));
             self.buffered_bytes += memory_limits::event_cost(&text.start);
-            self.paused_messages.push(text);
+            if let Some(before) = self.paused_messages.insert(text.id.clone(), text) {
+                self.buffered_bytes -= memory_limits::event_cost(&before.start);
+            }
         }
     }
 
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get_or_empty(Field::ToolCallId);
-        let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
         // The pending events of another call arrived first.
-        let others =
-            self.pending_calls.iter().any(|call| !call.id.is_same(&id) && call.flushed_count < call.events.len());
-        if others {
+        if self.unflushed_call.as_ref().is_some_and(|unflushed| !unflushed.is_same(&id)) {
             self.flush_calls(out);
         }
-        match (event.kind, at) {
-            (EventType::ToolCallEnd, Some(at)) => {
-                let SequencedCall { events, flushed_count: shown, .. } = self.pending_calls.remove(at);
-                self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
-                self.pause_message(out);
-                if shown > 0 {
-                    events[shown..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
-                    events.into_iter().for_each(|made| out.push(SequencerOutput::Synthetic(made)));
-                } else {
-                    events.into_iter().for_each(|pending| out.push(SequencerOutput::AsIs(pending)));
-                }
-                out.push(SequencerOutput::AsIs(event));
-            }
-            (_, at) => {
-                let at = at.unwrap_or_else(|| {
-                    self.pending_calls.push(SequencedCall { id, events: Vec::new(), flushed_count: 0 });
-                    self.pending_calls.len() - 1
-                });
-                self.buffered_bytes += memory_limits::event_cost(&event);
-                self.pending_calls[at].events.push(event.into_owned());
-            }
+        if event.kind != EventType::ToolCallEnd {
+            return self.push_pending(id, event);
         }
+        let Some(SequencedCall { events, flushed_count: shown }) = self.pending_calls.remove(&id) else {
+            return self.push_pending(id, event);
+        };
+        self.unflushed_call = None;
+        self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
+        self.pause_message(out);
+        if shown > 0 {
+            events[shown..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
+            events.into_iter().for_each(|made| out.push(SequencerOutput::Synthetic(made)));
+        } else {
+            events.into_iter().for_each(|pending| out.push(SequencerOutput::AsIs(pending)));
+        }
+        out.push(SequencerOutput::AsIs(event));
+    }
+
+    fn push_pending(&mut self, id: Json<'static>, event: Event<'_>) {
+        if !self.pending_calls.contains(&id) {
+            self.pending_calls.insert(id.clone(), SequencedCall::default());
+        }
+        if let Some(call) = self.pending_calls.get_mut(&id) {
+            self.buffered_bytes += memory_limits::event_cost(&event);
+            call.events.push(event.into_owned());
+        }
+        self.unflushed_call = Some(id);
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
@@ -151,15 +155,11 @@ impl EventSequencer {
     }
 
     fn flush_calls<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
-        if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
-            self.pause_message(out);
-        }
-        for call in &mut self.pending_calls {
-            for event in &call.events[call.flushed_count..] {
-                out.push(SequencerOutput::AsCustom(event.clone()));
-            }
-            call.flushed_count = call.events.len();
-        }
+        let Some(id) = self.unflushed_call.take() else { return };
+        self.pause_message(out);
+        let Some(call) = self.pending_calls.get_mut(&id) else { return };
+        call.events[call.flushed_count..].iter().for_each(|event| out.push(SequencerOutput::AsCustom(event.clone())));
+        call.flushed_count = call.events.len();
     }
 }
 

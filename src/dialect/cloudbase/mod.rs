@@ -46,6 +46,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("upstream_reset", "MODEL_ERROR"),
         code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),
+        code("too_much_open", "MODEL_ERROR"),
     ],
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,

@@ -199,7 +199,7 @@ impl DialectAdapter for HaiAdapter {
         let dialect = self.peer.dialect.name;
         let is_message =
             matches!(row.kind, EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd);
-        self.block_reader.send_deferred_starts(parts.event.get(Field::MessageId).filter(|_| is_message), sink);
+        self.block_reader.send_deferred_start(parts.event.get(Field::MessageId).filter(|_| is_message), sink);
         match row.kind {
             EventType::TextMessageStart => {
                 self.block_reader.start_message(parts.into_event(dialect), sink);
@@ -235,7 +235,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn read_other(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.send_deferred_starts(None, sink);
+        self.block_reader.send_deferred_start(None, sink);
     }
 
     fn finish(&mut self, sink: &mut dyn CanonicalSink) {

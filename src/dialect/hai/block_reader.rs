@@ -22,17 +22,19 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::IncomingEvent;
 use crate::event::input::ASSISTANT;
 use crate::event::{
-    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id,
-    remove,
+    Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get,
+    message_id, remove,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct BlockReader {
-    open_messages: Vec<OpenMessage>,
+    open_messages: IdMap<OpenMessage>,
+    /// the message whose start is deferred: any event of another sends it
+    deferred: Option<Json<'static>>,
     /// whether the run's first text was a block
     uses_blocks: Option<bool>,
     /// number of reasoning spans per closed message, to keep their ids unique if it opens again
-    closed_spans: Vec<(Json<'static>, u32)>,
+    closed_spans: IdMap<u32>,
     blocks: BlockCounts,
 }
 
@@ -55,43 +57,28 @@ enum StartState {
 impl BlockReader {
     pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
         let id = message_id(&event.members);
-        if self.position(&id).is_some() {
+        if self.open_messages.contains(&id) {
             return sink.count_loss(EventLoss::StrayBoundary);
         }
         let role = event.get_owned(Field::Role);
         self.open_message(id, role, event.into_owned());
     }
 
-    fn position(&self, id: &Json<'_>) -> Option<usize> {
-        self.open_messages.iter().position(|message| message.id.is_same(id))
+    fn open_message(&mut self, id: Json<'static>, role: Option<Json<'static>>, start: Event<'static>) {
+        let span_count = self.closed_spans.remove(&id).unwrap_or_default();
+        self.deferred = Some(id.clone());
+        let start = StartState::Deferred(start);
+        self.open_messages.insert(id.clone(), OpenMessage { id, role, start, span_id: None, span_count });
     }
 
-    fn open_message(&mut self, id: Json<'static>, role: Option<Json<'static>>, start: Event<'static>) -> usize {
-        let spans = match self.closed_spans.iter().position(|(known, _)| known.is_same(&id)) {
-            Some(at) => self.closed_spans.swap_remove(at).1,
-            None => 0,
-        };
-        // Most agents have one message open at a time.
-        self.open_messages.reserve_exact(1);
-        self.open_messages.push(OpenMessage {
-            id,
-            role,
-            start: StartState::Deferred(start),
-            span_id: None,
-            span_count: spans,
-        });
-        self.open_messages.len() - 1
-    }
-
-    fn find_or_open(&mut self, event: &Event<'_>, sink: &mut dyn CanonicalSink) -> usize {
-        let nameless = Json::from_trusted("\"\"");
-        if let Some(at) = self.position(event.get(Field::MessageId).unwrap_or(&nameless)) {
-            return at;
+    fn open_if_unknown(&mut self, event: &Event<'_>, sink: &mut dyn CanonicalSink) {
+        if self.open_messages.contains(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING)) {
+            return;
         }
         sink.count_repair(EventRepair::OpenerSupplied);
         let id = message_id(&event.members);
         let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
+        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)));
     }
 
     /// Reads text or a block, and opens the message if necessary.
@@ -101,10 +88,14 @@ impl BlockReader {
         dialect: &str,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
-        let at = self.find_or_open(&parts.event, sink);
+        self.open_if_unknown(&parts.event, sink);
+        // Whatever the content is, the start is sent or carried.
+        self.deferred = None;
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
+        let Some(message) = self.open_messages.get_mut(id) else { return Err(UnreadableEvent) };
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
-            self.open_messages[at].send_start(sink);
+            message.send_start(sink);
             if *self.uses_blocks.get_or_insert(false) {
                 carry::add_note(&mut own, TEXT);
             }
@@ -117,7 +108,7 @@ impl BlockReader {
             DeltaContent::Block { kind, mut output, rest }
                 if kind.is_str(block::TEXT) && has_text_member(&output, block::CONTENT) =>
             {
-                self.open_messages[at].send_start(sink);
+                message.send_start(sink);
                 let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
                 let is_string_run = !*self.uses_blocks.get_or_insert(true);
                 if is_string_run && output.is_empty() {
@@ -133,17 +124,17 @@ impl BlockReader {
             {
                 let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
                 carry_delta(&mut own, rest, output);
-                self.open_messages[at].read_thinking(event, own, &data, dialect, sink);
+                message.read_thinking(event, own, &data, dialect, sink);
             }
             DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
-                self.open_messages[at].send_start(sink);
-                let message = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
+                message.send_start(sink);
+                let id = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
                 let block = OutputBlock { kind, members: output, delta_members: rest };
-                let activity = self.blocks.read(message, block, &mut own, dialect);
+                let activity = self.blocks.read(id, block, &mut own, dialect);
                 sink.emit(activity.into_event(event, own, dialect));
             }
             DeltaContent::Plain | DeltaContent::Block { .. } => {
-                self.open_messages[at].send_start(sink);
+                message.send_start(sink);
                 return Err(UnreadableEvent);
             }
         }
@@ -151,11 +142,10 @@ impl BlockReader {
     }
 
     pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
-        if let Some(at) = self.position(&message_id(&event.members)) {
-            let mut message = self.open_messages.remove(at);
+        if let Some(mut message) = self.open_messages.remove(&message_id(&event.members)) {
             message.send_start(sink);
             if message.span_count > 0 {
-                self.closed_spans.push((message.id, message.span_count));
+                self.closed_spans.insert(message.id, message.span_count);
             }
         }
         sink.emit(event);
@@ -163,25 +153,26 @@ impl BlockReader {
 
     /// Drops the role from the end of a message; writing adds it again.
     pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
-        let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
-        let role = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
+        let open = self.open_messages.get(&message_id(&parts.event.members));
+        let role = open.map(|message| message.role.clone().unwrap_or_else(|| Json::string(ASSISTANT)));
         if role.is_some() && role.as_ref() == get(&parts.extensions, Field::Role) {
             remove(&mut parts.extensions, Field::Role);
         }
     }
 
-    /// Sends all deferred starts, except the one of the message `but`.
-    pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
-        for message in &mut self.open_messages {
-            if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
-                message.send_start(sink);
-            }
+    /// Sends the deferred start, unless it is the one of the message `but`.
+    pub(crate) fn send_deferred_start(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
+        let Some(id) = self.deferred.take_if(|id| !but.is_some_and(|but| id.is_same(but))) else { return };
+        if let Some(message) = self.open_messages.get_mut(&id)
+            && matches!(message.start, StartState::Deferred(_))
+        {
+            message.send_start(sink);
         }
     }
 
     /// Sends the deferred starts; the run guard closes the messages.
     pub(crate) fn finish(&mut self, sink: &mut dyn CanonicalSink) {
-        for mut message in self.open_messages.drain(..) {
+        for (_, mut message) in self.open_messages.drain() {
             message.send_start(sink);
         }
     }

@@ -12,7 +12,7 @@ use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
+use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
 use std::borrow::Cow;
 
 /// Stores content in its original form.
@@ -26,7 +26,8 @@ struct StoredBlocks {
 }
 
 enum NonTextBlock {
-    Thinking(Json<'static>),
+    /// text with its escapes
+    Thinking(String),
     Block(OutputBlock<'static>),
 }
 
@@ -58,7 +59,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
                 vec![
                     (MemberKey::Known(Field::Id), id.with_suffix(&format!(":reasoning:{spans}"))),
                     (MemberKey::Known(Field::Role), Json::string(REASONING)),
-                    (MemberKey::Known(Field::Content), text),
+                    (MemberKey::Known(Field::Content), Json::from_trusted(format!("\"{text}\""))),
                     (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
                 ]
             }
@@ -85,7 +86,7 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
 /// Removes reasoning and activities that an unchanged message already contains as blocks.
 pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
-    let intact: Vec<_> = intact.filter_map(|message| get_owned(message, Field::Id)).collect();
+    let intact: IdMap<()> = intact.filter_map(|message| Some((get_owned(message, Field::Id)?, ()))).collect();
     if intact.is_empty() {
         return;
     }
@@ -93,7 +94,7 @@ pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &
         let is_shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
         let carried = if is_shown { carried_members(message, dialect) } else { None };
         let origin = carried.as_ref().and_then(|carried| get(carried, Field::MessageId));
-        !origin.is_some_and(|origin| intact.iter().any(|message| message.is_same(origin)))
+        !origin.is_some_and(|origin| intact.contains(origin))
     });
 }
 
@@ -164,10 +165,8 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
         {
             stored.is_plain = false;
             match stored.non_text.last_mut().filter(|_| thinks) {
-                Some((NonTextBlock::Thinking(all), _)) => {
-                    *all = all.with_suffix(piece.unquoted());
-                }
-                _ => stored.non_text.push((NonTextBlock::Thinking(piece), has_text)),
+                Some((NonTextBlock::Thinking(all), _)) => all.push_str(piece.unquoted()),
+                _ => stored.non_text.push((NonTextBlock::Thinking(piece.unquoted().to_owned()), has_text)),
             }
             thinks = true;
         } else {

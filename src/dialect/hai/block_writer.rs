@@ -10,7 +10,7 @@ use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
 use crate::event::{
-    Event, EventType, Field, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
+    Event, EventType, Field, IdMap, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
 };
 
 /// The message in which reasoning arrived.
@@ -24,19 +24,19 @@ pub(super) enum ReasoningOrigin {
 
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
-    /// id and role of each open message
-    open_messages: Vec<(Json<'static>, Json<'static>)>,
-    nonempty_messages: Vec<Json<'static>>,
-    /// ids of reasoning messages that the dialect sent inside a message, with that message's id
-    native_reasoning: Vec<(Json<'static>, Json<'static>)>,
-    /// id and start time in ms of each open reasoning message that is rendered as blocks
-    rendered_since: Vec<(Json<'static>, i64)>,
+    /// the role of each open message
+    open_messages: IdMap<Json<'static>>,
+    nonempty_messages: IdMap<()>,
+    /// the ids of the messages in which the dialect sent reasoning messages, by the reasoning's id
+    native_reasoning: IdMap<Json<'static>>,
+    /// the start time in ms of each open reasoning message that is rendered as blocks
+    rendered_since: IdMap<i64>,
     blocks: BlockCounts,
 }
 
 impl BlockWriter {
     pub(crate) fn is_open(&self, message: &Json<'_>) -> bool {
-        self.open_messages.iter().any(|(id, _)| id.is_same(message))
+        self.open_messages.contains(message)
     }
 
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
@@ -44,7 +44,7 @@ impl BlockWriter {
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
-            self.open_messages.push((id, role));
+            self.open_messages.insert(id, role);
         }
     }
 
@@ -71,9 +71,9 @@ impl BlockWriter {
 
     pub(crate) fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
         if let Some(id) = get(&parts.members, Field::MessageId)
-            && !self.nonempty_messages.iter().any(|own| own.is_same(id))
+            && !self.nonempty_messages.contains(id)
         {
-            self.nonempty_messages.push(id.clone().into_owned());
+            self.nonempty_messages.insert(id.clone().into_owned(), ());
         }
     }
 
@@ -81,17 +81,14 @@ impl BlockWriter {
     /// the end, and fails if there are none.
     pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
-        self.is_open(&id) && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
+        self.is_open(&id) && !self.nonempty_messages.contains(&id)
     }
 
     /// Adds the role from the start of a message to its end.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
-        self.nonempty_messages.retain(|own| !own.is_same(&id));
-        let Some(at) = self.open_messages.iter().position(|(own, _)| own.is_same(&id)) else {
-            return;
-        };
-        let (_, role) = self.open_messages.remove(at);
+        self.nonempty_messages.remove(&id);
+        let Some(role) = self.open_messages.remove(&id) else { return };
         if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
             parts.extensions.push((MemberKey::Known(Field::Role), role));
         }
@@ -104,7 +101,7 @@ impl BlockWriter {
         let Some(message) = message else { return ReasoningOrigin::Foreign };
         remove(own, Field::MessageId);
         let open = self.is_open(&message);
-        self.native_reasoning.push((reasoning.clone().into_owned(), message));
+        self.native_reasoning.insert(reasoning.clone().into_owned(), message);
         let start = carry::take(own, START).filter(|_| !open);
         match start.as_ref().and_then(json::parse_members) {
             Some(members) => ReasoningOrigin::NewMessage(Event {
@@ -117,11 +114,11 @@ impl BlockWriter {
     }
 
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
-        self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
+        self.native_reasoning.get(reasoning)
     }
 
     pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
-        self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
+        self.native_reasoning.remove(reasoning);
     }
 
     /// Builds a thinking block from the original members in `own`, or renders a new one.
@@ -147,17 +144,13 @@ impl BlockWriter {
 
     /// Returns the members of a rendered block: the elapsed time, and whether thinking continues.
     pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
-        let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
-            Some(at) => at,
-            None => {
-                self.rendered_since.push((reasoning.clone().into_owned(), now));
-                self.rendered_since.len() - 1
-            }
-        };
-        let elapsed = (now - self.rendered_since[at].1).max(0) / 1000;
+        let since = self.rendered_since.get(reasoning).copied();
+        let elapsed = (now - since.unwrap_or(now)).max(0) / 1000;
         let goes_on = kind != EventType::ReasoningMessageEnd;
-        if !goes_on {
-            self.rendered_since.swap_remove(at);
+        match (goes_on, since) {
+            (true, None) => drop(self.rendered_since.insert(reasoning.clone().into_owned(), now)),
+            (true, Some(_)) => {}
+            (false, _) => drop(self.rendered_since.remove(reasoning)),
         }
         let flag = |on: bool| Json::from_trusted(if on { "true" } else { "false" });
         vec![

@@ -17,7 +17,7 @@ use crate::dialect::adapter::UnreadableEvent;
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::row::EventShape;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
+use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
 /// Stores members of the delta other than `task`.
@@ -55,8 +55,8 @@ impl CollaborationStep {
 pub(super) struct CollaborationState {
     /// number of activities by message id
     id_counts: HashMap<Box<str>, u32>,
-    /// message id and activity id of each open activity, newest last
-    open: Vec<(Json<'static>, Json<'static>)>,
+    /// the id of each message's open activity, newest last
+    open: IdMap<Json<'static>>,
 }
 
 /// The activity that an event creates or changes.
@@ -77,7 +77,7 @@ impl CollaborationState {
     /// Returns `None` if the members do not have the expected form.
     pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
-        let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
+        let mine = || self.open.get(&message);
         match step {
             CollaborationStep::Start => {
                 let id = self.next_id(&message);
@@ -89,8 +89,8 @@ impl CollaborationState {
                 let task = carry::take(&mut delta, words::TASK)?.into_owned();
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
                 // The document's own agent uses a different message id here than in the start (§4.2).
-                Some(match mine().or(self.open.last()) {
-                    Some((_, id)) => {
+                Some(match mine().or(self.open.last().map(|(_, id)| id)) {
+                    Some(id) => {
                         let value = json::to_array(&[patch_operation("add", NEXT_TASK, &task)]);
                         CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest }
                     }
@@ -101,7 +101,7 @@ impl CollaborationState {
                     }
                 })
             }
-            CollaborationStep::End => mine().map(|(_, id)| {
+            CollaborationStep::End => mine().map(|id| {
                 let value = json::to_array(&[patch_operation("replace", STATUS, &Json::string(words::DONE))]);
                 CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest: None }
             }),
@@ -118,10 +118,10 @@ impl CollaborationState {
             *self.id_counts.entry(id_text(message)).or_default() += 1;
         }
         if step != CollaborationStep::Content || meaning.kind == EventType::ActivitySnapshot {
-            self.open.retain(|(own, _)| !own.is_same(message));
+            self.open.remove(message);
         }
         if meaning.kind == EventType::ActivitySnapshot {
-            self.open.push((message.clone().into_owned(), meaning.id.clone()));
+            self.open.insert(message.clone().into_owned(), meaning.id.clone());
         }
     }
 

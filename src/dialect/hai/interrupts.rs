@@ -10,7 +10,7 @@
 
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove, set};
+use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, remove, set};
 
 /// The id prefix for calls that represent interrupts.
 const PREFIX: &str = "interrupt:";
@@ -57,14 +57,13 @@ pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'stat
 
 /// Moves answers into `resume`, and removes the calls and messages that represent interrupts.
 pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
-    let entries = collect_answers(messages);
+    let mut entries = collect_answers(messages);
     if !entries.is_empty() {
         let before = remove(members, Field::Resume).map(Json::into_owned);
         let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
-        let known: Vec<_> = all.iter().filter_map(|entry| json::parse_member(entry, INTERRUPT_ID)).collect();
-        all.extend(
-            entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.is_same(id))).map(|(_, entry)| entry),
-        );
+        let known: IdMap<()> =
+            all.iter().filter_map(|entry| Some((json::parse_member(entry, INTERRUPT_ID)?, ()))).collect();
+        all.extend(entries.drain().filter(|(id, _)| !known.contains(id)).map(|(_, entry)| entry));
         set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
     }
     messages.retain_mut(|message| {
@@ -79,26 +78,26 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
 /// because the agent waits for all of them.
 ///
 /// Only answers after the assistant's last reply or call count; earlier ones belong to earlier runs.
-fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
+fn collect_answers(messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
     let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let visible: Vec<_> = messages.iter().filter(is_visible).collect();
     let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
     let run = visible[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
-    let mut entries: Vec<(Json<'static>, Json<'static>)> = Vec::new();
+    let mut entries = IdMap::default();
     for message in &visible[since..] {
         let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
             // If there are several answers, the last one counts.
-            entries.retain(|(own, _)| !own.is_same(&id));
-            entries.push((id, resolved));
+            entries.remove(&id);
+            entries.insert(id, resolved);
         }
     }
     if visible.len() > since {
         for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
-            if !entries.iter().any(|(own, _)| own.is_same(&id)) {
+            if !entries.contains(&id) {
                 let cancelled = resume_entry(&id, CANCELLED, None, None);
-                entries.push((id, cancelled));
+                entries.insert(id, cancelled);
             }
         }
     }

@@ -7,14 +7,14 @@ use super::placeholder;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members};
+use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members};
 
 /// The sender's name if no subagent is active.
 const ROOT_AGENT: &str = "agent";
 
 /// The names of a run's subagents, by id.
 #[derive(Debug, Default)]
-pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
+pub(super) struct SubagentNames(IdMap<Json<'static>>);
 
 impl SubagentNames {
     /// Returns the events for a subagent; the first has the canonical event in a note.
@@ -29,14 +29,14 @@ impl SubagentNames {
         }
         let name = event.get_or_empty(Field::Name);
         let parent = event.get(Field::ParentSubagentRunId);
-        let parent = parent.and_then(|parent| self.0.iter().find(|(own, _)| own.is_same(parent)));
-        let from = parent.map_or_else(|| Json::string(ROOT_AGENT), |(_, name)| name.clone());
+        let parent = parent.and_then(|parent| self.0.get(parent));
+        let from = parent.map_or_else(|| Json::string(ROOT_AGENT), Json::clone);
         let task = json::build_object(|object| {
             object.member(Field::Id.camel(), id.as_str());
             object.member(Field::Name.camel(), name.as_str());
         });
         let delta = json::build_object(|object| object.member(words::TASK, task.as_str()));
-        self.0.push((id, name.clone()));
+        self.0.insert(id, name.clone());
         let start =
             vec![message.clone(), (carry::extension_key(words::FROM), from), (carry::extension_key(words::TO), name)];
         let content = vec![message, (MemberKey::Known(Field::Delta), delta)];

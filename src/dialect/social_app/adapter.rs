@@ -1,7 +1,8 @@
 //! The adapter of `social-app` for one direction of one run.
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
-use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};
+use super::message_buffer::{BufferResult, MessageBuffer};
+use super::messages::{self, StreamedMessages};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json};
@@ -123,6 +124,10 @@ impl DialectAdapter for SocialAppAdapter {
     }
 
     fn held_bytes(&self) -> usize {
-        self.open_calls.retained_bytes() + self.args_buffer.buffered_bytes() + self.message_buffer.buffered_bytes()
+        self.open_calls.retained_bytes() + self.args_buffer.text_bytes() + self.message_buffer.text_bytes()
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        self.args_buffer.list_bytes() + self.message_buffer.list_bytes()
     }
 }

@@ -1,12 +1,13 @@
 //! Tool calls: every event repeats the start's members, and one event has all arguments as an object.
 
+use super::event_list::EventList;
 use super::members::tool_call;
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{event_to_value, stringify_value, tool_result_id};
+use crate::dialect::event_shapes::{stringify_value, tool_result_id};
 use crate::dialect::{carry, memory_limits};
 use crate::event::{
-    Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, set,
+    Event, EventType, Field, IdMap, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, set,
 };
 use std::borrow::Cow;
 
@@ -17,7 +18,6 @@ pub(super) const FILLED_MEMBERS: &str = "$filled";
 /// The members of a call's start event that its later events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
-    id: OptionalJson,
     name: OptionalJson,
     message_id: OptionalJson,
     stage: OptionalJson,
@@ -28,7 +28,7 @@ type OptionalJson = Option<Json<'static>>;
 
 #[derive(Debug, Default)]
 pub(super) struct OpenToolCalls {
-    open: Vec<OpenToolCall>,
+    open: IdMap<OpenToolCall>,
     retained_bytes: usize,
 }
 
@@ -37,28 +37,21 @@ impl OpenToolCalls {
         self.retained_bytes
     }
 
-    fn remove(&mut self, id: &OptionalJson) {
-        let retained = &mut self.retained_bytes;
-        self.open.retain(|call| {
-            let stays = call.id != *id;
-            *retained -= if stays { 0 } else { call.retained_bytes() };
-            stays
-        });
+    fn remove(&mut self, id: Option<&Json<'_>>) {
+        if let Some((id, call)) = id.and_then(|id| Some((id, self.open.remove(id)?))) {
+            self.retained_bytes -= call.retained_bytes(id);
+        }
     }
 
     fn set_args(&mut self, id: Option<&Json<'_>>, args: OptionalJson) {
-        let mut before = 0;
-        let mut after = 0;
-        if let Some(call) = self.find(id) {
-            before = call.retained_bytes();
-            call.args = args;
-            after = call.retained_bytes();
-        }
-        self.retained_bytes = self.retained_bytes + after - before;
+        let Some((id, call)) = id.and_then(|id| Some((id, self.open.get_mut(id)?))) else { return };
+        let before = call.retained_bytes(id);
+        call.args = args;
+        self.retained_bytes = self.retained_bytes + call.retained_bytes(id) - before;
     }
 
-    fn find(&mut self, id: Option<&Json<'_>>) -> Option<&mut OpenToolCall> {
-        self.open.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.is_same(id)))
+    fn find(&self, id: Option<&Json<'_>>) -> Option<&OpenToolCall> {
+        id.and_then(|id| self.open.get(id))
     }
 
     pub(crate) fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
@@ -69,18 +62,18 @@ impl OpenToolCalls {
 
     fn register(&mut self, members: &Members<'_>, own: &Members<'_>) {
         let member = |field| get_owned(members, field);
-        let id = member(Field::ToolCallId);
-        self.remove(&id);
+        // No later event can name a call without an id.
+        let Some(id) = member(Field::ToolCallId) else { return };
+        self.remove(Some(&id));
         let call = OpenToolCall {
-            id,
             name: member(Field::ToolCallName),
             message_id: member(Field::ParentMessageId),
             // §3.3 prints the stage on every event of a call; all other members belong to the start only.
             stage: find_member(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
-        self.retained_bytes += call.retained_bytes();
-        self.open.push(call);
+        self.retained_bytes += call.retained_bytes(&id);
+        self.open.insert(id, call);
     }
 
     pub(crate) fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
@@ -124,7 +117,7 @@ impl OpenToolCalls {
         {
             parts.event.remove(Field::MessageId);
         }
-        self.remove(&id);
+        self.remove(id.as_ref());
     }
 
     pub(crate) fn write_start(&mut self, outgoing: &mut OutgoingEvent<'_>) {
@@ -165,14 +158,15 @@ impl OpenToolCalls {
             }
         }
         add_fillers(outgoing, tool_call::FILLERS);
-        self.remove(&id);
+        self.remove(id.as_ref());
     }
 }
 
 impl OpenToolCall {
-    fn retained_bytes(&self) -> usize {
-        let all = [&self.id, &self.name, &self.message_id, &self.stage, &self.args];
-        all.into_iter().flatten().map(|value| memory_limits::text_cost(value.as_str())).sum()
+    fn retained_bytes(&self, id: &Json<'_>) -> usize {
+        let all = [&self.name, &self.message_id, &self.stage, &self.args];
+        let own = all.into_iter().flatten().map(|value| memory_limits::text_cost(value.as_str()));
+        own.sum::<usize>() + memory_limits::text_cost(id.as_str())
     }
 
     fn repeated_members(&self) -> impl Iterator<Item = (MemberKey<'static>, &Json<'static>)> {
@@ -268,59 +262,106 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
     }
 }
 
+/// The arguments of open calls.
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
-    open: Vec<(Json<'static>, Vec<Event<'static>>)>,
-    buffered_bytes: usize,
+    open: IdMap<BufferedArgs>,
+    text_bytes: usize,
+    list_bytes: usize,
+}
+
+/// One event is kept as it is: most calls have no second.
+#[derive(Debug)]
+enum BufferedArgs {
+    Alone(Event<'static>),
+    Several { text: String, events: EventList },
 }
 
 impl ArgsBuffer {
     pub(crate) fn push(&mut self, id: Json<'static>, event: Event<'_>) {
-        let event = event.into_owned();
-        self.buffered_bytes += memory_limits::event_cost(&event);
-        match self.open.iter_mut().find(|(own, _)| own.is_same(&id)) {
-            Some((_, events)) => events.push(event),
-            None => self.open.push((id, vec![event])),
-        }
+        let Some(args) = self.open.get_mut(&id) else {
+            let args = BufferedArgs::Alone(event.into_owned());
+            self.text_bytes += args.text_bytes();
+            self.open.insert(id, args);
+            return;
+        };
+        let (text_before, list_before) = (args.text_bytes(), args.list_bytes());
+        args.push(&event);
+        self.text_bytes = self.text_bytes + args.text_bytes() - text_before;
+        self.list_bytes = self.list_bytes + args.list_bytes() - list_before;
     }
 
     /// Returns all of a call's arguments as one event, with a note if they arrived in pieces.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
-        let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
-        let (id, events) = self.open.remove(at);
-        self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
-        Some(merge_args(id, events))
+        let args = self.open.remove(id)?;
+        self.text_bytes -= args.text_bytes();
+        self.list_bytes -= args.list_bytes();
+        Some(args.merge(id.clone().into_owned()))
     }
 
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        self.buffered_bytes
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    pub(crate) fn list_bytes(&self) -> usize {
+        self.list_bytes
     }
 
     /// Returns arguments that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
-        self.buffered_bytes = 0;
-        self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()
+        (self.text_bytes, self.list_bytes) = (0, 0);
+        self.open.drain().map(|(id, args)| args.merge(id)).collect()
     }
 }
 
-fn merge_args(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'static> {
-    let plain = match events.as_slice() {
-        [one] if one.kind == EventType::ToolCallArgs => {
-            let text = one.text(Field::Delta).unwrap_or_default();
-            // Whitespace around an object would be lost.
-            json::parse_value(&text).is_none_or(|value| value.as_str() == text)
+impl BufferedArgs {
+    fn push(&mut self, event: &Event<'_>) {
+        if let BufferedArgs::Alone(first) = self {
+            let mut events = EventList::default();
+            events.push(first);
+            let text = first.owned_text(Field::Delta).unwrap_or_default();
+            *self = BufferedArgs::Several { text, events };
         }
-        _ => false,
-    };
-    if plain && let Some(one) = events.pop() {
-        return one;
+        if let BufferedArgs::Several { text, events } = self {
+            text.push_str(&event.text(Field::Delta).unwrap_or_default());
+            events.push(event);
+        }
     }
-    let text: String = events.iter().filter_map(|event| event.text(Field::Delta)).collect();
-    let list: Vec<_> = events.iter().map(event_to_value).collect();
-    let mut all = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, id);
-    all.set(Field::Delta, Json::string(&text));
-    all.members.push((carry::extension_key(BUFFERED_EVENTS), json::to_array(&list)));
-    all
+
+    fn text_bytes(&self) -> usize {
+        match self {
+            BufferedArgs::Alone(event) => memory_limits::event_cost(event),
+            BufferedArgs::Several { text, .. } => memory_limits::text_cost(text),
+        }
+    }
+
+    fn list_bytes(&self) -> usize {
+        match self {
+            BufferedArgs::Alone(_) => 0,
+            BufferedArgs::Several { events, .. } => events.byte_size(),
+        }
+    }
+
+    fn merge(self, id: Json<'static>) -> Event<'static> {
+        let (text, events) = match self {
+            BufferedArgs::Alone(one) => {
+                let text = one.owned_text(Field::Delta).unwrap_or_default();
+                // Whitespace around an object would be lost.
+                let is_plain = json::parse_value(&text).is_none_or(|value| value.as_str() == text);
+                if one.kind == EventType::ToolCallArgs && is_plain {
+                    return one;
+                }
+                let mut events = EventList::default();
+                events.push(&one);
+                (text, events)
+            }
+            BufferedArgs::Several { text, events } => (text, events),
+        };
+        let mut all = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, id);
+        all.set(Field::Delta, Json::string(&text));
+        all.members.push((carry::extension_key(BUFFERED_EVENTS), events.into_json()));
+        all
+    }
 }
 
 /// Removes the merged events from the carried members. They are external input, so only kinds that `admits` accepts are

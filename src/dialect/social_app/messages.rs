@@ -1,6 +1,6 @@
 //! Text messages of `social-app`: each is a single event, the end of the message.
 //!
-//! Reading expands the event into start, text, activity and end. Writing buffers until the message ends:
+//! Reading expands the event into start, text, activity and end. Writing buffers until the message ends (`message_buffer`):
 //! ```text
 //!   START ─▶ BufferedMessage ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
 //!                                         └── the run fails ──▶ one event, without an end
@@ -11,22 +11,20 @@ use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
 use crate::codec::json;
 use crate::dialect::adapter::CanonicalSink;
+use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{event_to_value, restore_chunk};
 use crate::dialect::table::Dialect;
-use crate::dialect::{carry, memory_limits};
 use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{
-    Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove, set,
+    Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove, set,
 };
-use std::collections::VecDeque;
 
 /// Stores the length of each piece of text, in bytes of JSON.
-const PIECE_LENGTHS: &str = "$pieces";
+pub(super) const PIECE_LENGTHS: &str = "$pieces";
 
 /// Suffix of the activity id for `ui_schema`.
-const ACTIVITY_SUFFIX: &str = ":ui_schema";
+pub(super) const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
 /// Stores the answer in an end event whose text had already been streamed.
 const SECOND_ANSWER: &str = "$answer";
@@ -36,7 +34,7 @@ const STREAMED_LIMIT: usize = 1024;
 
 /// Messages that the agent streamed although the dialect has no streaming; true once text has arrived.
 #[derive(Debug, Default)]
-pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
+pub(super) struct StreamedMessages(IdMap<bool>);
 
 impl StreamedMessages {
     /// Records an event. A content event opens its message, like a start.
@@ -47,25 +45,23 @@ impl StreamedMessages {
         ) {
             return;
         }
-        let id = event.get(Field::MessageId).map(|_| message_id(&event.members));
-        let at = match &id {
-            Some(id) => self.0.iter().rposition(|(open, _)| open.is_same(id)),
+        let has_text = event.get(Field::Delta).is_some_and(|delta| !delta.is_str("") && !delta.is_null());
+        let id = event.get(Field::MessageId);
+        let known = match id {
+            Some(id) => self.0.get_mut(id),
             // A chunk without an id continues the previous message.
-            None => self.0.len().checked_sub(1),
+            None => self.0.last_mut(),
         };
-        let at = match (at, id) {
-            (Some(at), _) => at,
+        match (known, id) {
+            (Some(known), _) => *known |= has_text,
             (None, Some(id)) => {
                 if self.0.len() == STREAMED_LIMIT {
-                    self.0.pop_front();
+                    self.0.remove_first();
                 }
-                self.0.push_back((id, false));
-                self.0.len() - 1
+                self.0.insert(id.clone().into_owned(), has_text);
             }
-            (None, None) => return,
-        };
-        let has_text = event.get(Field::Delta).is_some_and(|delta| !delta.is_str("") && !delta.is_null());
-        self.0[at].1 |= has_text;
+            (None, None) => {}
+        }
     }
 
     /// Reads the end of a message, without its text if that was already streamed.
@@ -79,7 +75,7 @@ impl StreamedMessages {
         let second_answer = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         let id = message_id(&event.members);
-        let open = self.0.iter().position(|(open, _)| open.is_same(&id)).and_then(|at| self.0.remove(at));
+        let open = self.0.remove(&id);
         // Without an id there is no message; the guard reports this as a fault of the event.
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {
@@ -87,9 +83,7 @@ impl StreamedMessages {
             sink.emit(start.with(Field::Role, take_role(&mut own)));
         }
         let left = match text {
-            Some(text)
-                if text.json_type() == JsonType::String && is_named && open.is_none_or(|(_, has_text)| !has_text) =>
-            {
+            Some(text) if text.json_type() == JsonType::String && is_named && open.is_none_or(|has_text| !has_text) => {
                 for piece in split_text(&text, pieces.as_ref()) {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
                     sink.emit(content.with(Field::Delta, piece));
@@ -160,149 +154,8 @@ fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>>
     if rest.is_empty() { pieces } else { unsplit() }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct MessageBuffer {
-    open: Vec<BufferedMessage>,
-    buffered_bytes: usize,
-}
-
-#[derive(Debug)]
-struct BufferedMessage {
-    id: Json<'static>,
-    events: Vec<Event<'static>>,
-}
-
-pub(super) enum BufferResult<'a> {
-    Buffered,
-    Complete(Event<'static>),
-    PassThrough(Event<'a>),
-}
-
-impl MessageBuffer {
-    /// Buffers an event of a message. `canonical_type` is the type of the original chunk, or empty for an added event.
-    pub(crate) fn buffer_event<'a>(
-        &mut self,
-        event: Event<'a>,
-        canonical_type: Option<&'static str>,
-    ) -> BufferResult<'a> {
-        let id = match event.kind {
-            EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
-                message_id(&event.members)
-            }
-            EventType::ActivitySnapshot if is_activity(&event) => match self.owning_message(&event) {
-                Some(id) => id,
-                None => return BufferResult::PassThrough(event),
-            },
-            _ => return BufferResult::PassThrough(event),
-        };
-        let ends = event.kind == EventType::TextMessageEnd;
-        let at = self.open.iter().position(|gather| gather.id.is_same(&id)).unwrap_or_else(|| {
-            self.buffered_bytes += memory_limits::text_cost(id.as_str());
-            self.open.push(BufferedMessage { id, events: Vec::new() });
-            self.open.len() - 1
-        });
-        let made = canonical_type == Some("");
-        let event = restore_chunk(event, canonical_type);
-        if !made {
-            self.buffered_bytes += memory_limits::event_cost(&event);
-            self.open[at].events.push(event.into_owned());
-        }
-        if !ends {
-            return BufferResult::Buffered;
-        }
-        let gather = self.open.remove(at);
-        self.buffered_bytes -= gather.buffered_bytes();
-        BufferResult::Complete(gather.into_end_event(true))
-    }
-
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        self.buffered_bytes
-    }
-
-    fn owning_message(&self, event: &Event<'_>) -> Option<Json<'static>> {
-        let id = message_id(&event.members);
-        self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
-    }
-
-    /// Returns messages that have no end because the run failed.
-    pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
-        self.buffered_bytes = 0;
-        self.open.drain(..).map(|gather| gather.into_end_event(false)).collect()
-    }
-}
-
-fn is_activity(event: &Event<'_>) -> bool {
-    event.get(Field::ActivityType).is_some_and(|kind| kind.is_str(text_end::UI_SCHEMA_ACTIVITY))
-}
-
-impl BufferedMessage {
-    fn buffered_bytes(&self) -> usize {
-        memory_limits::text_cost(self.id.as_str()) + self.events.iter().map(memory_limits::event_cost).sum::<usize>()
-    }
-
-    /// Returns the message as one event; `ended` is false if it was aborted.
-    fn into_end_event(self, ended: bool) -> Event<'static> {
-        let BufferedMessage { id, events } = self;
-        let mut text = String::from("\"");
-        let mut lengths = Vec::new();
-        for event in &events {
-            if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String) {
-                let inner = delta.unquoted();
-                text.push_str(inner);
-                lengths.push(Json::integer(i64::try_from(inner.len()).unwrap_or_default()));
-            }
-        }
-        text.push('"');
-        let has_end = events.last().is_some_and(|end| end.kind == EventType::TextMessageEnd);
-        let plain = has_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
-        let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
-        let second_answer = events
-            .iter()
-            .find(|event| event.kind == EventType::ActivitySnapshot)
-            .and_then(|event| event.get(Field::Content));
-        let mut own: Members<'static> =
-            vec![(MemberKey::Known(Field::Role), role.unwrap_or_else(|| Json::string(ASSISTANT)))];
-        if !lengths.is_empty() {
-            own.push((carry::extension_key(text_end::TEXT), Json::from_trusted(text)));
-        }
-        own.extend(second_answer.map(|content| (carry::extension_key(text_end::UI_SCHEMA), content.clone())));
-        if !ended {
-            // The run failed before the message ended; on the way back, the events are read and not the status.
-            own.push((carry::extension_key(text_end::STATUS), Json::string(text_end::FAILED)));
-        }
-        let mut end = match events.last() {
-            Some(end) if end.kind == EventType::TextMessageEnd => end.clone(),
-            _ => Event::new(EventType::TextMessageEnd).with(Field::MessageId, id),
-        };
-        if !plain {
-            let list: Vec<_> = events.iter().map(event_to_value).collect();
-            end.members.push((carry::extension_key(calls::BUFFERED_EVENTS), json::to_array(&list)));
-        } else if lengths.len() != 1 {
-            end.members.push((carry::extension_key(PIECE_LENGTHS), json::to_array(&lengths)));
-        }
-        end.members.push((carry::extension_key(EXTENSIONS), json::to_object(&own)));
-        end
-    }
-}
-
 /// Temporary key for a buffered message's dialect members.
-const EXTENSIONS: &str = "$own";
-
-/// Returns true if reading can restore the event from the merged message.
-fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
-    let only = |fields: &[Field]| {
-        event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if fields.contains(field)))
-    };
-    match event.kind {
-        EventType::TextMessageStart => at == 0 && only(&[Field::MessageId, Field::Role]),
-        EventType::TextMessageContent => at > 0 && only(&[Field::MessageId, Field::Delta]),
-        EventType::ActivitySnapshot => {
-            at + 2 == count && only(&[Field::MessageId, Field::ActivityType, Field::Content])
-        }
-        EventType::TextMessageEnd => at + 1 == count,
-        _ => false,
-    }
-}
+pub(super) const EXTENSIONS: &str = "$own";
 
 /// Adds the required members to a merged message, and moves the dialect's own members out of it.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {

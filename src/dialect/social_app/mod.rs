@@ -5,9 +5,13 @@
 
 mod members;
 
+mod event_list;
+
 mod calls;
 
 mod messages;
+
+mod message_buffer;
 
 mod adapter;
 

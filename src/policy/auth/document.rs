@@ -6,8 +6,14 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
 use std::time::Duration;
 
-const LIMITS: HttpLimits =
-    HttpLimits { timeout: Duration::from_secs(5), max_body: 1 << 20, max_read: 4 << 20, plain_only_to_loopback: true };
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
+const LIMITS: HttpLimits = HttpLimits {
+    timeout: Duration::from_secs(5),
+    max_body: MAX_DOCUMENT_BYTES,
+    max_read: 4 << 20,
+    plain_only_to_loopback: true,
+};
 
 /// A document's URL: `https`, or `http` to this machine, which cannot be intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]

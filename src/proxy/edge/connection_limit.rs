@@ -16,6 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// of the connections.
 const MAX_LINGERING: usize = 256;
 
+/// Maximum number of connections to the status listeners: far more than kubelet, Prometheus and operators need.
+const MAX_STATUS_CONNECTIONS: usize = 256;
+
 /// Counts a plane's connections, across all its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
@@ -37,9 +40,9 @@ impl ConnectionLimit {
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Creates an unlimited counter, so that kubelet and Prometheus can always connect.
-    pub(crate) fn unlimited() -> Self {
-        ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
+    /// Creates the limit of the status plane, so that strangers there cannot take the memory and the files of runs.
+    pub(crate) fn for_status() -> Self {
+        ConnectionLimit::new(MAX_STATUS_CONNECTIONS, None, TrustedProxies::default())
     }
 
     fn new(max: usize, per_address: Option<NonZeroUsize>, exempt: TrustedProxies) -> Self {

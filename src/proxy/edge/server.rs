@@ -234,6 +234,7 @@ mod tests {
             frame: 1 << 20,
             client_buffer: 1 << 16,
             client_buffers: 1 << 26,
+            run_memory: 1 << 26,
             header_bytes: 1 << 16,
             headers: NonZeroUsize::new(100).expect("not zero"),
             head_timeout: seconds,

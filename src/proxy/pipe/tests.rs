@@ -1,9 +1,11 @@
 //! Tests of the pipe and slow clients.
 
 use super::*;
-use futures_util::FutureExt;
+use crate::telemetry::Metrics;
+use futures_util::{FutureExt, poll};
 use http_body_util::BodyExt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 use std::time::Duration;
@@ -11,6 +13,43 @@ use tokio::time::timeout;
 
 async fn next_data(reader: &mut PipeReader<()>) -> Option<Bytes> {
     reader.frame().await.map(|frame| frame.expect("not cut off").into_data().expect("data"))
+}
+
+async fn finish<T: Send + 'static>(writer: PipeWriter<T>) {
+    let metrics = Arc::new(Metrics::new().expect("unique names"));
+    writer.finish(&SlowClients::new(usize::MAX, metrics), [0; 32]).await;
+}
+
+/// The memory of a large event counts as a slow client's for as long as it is there, also while its connection sends it.
+#[tokio::test]
+async fn a_large_write_waits_until_it_is_sent() {
+    let (writer, mut reader) = pipe(2, ());
+    let mut event = vec![0; 2 * LARGE_WRITE];
+    assert!(writer.write(&mut event).now_or_never().is_none());
+    assert_eq!((event.len(), writer.unread_bytes()), (0, 2 * LARGE_WRITE));
+    next_data(&mut reader).await.expect("data");
+    assert_eq!(writer.unread_bytes(), 2 * LARGE_WRITE);
+    let mut rest = Vec::new();
+    let mut written = pin!(writer.write(&mut rest));
+    assert!(poll!(&mut written).is_pending());
+    assert!(reader.frame().now_or_never().is_none());
+    written.await.expect("an open pipe");
+    assert_eq!(writer.unread_bytes(), 0);
+}
+
+/// A client that reads nothing after its run has ended is disconnected if all slow clients take too much.
+#[tokio::test]
+async fn the_rest_of_an_ended_run_counts_as_a_slow_clients() {
+    let metrics = Arc::new(Metrics::new().expect("unique names"));
+    let clients = SlowClients::new(LARGE_REMAINDER, metrics);
+    let (writer, mut reader) = pipe(2, ());
+    reader.attach(Version::HTTP_11);
+    writer.write(&mut vec![0; 2 * LARGE_REMAINDER]).await.expect("room");
+    let mut end = Box::pin(writer.finish(&clients, [0; 32]));
+    assert!(poll!(&mut end).is_pending());
+    let _other = clients.wait(1);
+    end.await;
+    assert_eq!(reader.frame().await.expect("an error").expect_err("cut off"), BodyAborted);
 }
 
 #[tokio::test]
@@ -156,7 +195,7 @@ async fn keeps_a_client_that_reads_slowly() {
     let (writer, mut reader, held) = attached_pipe(Version::HTTP_2);
     let mut all = 4 * H2_CHUNK_LIMIT;
     writer.write(&mut vec![0; all]).await.expect("room");
-    let run = tokio::spawn(writer.finish());
+    let run = tokio::spawn(finish(writer));
     while all > 0 {
         tokio::time::sleep(SEND_TIMEOUT - SOON).await;
         let piece = reader.frame().await.expect("no end").expect("not given up").into_data().expect("data");
@@ -175,7 +214,7 @@ async fn releases_its_permit_when_the_rest_is_never_read() {
         let (writer, reader, held) = attached_pipe(Version::HTTP_2);
         writer.write(&mut rest.into()).await.expect("room");
         let since = Instant::now();
-        let run = tokio::spawn(writer.finish());
+        let run = tokio::spawn(finish(writer));
         tokio::time::sleep(SEND_TIMEOUT - SOON).await;
         assert!(held());
         run.await.expect("an end");
@@ -189,7 +228,7 @@ async fn starts_the_send_timeout_only_once_the_client_attaches() {
     let held = Arc::new(());
     let (writer, mut reader) = pipe(2, Arc::clone(&held));
     writer.write(&mut b"a".to_vec()).await.expect("room");
-    let run = tokio::spawn(writer.finish());
+    let run = tokio::spawn(finish(writer));
     tokio::time::sleep(10 * SEND_TIMEOUT).await;
     assert_eq!(Arc::strong_count(&held), 2);
     tokio::time::sleep(SOON).await;
@@ -210,6 +249,6 @@ async fn leaves_http_1_send_timeouts_to_the_connection() {
     let (writer, _reader, held) = attached_pipe(Version::HTTP_11);
     writer.write(&mut b"abc".to_vec()).await.expect("room");
     timeout(10 * SEND_TIMEOUT, writer.wait_stalled()).await.expect_err("not given up");
-    writer.finish().await;
+    finish(writer).await;
     assert!(held());
 }

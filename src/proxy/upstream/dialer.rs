@@ -1,5 +1,6 @@
-//! Connects to agents via pingora and pools the connections.
+//! Connects to agents via pingora. HTTP/1.1 connections are in its pool, HTTP/2 connections in ours.
 
+use super::h2_pool::Http2Pool;
 use super::pingora_errors;
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::UpstreamEntry;
@@ -8,8 +9,8 @@ use crate::config::{TimeoutsConfig, UpstreamAddress, UpstreamHttpVersion};
 use crate::error::{Rejection, RejectionKind};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
-use pingora_core::connectors::ConnectorOptions;
-use pingora_core::connectors::http::Connector as PingoraConnector;
+use pingora_core::connectors::http::v1::Connector as Http1Connector;
+use pingora_core::connectors::{ConnectorOptions, TransportConnector};
 use pingora_core::protocols::UniqueID;
 use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::l4::socket::SocketAddr;
@@ -21,28 +22,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Maximum number of idle agent connections, in total.
+/// Maximum number of idle HTTP/1.1 connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
 /// Maximum idle time of pooled connections, shorter than in common agents (uvicorn: 5 s), so that the gateway closes
 /// them first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
-const POOL_IDLE_H2: Duration = Duration::from_secs(30);
-
-const H2_MAX_STREAMS: usize = 100;
-
-/// HTTP/2 flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so
-/// that a slow client delays only its own run.
-const H2_STREAM_WINDOW: u32 = 64 << 10;
-const H2_CONNECTION_WINDOW: u32 = 8 << 20;
-
 /// Maximum number of stale connections to skip; the pool itself soon removes closed ones.
 const MAX_STALE: usize = 64;
 
-const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) struct Connector(Arc<AgentConnections>);
 
-pub(crate) struct Connector(Arc<PingoraConnector>);
+struct AgentConnections {
+    http1: Http1Connector,
+    http2: Http2Pool,
+    transport: TransportConnector,
+}
 
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,7 +48,32 @@ impl std::fmt::Debug for Connector {
 
 impl Default for Connector {
     fn default() -> Self {
-        Connector(Arc::new(PingoraConnector::new(Some(ConnectorOptions::new(POOL_SIZE)))))
+        let options = || Some(ConnectorOptions::new(POOL_SIZE));
+        Connector(Arc::new(AgentConnections {
+            http1: Http1Connector::new(options()),
+            http2: Http2Pool::default(),
+            transport: TransportConnector::new(options()),
+        }))
+    }
+}
+
+impl AgentConnections {
+    /// Reuses a connection or opens one. The `bool` is whether it is reused.
+    async fn open_session(&self, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
+        if peer.options.alpn.get_max_http_version() == 1 {
+            let (session, is_reused) = self.http1.get_http_session(peer).await?;
+            return Ok((HttpSession::H1(session), is_reused));
+        }
+        if let Some(session) = self.http2.reuse(peer) {
+            return Ok((HttpSession::H2(session), true));
+        }
+        // An agent that may choose has perhaps chosen HTTP/1.1.
+        if peer.options.alpn.get_min_http_version() == 1
+            && let Some(session) = self.http1.reused_http_session(peer).await
+        {
+            return Ok((HttpSession::H1(session), true));
+        }
+        self.http2.open(peer, self.transport.new_stream(peer)).await
     }
 }
 
@@ -73,7 +94,7 @@ pub(super) struct PooledConnection {
 }
 
 struct H2Release {
-    connector: Arc<PingoraConnector>,
+    connections: Arc<AgentConnections>,
     peer: HttpPeer,
 }
 
@@ -98,8 +119,6 @@ impl AgentDialer {
             let started_at = Instant::now();
             match self.open_session(connector, &peer).await {
                 Ok((session, true)) if left > 0 && is_closed(&session) => {}
-                // The request was not sent, since the pooled HTTP/2 connection has no free stream or is about to close.
-                Err(error) if left > 0 && error.etype == ErrorType::H2Error => {}
                 Ok((session, false)) => {
                     if !self.for_checks {
                         member.metrics.overall.connect.observe(started_at.elapsed());
@@ -115,14 +134,14 @@ impl AgentDialer {
             let detail = "The agent does not speak HTTP/2 (`http: 2` of the upstream).";
             return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(detail));
         }
-        let h2_release = is_h2.then(|| Box::new(H2Release { connector: Arc::clone(&connector.0), peer }));
+        let h2_release = is_h2.then(|| Box::new(H2Release { connections: Arc::clone(&connector.0), peer }));
         let connection = PooledConnection { session, material_id: material.id, h2_release };
         Ok(DialedConnection { connection, is_reused })
     }
 
     async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
-        // pingora's own timeout excludes waiting for a free HTTP/2 stream.
-        let opened = timeout(self.timeouts.connect, connector.0.get_http_session(peer)).await;
+        // pingora's own timeout excludes the HTTP/2 handshake.
+        let opened = timeout(self.timeouts.connect, connector.0.open_session(peer)).await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 
@@ -137,9 +156,11 @@ impl AgentDialer {
         // Connections made with other TLS material must not be reused. HTTP/2 streams return by themselves.
         if material.id == connection.material_id && connection.h2_release.is_none() {
             let session = std::mem::replace(&mut connection.session, HttpSession::Custom(()));
-            // A peer is large and always the same, so it is not kept during a run.
-            let peer = self.http_peer(member, target, &material);
-            connector.0.release_http_session(session, &peer, Some(POOL_IDLE)).await;
+            if let HttpSession::H1(session) = session {
+                // A peer is large and always the same, so it is not kept during a run.
+                let peer = self.http_peer(member, target, &material);
+                connector.0.http1.release_http_session(session, &peer, Some(POOL_IDLE)).await;
+            }
         }
     }
 
@@ -169,10 +190,6 @@ impl AgentDialer {
             (UpstreamHttpVersion::Auto, true) => options.set_http_version(2, 1),
             (UpstreamHttpVersion::Auto, false) | (UpstreamHttpVersion::One, _) => options.set_http_version(1, 1),
         }
-        options.max_h2_streams = H2_MAX_STREAMS;
-        options.h2_stream_window_size = Some(H2_STREAM_WINDOW);
-        options.h2_connection_window_size = Some(H2_CONNECTION_WINDOW);
-        options.h2_ping_interval = Some(H2_PING_INTERVAL);
         peer
     }
 }
@@ -196,17 +213,13 @@ fn is_closed(session: &HttpSession) -> bool {
 }
 
 impl Drop for PooledConnection {
-    /// Releases the HTTP/2 connection, which pingora would otherwise keep forever. An unfinished stream is reset, which
-    /// cancels the run.
+    /// Returns the HTTP/2 stream to its connection. An unfinished one is reset, which cancels the run.
     fn drop(&mut self) {
-        use futures_util::FutureExt;
         if let Some(release) = self.h2_release.take()
             && tokio::runtime::Handle::try_current().is_ok()
+            && let HttpSession::H2(session) = std::mem::replace(&mut self.session, HttpSession::Custom(()))
         {
-            let H2Release { connector, peer } = *release;
-            let session = std::mem::replace(&mut self.session, HttpSession::Custom(()));
-            // HTTP/2 connections are released without waiting.
-            let _ = connector.release_http_session(session, &peer, Some(POOL_IDLE_H2)).now_or_never();
+            release.connections.http2.release(&release.peer, session);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::pingora_errors;
 use super::upstream_endpoint::{OutlierChange, UpstreamEndpoint};
 use super::upstream_set::UpstreamSet;
 use crate::config::EjectionConfig;
-use crate::error::Rejection;
+use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::UpstreamOutcome;
 use crate::telemetry::{UpstreamMetrics, internal_event};
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl InFlightGuard {
     /// Reports a failure. `blameless` means that a pooled connection was stale, which happens with healthy agents too.
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
-        if blameless {
+        // A busy agent works: it is not ejected.
+        if blameless || rejection.kind == RejectionKind::UpstreamBusy {
             self.metrics().overall.requests.get(outcome).inc();
             self.endpoint.on_unknown(Instant::now());
             self.state = InFlightState::Reported;

@@ -1,4 +1,4 @@
-//! Agents: endpoints, load balancing and connections. pingora connects, pools, and implements TLS and HTTP.
+//! Agents: endpoints, load balancing and connections. pingora connects, and implements TLS and HTTP.
 //!
 //! ```text
 //!   a run ─▶ choose ─▶ connect ─▶ exchange ─▶ the head of the response ─▶ the stream
@@ -17,6 +17,7 @@ mod balancer;
 mod upstream_set;
 mod in_flight;
 mod upstream_tls;
+mod h2_pool;
 mod dialer;
 mod health_check;
 mod session;

@@ -7,13 +7,21 @@ use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
+/// The agent has no free HTTP/2 stream, and no further connection may be opened.
+pub(super) const UPSTREAM_BUSY: ErrorType = ErrorType::Custom("UpstreamBusy");
+
 pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
         ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => {
             RejectionKind::UpstreamTls
         }
+        _ if *error.etype() == UPSTREAM_BUSY => RejectionKind::UpstreamBusy,
         _ if is_tls(error) => RejectionKind::UpstreamTls,
+        ErrorType::HandshakeError => match h2_error(error) {
+            Some(error) if !error.is_io() => RejectionKind::UpstreamProtocol,
+            _ => RejectionKind::UpstreamReset,
+        },
         _ => RejectionKind::UpstreamUnreachable,
     };
     let cause = match error.etype() {
@@ -21,6 +29,9 @@ pub(super) fn connect_rejection(error: &BError, address: &SocketAddr) -> Rejecti
         ErrorType::ConnectNoRoute => "no route to this address".to_owned(),
         ErrorType::ConnectTimedout => "no connection within `timeouts.connect`".to_owned(),
         _ if kind == RejectionKind::UpstreamTls => tls_cause(error),
+        _ if kind == RejectionKind::UpstreamBusy => {
+            error.context.as_ref().map_or_else(String::new, |context| context.as_str().to_owned())
+        }
         _ => error.root_cause().to_string().trim().to_owned(),
     };
     Rejection::from(kind).with_cause(format_args!("{address}: {cause}"))
@@ -59,6 +70,11 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
 /// Maps an error that occurred before the response head.
 pub(super) fn head_rejection(error: &BError) -> Rejection {
     let mut rejection = read_rejection(error);
+    // "The REFUSED_STREAM error code [...] to indicate that the stream is being closed prior to any processing having
+    // occurred" (RFC 9113 §8.7): the usual reason is a limit that the agent has reached.
+    if h2_error(error).and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM) {
+        rejection.kind = RejectionKind::UpstreamBusy;
+    }
     if rejection.kind == RejectionKind::UpstreamTruncated {
         rejection.kind = RejectionKind::UpstreamReset;
     }
@@ -72,6 +88,10 @@ pub(super) fn is_unprocessed(error: &BError) -> bool {
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
+fn h2_error(error: &BError) -> Option<&h2::Error> {
+    error.root_cause().downcast_ref()
+}
+
 pub(super) fn cause_text(rejection: &Rejection) -> &str {
     rejection.cause.as_deref().unwrap_or_else(|| rejection.message())
 }
@@ -81,6 +101,7 @@ pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
         RejectionKind::UpstreamUnreachable => UpstreamOutcome::Unreachable,
         RejectionKind::UpstreamTls => UpstreamOutcome::Tls,
         RejectionKind::UpstreamTimeout => UpstreamOutcome::TimedOut,
+        RejectionKind::UpstreamBusy => UpstreamOutcome::Unavailable,
         _ => UpstreamOutcome::Broken,
     }
 }

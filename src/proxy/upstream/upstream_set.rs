@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// Maximum number of addresses of one host name; further ones get no runs.
+const MAX_ADDRESSES: usize = 256;
+
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct UpstreamSet {
@@ -132,11 +135,15 @@ async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketA
     match &upstream.address {
         UpstreamAddress::Host { host, port, .. } => {
             let found = timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((host.as_str(), *port))).await;
-            let found: BTreeSet<_> = found.map_err(|_| ResolveError::Timeout)??.map(SocketAddr::Inet).collect();
+            let found: BTreeSet<_> = take_addresses(found.map_err(|_| ResolveError::Timeout)??);
             if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
         }
         UpstreamAddress::Socket(path) => Ok([SocketAddr::Unix(UnixAddress::from_pathname(path)?)].into()),
     }
+}
+
+fn take_addresses(found: impl Iterator<Item = std::net::SocketAddr>) -> BTreeSet<SocketAddr> {
+    found.take(MAX_ADDRESSES).map(SocketAddr::Inet).collect()
 }
 
 #[async_trait]
@@ -153,5 +160,17 @@ impl ServiceDiscovery for UpstreamDiscovery {
             backends.insert(backend);
         }
         Ok((backends, HashMap::new()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    #[test]
+    fn uses_a_bounded_number_of_addresses_of_a_name() {
+        let found = (0..100_000).map(|number: u32| SocketAddrV4::new(Ipv4Addr::from(number), 80).into());
+        assert_eq!(take_addresses(found).len(), MAX_ADDRESSES);
     }
 }

@@ -3,6 +3,7 @@
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
 use crate::codec::sse;
+use crate::net::cpu_work::run_sized;
 use crate::replay::{Cursor, RunToken};
 use crate::translate::recap::Recap;
 use bytes::Bytes;
@@ -30,6 +31,8 @@ pub(crate) enum JoinError {
     /// the cursor belongs to another run, or its event was trimmed or does not exist yet
     Cursor,
     Full,
+    /// there is not enough memory for a recap
+    NoMemory,
     /// the run was too large to retain
     Discarded,
 }
@@ -71,15 +74,8 @@ impl RunLog {
             ReadFrom::Start(_) => state.offset_after(0),
             ReadFrom::Recap(_) => None,
         };
-        // Unread recaps take memory: about as much as the log, until they are read.
-        let waiting: usize = state.readers.iter().map(|slot| slot.recap.len()).sum();
-        let recap_size = if at.is_none() { state.retained_bytes() } else { 0 };
-        let counted = state.counted_bytes + recap_size;
-        let fits = self.total.as_ref().is_none_or(|total| total.resize(state.counted_bytes, counted));
-        if !fits || (at.is_none() && waiting > MAX_UNREAD_RECAPS * self.limits.max_bytes) {
-            return Err(JoinError::Full);
-        }
-        state.counted_bytes = counted;
+        let needs_recap = at.is_none() || matches!(from, ReadFrom::Recap(_));
+        let recap_size = if needs_recap { state.reserve_recap(self, 0)? } else { 0 };
         let recap_source = at.is_none().then(|| RecapSource::new(recap, &state));
         let now = if let ReadFrom::Start(now) | ReadFrom::Recap(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
@@ -91,8 +87,10 @@ impl RunLog {
         drop(state);
         drop(base);
         let reader = LogReader { log: Arc::clone(self), number, is_sending: AtomicBool::new(false) };
-        if let Some(source) = recap_source {
-            self.fold_for(number, source, now);
+        if let Some(source) = recap_source
+            && !self.fold_for(number, source, now)
+        {
+            return Err(JoinError::NoMemory);
         }
         if ended && watched {
             self.drain_readers();
@@ -100,18 +98,29 @@ impl RunLog {
         Ok(reader)
     }
 
-    /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames.
-    fn fold_for(&self, number: u64, source: RecapSource, now: i64) {
-        let frames = source.into_frames(self.token, now);
+    /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames. Returns
+    /// `false` if there is not enough memory for the recap; the reader is then removed.
+    fn fold_for(&self, number: u64, source: RecapSource, now: i64) -> bool {
+        let size = source.frames.len() + source.recap.byte_size();
+        let mut frames = run_sized(size, || source.into_frames(self.token, now));
+        frames.shrink_to_fit();
         let mut state = self.state.lock();
+        let mut exceeds_reserved = false;
         if let Some(slot) = state.reader(number) {
+            exceeds_reserved = frames.len() > slot.recap_size;
             slot.recap_size = frames.len();
             slot.recap = frames.into();
         }
-        state.recount(self.total.as_deref());
+        let fits = state.recount(self.total.as_deref()) || !exceeds_reserved;
+        drop(state);
+        if !fits {
+            self.remove_reader(number);
+        }
+        fits
     }
 
-    /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input.
+    /// Builds the recap of a reader that joined before the first event. Without a recap, it would lack the input. The
+    /// reader is removed if there is not enough memory, and is refused when it joins again.
     fn build_due_recap(&self, number: u64) {
         let base = self.base.lock();
         let mut state = self.state.lock();
@@ -121,10 +130,31 @@ impl RunLog {
         // A reader of a discarded log gets the events as they are.
         let LogBase::Recap(recap) = &*base else { return };
         slot.offset = end_offset;
+        let reserved = slot.recap_size;
+        let Ok(recap_size) = state.reserve_recap(self, reserved) else {
+            drop(state);
+            drop(base);
+            return self.remove_reader(number);
+        };
+        if let Some(slot) = state.reader(number) {
+            slot.recap_size = recap_size;
+        }
         let source = RecapSource::new(recap, &state);
         drop(state);
         drop(base);
         self.fold_for(number, source, now);
+    }
+
+    fn remove_reader(&self, number: u64) {
+        let mut state = self.state.lock();
+        let removed = state.remove_readers(|slot| slot.number == number);
+        state.free_read(number, self);
+        // The fastest or last reader may have left.
+        let wakers = [state.stop_waker.take(), state.write_waker.take()];
+        drop(state);
+        // Dropping the reader's resource may wake other tasks, so it is done without the lock.
+        drop(removed);
+        wakers.into_iter().for_each(wake);
     }
 }
 
@@ -154,6 +184,24 @@ impl RecapSource {
 }
 
 impl LogState {
+    /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
+    /// recap's size.
+    fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
+        let waiting = self.readers.iter().map(|slot| slot.recap_size).sum::<usize>().saturating_sub(reserved);
+        // Before memory is taken, which nothing would return.
+        if waiting > MAX_UNREAD_RECAPS * log.limits.max_bytes {
+            return Err(JoinError::Full);
+        }
+        let size = self.retained_bytes();
+        let counted = self.counted_bytes + size.saturating_sub(reserved);
+        let fits = log.total.as_ref().is_none_or(|total| total.resize(self.counted_bytes, counted));
+        if !fits {
+            return Err(JoinError::NoMemory);
+        }
+        self.counted_bytes = counted;
+        Ok(size)
+    }
+
     fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn Debug + Send>) -> u64 {
         self.readers_total += 1;
         // Most runs have one reader.
@@ -244,14 +292,6 @@ impl LogReader {
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        let mut state = self.log.state.lock();
-        let removed = state.remove_readers(|slot| slot.number == self.number);
-        state.free_read(self.number, &self.log);
-        // The fastest or last reader may have left.
-        let wakers = [state.stop_waker.take(), state.write_waker.take()];
-        drop(state);
-        // Dropping the reader's resource may wake other tasks, so it is done without the lock.
-        drop(removed);
-        wakers.into_iter().for_each(wake);
+        self.log.remove_reader(self.number);
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct ReaderSlot {
     pub(crate) offset: u64,
     /// sent before any frames
     pub(crate) recap: Bytes,
-    /// memory of the recap until all of it has been read
+    /// memory reserved for the recap, until all of it has been read
     pub(crate) recap_size: usize,
     /// timestamp of the recap that is built as soon as there is an event
     pub(crate) recap_due: Option<i64>,

@@ -28,7 +28,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Time that following continues without readers, so that clients can reconnect.
@@ -41,6 +41,9 @@ const FIRST_POLL: Duration = Duration::from_millis(25);
 
 /// Maximum number of entries per read; each is a chunk of the owner's log or one large frame.
 const MAX_ENTRIES: usize = 16;
+
+/// Maximum number of bytes per read, unless its first entry is larger.
+const MAX_READ_BYTES: usize = 1 << 20;
 
 /// The hash fields of a run, in the order in which `RemoteRun::from_fields` reads them.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "a", "d", "c", "i", "r", "u"];
@@ -75,6 +78,7 @@ impl RemoteRun {
         let text_format = if text("c") == "1" { TextFormat::Blocks } else { side.text_format };
         let side = detected.map_or(side, |dialect| PeerDialect { text_format, ..PeerDialect::new(dialect) });
         let keys = RunKeys {
+            caller: wanted.caller,
             run: wanted.run,
             thread: redis_protocol::parse_key(&text("th"))?,
             body: redis_protocol::parse_key(&text("b"))?,
@@ -110,6 +114,9 @@ impl ReplicatedRuns {
             sleep(RETRY_DELAY).await;
             return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
+        let Ok(permit) = Arc::clone(&self.follow_permits).try_acquire_owned() else {
+            return Err(RunLookupError::Unavailable);
+        };
         let descriptor = found.descriptor;
         let mut recap = Recap::new(descriptor.side, &descriptor.ids, found.input);
         recap.push(&found.base);
@@ -137,6 +144,7 @@ impl ReplicatedRuns {
             pending: Vec::new(),
             stop: StopState::NotRequested,
             wake,
+            _permit: permit,
         };
         // In a separate task, because this request may be cancelled while others use the log.
         tokio::spawn(follower.follow_to_end(ready, cut));
@@ -149,7 +157,10 @@ impl ReplicatedRuns {
         both.cmd("HMGET").arg(self.keys.run(&wanted.run)).arg(RUN_FIELDS);
         both.cmd("EXISTS").arg(self.keys.process(self.process_id()));
         let query = self.redis.query(async |mut connection| both.query_async(&mut connection).await);
-        let query = async { query.await.map_err(|_| self.count_unavailable()) };
+        let query = async {
+            let _permit = self.read_permits.acquire().await;
+            query.await.map_err(|_| self.count_unavailable())
+        };
         let (fields, leased): (Vec<Option<Vec<u8>>>, bool) = self.in_time(query).await?;
         let found = RemoteRun::from_fields(fields, wanted);
         // If Redis lacks this process's lease, it lost its data, and the run may exist.
@@ -168,6 +179,7 @@ struct RunFollower {
     pending: Vec<u8>,
     stop: StopState,
     wake: Arc<Notify>,
+    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -213,7 +225,7 @@ impl RunFollower {
             end = self.follow_loop(ready) => end,
             () = cut => FollowEnd::Cut,
         };
-        let RunFollower { shared, descriptor, mut writer, wake, .. } = self;
+        let RunFollower { shared, descriptor, mut writer, wake, _permit, .. } = self;
         match end {
             FollowEnd::Complete => {
                 writer.forget();
@@ -302,9 +314,12 @@ impl RunFollower {
                 }
                 self.writer.push(&mut self.pending, self.last_read);
             }
-            let mut call = self.shared.prepare_run_call(&redis_protocol::READ, &self.descriptor);
-            call.arg(self.last_read).arg(MAX_ENTRIES);
-            let (state, last, entries): (String, u64, Vec<StreamEntry>) = self.shared.invoke(&call).await?;
+            let shared = Arc::clone(&self.shared);
+            let mut call = shared.prepare_run_call(&redis_protocol::READ, &self.descriptor);
+            call.arg(self.last_read).arg(MAX_ENTRIES).arg(MAX_READ_BYTES);
+            // Until the entries are in the log.
+            let _permit = shared.read_permits.acquire().await;
+            let (state, last, entries): (String, u64, Vec<StreamEntry>) = shared.invoke(&call).await?;
             if entries.is_empty() {
                 return Ok(match state.as_str() {
                     "" | "cut" => ReadStatus::Unknown,

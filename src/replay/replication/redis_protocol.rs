@@ -42,6 +42,7 @@ scripts! {
             if s == 'open' then return {'taken', t, h} end
         end
         if t ~= ARGV[1] then
+            if t then redis.call('DEL', KEYS[1] .. ':' .. t) end
             redis.call('DEL', KEYS[1])
             redis.call('HSET', KEYS[1], 't', ARGV[1], 'b', ARGV[2], 's', 'open', 'n', 0, 'k', 0, unpack(ARGV, 6))
         end
@@ -111,8 +112,17 @@ scripts! {
         for at = 5, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[4]) end
         return 1";
 
-    /// Reads frames (token, the last frame already read, maximum number of entries). Returns the state (empty if the
-    /// run is gone), the last frame's number, and entries, the first of which may start with frames already read.
+    /// Deletes an evicted run (token, its key): its frames, and the rest unless another run has the key.
+    EVICT = "
+        redis.call('DEL', KEYS[2])
+        if redis.call('HGET', KEYS[1], 't') ~= ARGV[1] then return 0 end
+        redis.call('DEL', KEYS[1])
+        if redis.call('GET', KEYS[3]) == ARGV[2] then redis.call('DEL', KEYS[3]) end
+        return 1";
+
+    /// Reads frames (token, the last frame already read, maximum number of entries, of bytes unless one entry is larger).
+    /// Returns the state (empty if the run is gone), the last frame's number, and entries, the first of which may start
+    /// with frames already read.
     READ = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if t ~= ARGV[1] then return {'', 0, {}} end
@@ -122,7 +132,15 @@ scripts! {
             local last = string.match(before[1][1], '-(%d+)$')
             if tonumber(last) > tonumber(ARGV[2]) then from = before[1][1] end
         end
-        return {s, tonumber(n), redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3])}";
+        local entries, bytes = redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3]), 0
+        for at, entry in ipairs(entries) do
+            bytes = bytes + #entry[2][2]
+            if at > 1 and bytes > tonumber(ARGV[4]) then
+                for after = #entries, at, -1 do entries[after] = nil end
+                break
+            end
+        end
+        return {s, tonumber(n), entries}";
 
     /// Ends an ownerless run (token, owner, number of the last frame, number of the error frame, the error frames, ms)
     /// if it is unchanged.

@@ -3,9 +3,12 @@
 use super::*;
 use crate::config::replay::ReplayStoreKind;
 use crate::dialect::AG_UI;
-use crate::replay::{Cursor, ReadFrom};
+use crate::replay::log::ReaderCutOff;
+use crate::replay::{Cursor, JoinError, LogReader, ReadFrom};
 use crate::telemetry::Metrics;
 use crate::translate::recap::RecapInput;
+use bytes::Bytes;
+use futures_util::FutureExt;
 use std::num::NonZeroUsize;
 use tokio::time::advance;
 
@@ -22,7 +25,7 @@ fn fresh_run(run: u8, body: u8) -> NewRun {
     let side = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t", "r");
     let recap = Recap::new(side, &ids, RecapInput::default());
-    let keys = RunKeys { run: [run; 32], thread: [9; 32], body: [body; 32] };
+    let keys = RunKeys { caller: [0; 32], run: [run; 32], thread: [9; 32], body: [body; 32] };
     let descriptor = RunDescriptor { keys, token: RunToken::new(run.into()), side, ids };
     NewRun { descriptor, recap, abandon_after: Duration::from_secs(60), remote_through: None }
 }
@@ -128,4 +131,146 @@ async fn bounds_the_bytes_of_all_runs_together() {
     live.finish();
     other.finish();
     assert!(metrics.render().contains("diglot_replay_runs 2"));
+}
+
+fn counted_bytes(metrics: &Metrics) -> usize {
+    let rendered = metrics.render();
+    let line = rendered.lines().find_map(|line| line.strip_prefix("diglot_replay_bytes ")).expect("a line");
+    line.parse().expect("a number")
+}
+
+fn push_run_started(writer: &LogWriter) {
+    writer.push(&mut b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n".to_vec(), 1);
+}
+
+/// A caller that joins a run again and again must not take the memory of all others.
+#[tokio::test]
+async fn counts_nothing_for_refused_joins() {
+    let (store, metrics) = store(1, 1 << 20, 16 << 10);
+    let writer = enter(&store, 1);
+    push_run_started(&writer);
+    push_event(&writer, 10_000);
+    let log = Arc::clone(&writer.log);
+    writer.finish();
+    let readers: Vec<_> = std::iter::from_fn(|| log.join(ReadFrom::Recap(0), false, ()).ok()).collect();
+    let counted = counted_bytes(&metrics);
+    for _ in 0..50 {
+        assert!(log.join(ReadFrom::Recap(0), false, ()).is_err());
+    }
+    assert_eq!(counted_bytes(&metrics), counted);
+    drop((readers, log));
+    // The next run evicts it.
+    enter(&store, 2).forget();
+    assert!(store.find(&[1; 32]).is_none());
+    assert_eq!(counted_bytes(&metrics), 0);
+}
+
+fn next_piece(reader: &LogReader) -> Option<Option<Result<Bytes, ReaderCutOff>>> {
+    std::future::poll_fn(|cx| reader.poll_next(cx)).now_or_never()
+}
+
+/// Recaps that are built later, at the first event, take memory like those that are built at once.
+#[tokio::test]
+async fn counts_the_recaps_of_readers_that_join_before_the_first_event() {
+    let (store, metrics) = store(1, 1 << 20, 64 << 10);
+    let mut with_input = fresh_run(1, 0);
+    let messages = format!("[{{\"id\":\"m\",\"role\":\"user\",\"content\":\"{}\"}}]", "x".repeat(40_000));
+    let RunDescriptor { side, ids, .. } = &with_input.descriptor;
+    with_input.recap = Recap::new(*side, ids, RecapInput { messages: Some(messages.into()), state: None });
+    let InsertOutcome::New(writer) = store.insert(with_input) else { panic!("it is the first") };
+    let readers: Vec<_> = std::iter::from_fn(|| writer.log.join(ReadFrom::Recap(0), true, ()).ok()).collect();
+    assert_eq!(readers.len(), 4);
+    push_run_started(&writer);
+    for reader in &readers {
+        assert!(matches!(next_piece(reader), Some(Some(Ok(piece))) if piece.len() < 40_000));
+    }
+    assert!(counted_bytes(&metrics) > 5 * 40_000, "{}", counted_bytes(&metrics));
+    drop(readers);
+    assert!(counted_bytes(&metrics) < 2 * 40_000);
+}
+
+/// Its client connects again, and is refused as at any full store.
+#[tokio::test]
+async fn disconnects_a_reader_for_whose_recap_there_is_no_room() {
+    let (store, metrics) = store(1, 50_000, 50_000);
+    let writer = enter(&store, 1);
+    let reader = writer.log.join(ReadFrom::Recap(0), false, ()).expect("room");
+    push_run_started(&writer);
+    push_event(&writer, 30_000);
+    assert_eq!(next_piece(&reader), Some(Some(Err(ReaderCutOff))));
+    assert!(!writer.log.has_readers());
+    assert!(counted_bytes(&metrics) < 50_000);
+    assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).map(drop), Err(JoinError::NoMemory));
+}
+
+fn enter_for(store: &Arc<RunStore>, caller: u8, run: u8) -> LogWriter {
+    let mut fresh = fresh_run(run, 0);
+    fresh.descriptor.keys.caller = [caller; 32];
+    match store.insert(fresh) {
+        InsertOutcome::New(writer) => writer,
+        _ => panic!("the run is not new"),
+    }
+}
+
+/// One caller's many runs must not evict the run that another may come back to.
+#[tokio::test]
+async fn evicts_first_from_the_caller_that_holds_most() {
+    for (runs, bytes) in [(4, 1 << 20), (100, 50_000)] {
+        let (store, _metrics) = store(runs, bytes, 30_000);
+        let (ada, bob) = (1, 2);
+        let write = |caller, run, size| {
+            let writer = enter_for(&store, caller, run);
+            push_event(&writer, size);
+            writer.finish();
+        };
+        // Larger and older than each of the others, but the only one of its caller.
+        write(bob, 1, 12_000);
+        for run in 2..20 {
+            write(ada, run, 10_000);
+        }
+        assert!(store.find(&[1; 32]).is_some(), "{runs} runs, {bytes} bytes");
+        assert!(store.find(&[2; 32]).is_none() && store.find(&[19; 32]).is_some());
+    }
+}
+
+#[tokio::test]
+async fn evicts_the_oldest_run_of_callers_with_one_each() {
+    let (store, _metrics) = store(100, 50_000, 30_000);
+    for (run, size) in [(1, 5_000), (2, 20_000), (3, 10_000), (4, 15_000)] {
+        let writer = enter_for(&store, run, run);
+        push_event(&writer, size);
+        writer.finish();
+    }
+    let kept: Vec<_> = (1..=4).filter(|run| store.find(&[*run; 32]).is_some()).collect();
+    assert_eq!(kept, [2, 3, 4]);
+}
+
+/// A client that repeats one run id must not make the store grow.
+#[tokio::test]
+async fn keeps_nothing_of_replaced_runs() {
+    let (store, _metrics) = store(10, 1 << 20, 1 << 16);
+    for body in 0..100 {
+        let InsertOutcome::New(writer) = store.insert(fresh_run(1, body)) else { panic!("it replaces the last") };
+        writer.finish();
+    }
+    let runs = store.runs.lock();
+    assert_eq!((runs.by_key.len(), runs.ended.len(), runs.last_of_thread.len(), runs.callers.len()), (1, 1, 1, 1));
+    assert_eq!(runs.callers.values().map(|held| (held.runs, held.ended.len())).collect::<Vec<_>>(), [(1, 1)]);
+}
+
+#[tokio::test]
+async fn reports_only_own_runs_that_are_evicted_early() {
+    let (store, _metrics) = store(1, 1 << 20, 1 << 16);
+    let (queue, mut evicted) = mpsc::channel(8);
+    store.report_evicted(queue);
+    enter(&store, 1).finish();
+    enter(&store, 2).finish();
+    assert_eq!(evicted.try_recv().map(|evicted| evicted.keys.run), Ok([1; 32]));
+    let mut remote = fresh_run(3, 0);
+    remote.remote_through = Some(1);
+    let InsertOutcome::New(writer) = store.insert(remote) else { panic!("it is new") };
+    assert_eq!(evicted.try_recv().map(|evicted| evicted.keys.run), Ok([2; 32]));
+    writer.finish();
+    enter(&store, 4).forget();
+    assert!(evicted.try_recv().is_err());
 }

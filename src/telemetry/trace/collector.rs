@@ -27,6 +27,9 @@ const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 /// Default timeout per batch in the OTLP exporter specification.
 const TIMEOUT_MILLIS: u64 = 10_000;
 
+/// Default number of spans that wait for the collector, as in OpenTelemetry's specification.
+const MAX_QUEUED_SPANS: u64 = 2048;
+
 type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
 
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ impl SpanRecorder {
         }
         let pace = BatchConfig {
             schedule_delay: Duration::from_millis(read_number(variable, &["OTEL_BSP_SCHEDULE_DELAY"], 5000, 0)?),
-            max_queue_size: read_size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)?,
+            max_queue_size: read_size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", MAX_QUEUED_SPANS)?,
             max_export_batch_size: read_size(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
         };
         let client = ExporterClient::new(Duration::from_millis(read_number(variable, TIMEOUTS, TIMEOUT_MILLIS, 1)?));

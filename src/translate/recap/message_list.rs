@@ -9,9 +9,10 @@ use crate::dialect::{EventRow, EventShape, PeerDialect};
 use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
 use crate::event::{
-    Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
+    Event, Field, IdMap, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
 use crate::translate::{message, tool_result_id, value_aliases};
+use std::collections::BTreeMap;
 
 /// Makes the real client keep activities from earlier runs, which the gateway has not seen ("activityHistory" of
 /// `@ag-ui/client` 1.0.0; specs §3.4).
@@ -22,8 +23,25 @@ const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageList {
-    entries: Vec<RecapMessage>,
+    entries: BTreeMap<MessagePlace, RecapMessage>,
+    /// the first message with each id
+    places: IdMap<MessagePlace>,
+    /// the first call with each id
+    call_places: IdMap<CallPlace>,
     is_replaced: bool,
+}
+
+/// The place of a message: tool messages are in the group of the message before them, so that one can be inserted there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MessagePlace {
+    group: usize,
+    index: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CallPlace {
+    message: MessagePlace,
+    index: usize,
 }
 
 pub(super) struct ListSnapshot {
@@ -37,36 +55,58 @@ impl MessageList {
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
         let written = message::write(canonical, side, &message::CarryPolicy::Always);
-        MessageList {
-            entries: written.into_iter().map(|message| RecapMessage::from_members(message, side)).collect(),
-            is_replaced: false,
+        let mut made = MessageList::default();
+        for message in written {
+            made.push(RecapMessage::from_members(message, side));
         }
+        made
     }
 
-    fn position(&self, id: &Json<'_>) -> Option<usize> {
-        self.entries.iter().rposition(|entry| entry.id.is_same(id))
+    fn push(&mut self, entry: RecapMessage) -> MessagePlace {
+        let place = match self.entries.last_key_value() {
+            None => MessagePlace { group: 0, index: 0 },
+            Some((last, _)) if entry.role == TOOL => MessagePlace { group: last.group, index: last.index + 1 },
+            Some((last, _)) => MessagePlace { group: last.group + 1, index: 0 },
+        };
+        self.insert(place, entry);
+        place
+    }
+
+    fn insert(&mut self, place: MessagePlace, entry: RecapMessage) {
+        if !self.places.contains(&entry.id) {
+            self.places.insert(entry.id.clone(), place);
+        }
+        for (index, call) in entry.calls.iter().flatten().enumerate() {
+            if !self.call_places.contains(&call.id) {
+                self.call_places.insert(call.id.clone(), CallPlace { message: place, index });
+            }
+        }
+        self.entries.insert(place, entry);
+    }
+
+    fn has(&self, id: &Json<'_>) -> bool {
+        self.places.contains(id)
     }
 
     /// Finds the first message with this id, as the real client does.
     fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
-        self.entries.iter_mut().find(|entry| entry.id.is_same(id))
+        self.entries.get_mut(self.places.get(id)?)
     }
 
     fn find_call(&mut self, id: &Json<'_>) -> Option<(&mut bool, &mut RecapCall)> {
-        self.entries.iter_mut().find_map(|entry| {
-            let call = entry.calls.iter_mut().flatten().find(|call| call.id.is_same(id))?;
-            Some((&mut entry.has_closed_content, call))
-        })
+        let CallPlace { message, index } = *self.call_places.get(id)?;
+        let entry = self.entries.get_mut(&message)?;
+        // An activity may have replaced the message.
+        let call = entry.calls.as_mut()?.get_mut(index)?;
+        Some((&mut entry.has_closed_content, call))
     }
 
     /// Returns false if a snapshot from the agent removed the item.
     pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => true,
-            RunItem::Text | RunItem::ReasoningMessage => self.position(&open.id).is_some(),
-            RunItem::ToolCall => {
-                self.entries.iter().any(|entry| entry.calls.iter().flatten().any(|call| call.id.is_same(&open.id)))
-            }
+            RunItem::Text | RunItem::ReasoningMessage => self.has(&open.id),
+            RunItem::ToolCall => self.call_places.contains(&open.id),
         }
     }
 
@@ -77,8 +117,8 @@ impl MessageList {
             input.as_ref().and_then(|input| get(input, Field::Messages)).map(parse_messages).unwrap_or_default()
         {
             let entry = RecapMessage::from_members(message, side);
-            if self.position(&entry.id).is_none() {
-                self.entries.push(entry);
+            if !self.has(&entry.id) {
+                self.push(entry);
             }
         }
     }
@@ -90,7 +130,7 @@ impl MessageList {
             RunItem::ToolCall => self.open_call(event),
             RunItem::Text | RunItem::ReasoningMessage => {
                 let id = message_id(&event.members);
-                if self.position(&id).is_some() {
+                if self.has(&id) {
                     return;
                 }
                 let role_name = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
@@ -102,7 +142,7 @@ impl MessageList {
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());
                 entry.rest = pick_members(event, &[Field::Name, Field::SubagentRunId]);
-                self.entries.push(entry);
+                self.push(entry);
             }
         }
     }
@@ -119,21 +159,18 @@ impl MessageList {
         }
         let parent =
             event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("")).cloned().map(Json::into_owned);
-        let found = parent.as_ref().map(|parent| self.entries.iter().position(|entry| entry.id.is_same(parent)));
-        let at = match found {
-            Some(Some(at)) if self.entries[at].role == ASSISTANT => at,
-            made => {
-                let own = match (made, &parent) {
-                    (Some(None), Some(parent)) => parent.clone(),
-                    _ => id.clone(),
-                };
+        let found = parent.as_ref().and_then(|parent| self.places.get(parent).copied());
+        let is_assistant = |place: &MessagePlace| self.entries.get(place).is_some_and(|entry| entry.role == ASSISTANT);
+        let message = match found.filter(is_assistant) {
+            Some(place) => place,
+            None => {
+                let own = parent.clone().filter(|_| found.is_none()).unwrap_or_else(|| id.clone());
                 let mut entry = RecapMessage::new(own, ASSISTANT);
                 entry.rest = pick_members(event, &[Field::SubagentRunId]);
-                self.entries.push(entry);
-                self.entries.len() - 1
+                self.push(entry)
             }
         };
-        let entry = &mut self.entries[at];
+        let Some(entry) = self.entries.get_mut(&message) else { return };
         let named = parent.is_some_and(|parent| parent.is_same(&entry.id));
         let call = RecapCall {
             id,
@@ -144,7 +181,9 @@ impl MessageList {
             has_closed_content: false,
             names_message: named,
         };
-        entry.calls.get_or_insert_default().push(call);
+        let calls = entry.calls.get_or_insert_default();
+        self.call_places.insert(call.id.clone(), CallPlace { message, index: calls.len() });
+        calls.push(call);
     }
 
     /// Moves a finished item into its message.
@@ -199,16 +238,15 @@ impl MessageList {
         };
         entry.metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
         entry.rest = pick_members(event, &[Field::SubagentRunId]);
-        let owner = self
-            .entries
-            .iter()
-            .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.is_same(&call)));
+        let owner = self.call_places.get(&call).map(|call| call.message);
+        let owner = owner.filter(|owner| self.entries.get(owner).is_some_and(|own| own.role == ASSISTANT));
         entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
-        let at = match owner {
-            Some(owner) => owner + 1 + self.entries[owner + 1..].iter().take_while(|entry| entry.role == TOOL).count(),
-            None => self.entries.len(),
-        };
-        self.entries.insert(at, entry);
+        let end = |owner: MessagePlace| MessagePlace { index: usize::MAX, ..owner };
+        let last = owner.and_then(|owner| self.entries.range(owner..=end(owner)).next_back());
+        match last.map(|(last, _)| MessagePlace { index: last.index + 1, ..*last }) {
+            Some(place) => self.insert(place, entry),
+            None => _ = self.push(entry),
+        }
     }
 
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
@@ -219,12 +257,12 @@ impl MessageList {
         entry.has_closed_content = true;
         entry.content = event
             .get(Field::Content)
-            .map_or(MessageContent::None, |content| MessageContent::Value(content.clone().into_owned()));
+            .map_or(MessageContent::None, |content| MessageContent::Value(JsonTree::new(content)));
         entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
-        match self.entries.iter_mut().find(|own| own.id.is_same(&entry.id)) {
+        match self.find_entry(&entry.id) {
             None => {
                 entry.metadata = metadata;
-                self.entries.push(entry);
+                self.push(entry);
             }
             // "a snapshot replaces content, not the metadata built up so far"
             Some(own) if own.role == ACTIVITY => {
@@ -245,17 +283,13 @@ impl MessageList {
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
-        let tree = match &entry.content {
-            MessageContent::Value(content) if entry.changes.is_empty() => Some(JsonTree::new(content)),
+        let tree = match &mut entry.content {
+            MessageContent::Value(tree) if entry.changes.is_empty() => Some(tree),
             _ => None,
         };
-        let patched = tree.zip(event.get(Field::Patch)).and_then(|(mut tree, patch)| {
-            tree.apply(patch).ok()?;
-            Some(tree.to_json())
-        });
+        let patched = tree.zip(event.get(Field::Patch)).and_then(|(tree, patch)| tree.apply(patch).ok());
         match patched {
-            Some(tree) => {
-                entry.content = MessageContent::Value(tree);
+            Some(()) => {
                 let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
                 entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                 for (key, value) in pick_members(event, &[Field::ActivityType]) {
@@ -267,7 +301,7 @@ impl MessageList {
     }
 
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
-        self.entries.iter().flat_map(|entry| &entry.changes)
+        self.entries.values().flat_map(|entry| &entry.changes)
     }
 
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
@@ -289,9 +323,9 @@ impl MessageList {
     /// Returns the ids of the messages that stay unchanged.
     pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
         let Some(list) = event.get(Field::Messages) else { return Vec::new() };
-        let mut new: Vec<Option<RecapMessage>> =
-            parse_messages(list).into_iter().map(|message| Some(RecapMessage::from_members(message, side))).collect();
-        let has = |role: &str| new.iter().flatten().any(|entry| entry.role == role);
+        let new: Vec<_> =
+            parse_messages(list).into_iter().map(|message| RecapMessage::from_members(message, side)).collect();
+        let has = |role: &str| new.iter().any(|entry| entry.role == role);
         let has_activity = has(ACTIVITY);
         let has_reasoning = has(REASONING);
         let owned = owned_activities(event);
@@ -301,39 +335,43 @@ impl MessageList {
                 ActivityOwnership::All => false,
                 ActivityOwnership::Types(types) => {
                     let own = get(&entry.rest, Field::ActivityType);
-                    !types.iter().any(|one| own.is_some_and(|own| own.is_same(one)))
+                    !own.is_some_and(|own| types.contains(own))
                 }
             },
             REASONING => !has_reasoning,
             _ => false,
         };
-        let mut entries = Vec::with_capacity(new.len());
+        let last_of: IdMap<usize> = new.iter().enumerate().map(|(at, entry)| (entry.id.clone(), at)).collect();
+        let mut new: Vec<_> = new.into_iter().map(Some).collect();
+        let mut list = MessageList { is_replaced: true, ..MessageList::default() };
         let mut unchanged = Vec::new();
-        for entry in std::mem::take(&mut self.entries) {
-            match new.iter_mut().rev().find_map(|one| one.take_if(|one| one.id.is_same(&entry.id))) {
-                Some(replacement) => entries.push(replacement),
+        for entry in std::mem::take(&mut self.entries).into_values() {
+            match last_of.get(&entry.id).and_then(|at| new[*at].take()) {
+                Some(replacement) => _ = list.push(replacement),
                 None if is_kept(&entry) => {
                     unchanged.push(entry.id.clone());
-                    entries.push(entry);
+                    list.push(entry);
                 }
                 None => {}
             }
         }
-        entries.extend(new.into_iter().flatten());
-        self.entries = entries;
-        self.is_replaced = true;
+        for entry in new.into_iter().flatten() {
+            list.push(entry);
+        }
+        *self = list;
         unchanged
     }
 
     /// Builds the list without open items. A message with only open items is left out, unless a closed message follows:
     /// the client recreates it from the start events.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
-        let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
+        let entries: Vec<_> = self.entries.values().collect();
+        let settled = entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Chunk openers come after all start events: a message created by chunks keeps its position before those.
-        let rest = &self.entries[settled..];
+        let rest = &entries[settled..];
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
-        let count = settled + rest[..started].iter().rposition(&in_chunks).map_or(0, |at| at + 1);
-        let listed = &self.entries[..count];
+        let count = settled + rest[..started].iter().rposition(|entry| in_chunks(entry)).map_or(0, |at| at + 1);
+        let listed = &entries[..count];
         let messages: Vec<_> = listed.iter().map(|entry| entry.to_json(side)).collect();
         let shares_activities = !self.is_replaced && listed.iter().any(|entry| entry.role == ACTIVITY);
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
@@ -344,7 +382,7 @@ impl MessageList {
     }
 
     pub(crate) fn byte_size(&self) -> usize {
-        self.entries.iter().map(RecapMessage::byte_size).sum()
+        self.entries.values().map(RecapMessage::byte_size).sum()
     }
 }
 
@@ -352,7 +390,7 @@ impl MessageList {
 enum ActivityOwnership {
     Unspecified,
     All,
-    Types(Vec<Json<'static>>),
+    Types(IdMap<()>),
 }
 
 fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
@@ -361,14 +399,14 @@ fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
         return ActivityOwnership::Unspecified;
     };
     if history.json_type() != JsonType::Object {
-        return ActivityOwnership::Types(Vec::new());
+        return ActivityOwnership::Types(IdMap::default());
     }
     match json::parse_member(&history, inner) {
         None => ActivityOwnership::Unspecified,
         Some(types) if types.is_null() => ActivityOwnership::All,
         Some(types) => {
             let types = json::parse_elements(&types).unwrap_or_default();
-            ActivityOwnership::Types(types.into_iter().map(Json::into_owned).collect())
+            ActivityOwnership::Types(types.into_iter().map(|one| (one.into_owned(), ())).collect())
         }
     }
 }

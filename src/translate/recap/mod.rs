@@ -135,7 +135,7 @@ impl Recap {
         if let Some(start) = self.start.as_ref().or(supplied.as_ref()) {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
-                self.open_items.iter().partition(|open| self.messages.contains(open));
+                self.open_items.in_order().into_iter().partition(|open| self.messages.contains(open));
             // An agent snapshot removed these while they were open: open them, and let the snapshot remove them again.
             lost.iter().for_each(|open| writer.write(&open.opener));
             self.write_snapshot(now, &mut writer);

@@ -8,21 +8,39 @@ use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::lane::{ChunkLanes, ChunkStreamKind};
 use crate::event::run::RunItem;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove};
+use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, remove};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecapItems {
-    items: Vec<RecapItem>,
+    items: BTreeMap<RunItem, IdMap<RecapItem>>,
+    opened_count: usize,
+    /// those that consist of chunks: as many as there are lanes, at most
+    chunked: Vec<(RunItem, Json<'static>)>,
 }
 
 impl RecapItems {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecapItem> {
-        self.items.iter()
+    /// Returns the items in the order in which they were opened.
+    pub(crate) fn in_order(&self) -> Vec<&RecapItem> {
+        let mut items: Vec<_> = self.all().collect();
+        items.sort_by_key(|open| open.number);
+        items
     }
 
-    /// Searches backwards, since most events continue the newest item.
-    fn position(&self, what: RunItem, id: &Json<'_>) -> Option<usize> {
-        self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
+    fn all(&self) -> impl Iterator<Item = &RecapItem> {
+        self.items.values().flat_map(|items| items.iter().map(|(_, open)| open))
+    }
+
+    fn find(&self, what: RunItem, id: &Json<'_>) -> Option<&RecapItem> {
+        self.items.get(&what).and_then(|items| items.get(id))
+    }
+
+    fn find_mut(&mut self, what: RunItem, id: &Json<'_>) -> Option<&mut RecapItem> {
+        self.items.get_mut(&what).and_then(|items| items.get_mut(id))
+    }
+
+    fn is_ended(&self, what: RunItem, id: &Json<'_>) -> Option<bool> {
+        self.find(what, id).map(|open| matches!(open.stage, ItemStage::Ended(_)))
     }
 
     pub(crate) fn open_item(
@@ -34,23 +52,27 @@ impl RecapItems {
         side: PeerDialect,
     ) {
         let id = item_id(what, event);
-        match self.position(what, &id) {
-            Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
+        match self.is_ended(what, &id) {
+            Some(true) => self.fold_item(what, &id, list, side),
             // Already open: no client accepts a second start, so nothing it received depends on this one.
-            Some(_) => return,
+            Some(false) => return,
             None => {}
         }
         self.push(what, id, start, ItemStage::Open { answered: false });
     }
 
     fn push(&mut self, what: RunItem, id: Json<'static>, opener: RecapFrame, stage: ItemStage) {
-        self.items.push(RecapItem { kind: what, id, opener, content: Vec::new(), encrypted: Vec::new(), stage });
+        self.opened_count += 1;
+        let number = self.opened_count;
+        let open =
+            RecapItem { kind: what, id: id.clone(), number, opener, content: Vec::new(), encrypted: Vec::new(), stage };
+        self.items.entry(what).or_default().insert(id, open);
     }
 
     pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
-        let open = item_of(event.kind).and_then(|what| self.position(what, &item_id(what, event)));
-        if let Some(at) = open {
-            push_merged(&mut self.items[at].content, piece);
+        let open = item_of(event.kind).and_then(|what| self.find_mut(what, &item_id(what, event)));
+        if let Some(open) = open {
+            push_merged(&mut open.content, piece);
         }
     }
 
@@ -63,29 +85,29 @@ impl RecapItems {
         list: &mut MessageList,
         side: PeerDialect,
     ) {
-        let Some(at) = item_of(event.kind).and_then(|what| self.position(what, &item_id(what, event))) else {
-            return;
-        };
-        let unanswered = matches!(self.items[at].stage, ItemStage::Open { answered: false });
-        if waits && unanswered && list.contains(&self.items[at]) {
-            self.items[at].stage = ItemStage::Ended(end);
+        let Some(what) = item_of(event.kind) else { return };
+        let id = item_id(what, event);
+        let Some(open) = self.find_mut(what, &id) else { return };
+        let unanswered = matches!(open.stage, ItemStage::Open { answered: false });
+        if waits && unanswered && list.contains(open) {
+            open.stage = ItemStage::Ended(end);
         } else {
-            self.items[at].content.push(end);
-            self.fold_item(at, list, side);
+            open.content.push(end);
+            self.fold_item(what, &id, list, side);
         }
     }
 
     pub(crate) fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
-        let Some(at) = id.and_then(|id| self.position(RunItem::ToolCall, id)) else { return };
-        match &mut self.items[at].stage {
+        let Some((id, open)) = id.and_then(|id| Some((id, self.find_mut(RunItem::ToolCall, id)?))) else { return };
+        match &mut open.stage {
             ItemStage::Open { answered } | ItemStage::Chunk { answered } => *answered = true,
-            ItemStage::Ended(_) => self.fold_item(at, list, side),
+            ItemStage::Ended(_) => self.fold_item(RunItem::ToolCall, id, list, side),
         }
     }
 
     /// Returns true if the item consists of chunks that may continue.
     pub(crate) fn is_chunked(&self, what: RunItem, id: &Json<'_>) -> bool {
-        self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
+        self.find(what, id).is_some_and(RecapItem::is_chunk)
     }
 
     pub(crate) fn add_chunk(
@@ -97,12 +119,15 @@ impl RecapItems {
         side: PeerDialect,
     ) {
         let id = item_id(what, event);
-        match self.position(what, &id) {
-            Some(at) if self.items[at].is_chunk() => return self.items[at].opener.merge_chunk(chunk),
-            Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
-            Some(_) => return,
+        if let Some(open) = self.find_mut(what, &id).filter(|open| open.is_chunk()) {
+            return open.opener.merge_chunk(chunk);
+        }
+        match self.is_ended(what, &id) {
+            Some(true) => self.fold_item(what, &id, list, side),
+            Some(false) => return,
             None => {}
         }
+        self.chunked.push((what, id.clone()));
         self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
@@ -115,28 +140,29 @@ impl RecapItems {
 
     /// Ends the chunks in closed lanes.
     pub(crate) fn close_chunks(&mut self, lanes: &ChunkLanes, list: &mut MessageList, side: PeerDialect) {
-        let mut at = 0;
-        while at < self.items.len() {
-            let open = &self.items[at];
-            let continues = |piece: &ChunkStreamKind| {
-                piece.item() == open.kind && lanes.open_streams(*piece).any(|stream| stream.id.is_same(&open.id))
-            };
-            if !open.is_chunk() || ChunkStreamKind::ALL.iter().any(continues) {
-                at += 1;
+        if self.chunked.is_empty() {
+            return;
+        }
+        let streams: Vec<(RunItem, IdMap<()>)> = ChunkStreamKind::ALL
+            .iter()
+            .map(|kind| (kind.item(), lanes.open_streams(*kind).map(|stream| (stream.id.clone(), ())).collect()))
+            .collect();
+        for (what, id) in std::mem::take(&mut self.chunked) {
+            let Some(open) = self.find_mut(what, &id).filter(|open| open.is_chunk()) else { continue };
+            if streams.iter().any(|(kind, ids)| *kind == what && ids.contains(&id)) {
+                self.chunked.push((what, id));
                 continue;
             }
             let waits = matches!(open.stage, ItemStage::Chunk { answered: false }) && list.contains(open);
-            let started = (open.kind == RunItem::ToolCall && waits && !side.dialect.is_versioned())
-                .then(|| expand_call(open, side));
+            let started =
+                (what == RunItem::ToolCall && waits && !side.dialect.is_versioned()).then(|| expand_call(open, side));
             match started.flatten() {
                 Some((start, args, end)) => {
-                    let open = &mut self.items[at];
                     open.opener = start;
                     open.content = vec![args];
                     open.stage = ItemStage::Ended(end);
-                    at += 1;
                 }
-                None => self.fold_item(at, list, side),
+                None => self.fold_item(what, &id, list, side),
             }
         }
     }
@@ -144,28 +170,29 @@ impl RecapItems {
     pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
-        let is_it = |open: &&mut RecapItem| {
-            (open.kind == RunItem::ToolCall) == calls && open.kind != RunItem::ReasoningSpan && open.id.is_same(id)
-        };
-        if let Some(open) = self.items.iter_mut().rev().find(is_it) {
+        let is_it = |what: RunItem| (what == RunItem::ToolCall) == calls && what != RunItem::ReasoningSpan;
+        let found = self.items.iter_mut().filter(|(what, _)| is_it(**what)).filter_map(|(_, items)| items.get_mut(id));
+        let newest = found.max_by_key(|open| open.number);
+        if let Some(open) = newest {
             open.encrypted.push(frame);
         }
     }
 
     /// Drops content that an agent snapshot replaced.
     pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
-        self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
-        let stays = |open: &RecapItem| {
-            open.kind == RunItem::ReasoningMessage && unchanged.iter().any(|id| id.is_same(&open.id))
-        };
-        for open in self.items.iter_mut().filter(|open| !stays(open)) {
-            open.content.clear();
-            open.encrypted.clear();
+        let unchanged: IdMap<()> = unchanged.iter().map(|id| (id.clone().into_owned(), ())).collect();
+        for (what, items) in &mut self.items {
+            items.retain(|_, open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
+            let stays = |id: &Json<'_>| *what == RunItem::ReasoningMessage && unchanged.contains(id);
+            for (_, open) in items.iter_mut().filter(|(id, _)| !stays(id)) {
+                open.content.clear();
+                open.encrypted.clear();
+            }
         }
     }
 
-    fn fold_item(&mut self, at: usize, list: &mut MessageList, side: PeerDialect) {
-        let mut open = self.items.remove(at);
+    fn fold_item(&mut self, what: RunItem, id: &Json<'_>, list: &mut MessageList, side: PeerDialect) {
+        let Some(mut open) = self.items.get_mut(&what).and_then(|items| items.remove(id)) else { return };
         if let ItemStage::Ended(end) = std::mem::replace(&mut open.stage, ItemStage::Open { answered: true }) {
             open.content.push(end);
         }
@@ -173,8 +200,8 @@ impl RecapItems {
     }
 
     pub(crate) fn byte_size(&self) -> usize {
-        let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
-        frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
+        let frames = self.all().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
+        frames + self.all().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
     }
 }
 

@@ -6,12 +6,10 @@
 
 use crate::codec::json;
 use crate::event::schema::is_pointer;
-use crate::event::{Field, Json, Members, get};
+use crate::event::{Field, IdMap, Json, Members, get};
 use crate::translate::carry;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 
 /// Names that `fast-json-patch`, which the real client uses, rejects in a path.
@@ -21,7 +19,8 @@ const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 pub(super) enum JsonTree {
     Text(Box<str>),
     Array(Vec<JsonTree>),
-    Object(Vec<(Box<str>, JsonTree)>),
+    /// by the name as a JSON string
+    Object(IdMap<JsonTree>),
 }
 
 /// A patch could not be applied; the document is unchanged.
@@ -36,13 +35,24 @@ impl JsonTree {
     /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
-        if let [operation] = operations.as_slice() {
-            return self.apply_operation(operation).ok_or(PatchNotApplied);
+        let mut done = Vec::new();
+        let applied = operations.iter().try_for_each(|operation| self.apply_operation(operation, &mut done));
+        if applied.is_none() {
+            done.into_iter().rev().for_each(|step| self.undo(step));
         }
-        let mut changed = self.clone();
-        operations.iter().try_for_each(|operation| changed.apply_operation(operation)).ok_or(PatchNotApplied)?;
-        *self = changed;
-        Ok(())
+        applied.ok_or(PatchNotApplied)
+    }
+
+    fn undo(&mut self, step: UndoStep) {
+        match step {
+            UndoStep::Replace(path, value) => {
+                if let Some(own) = self.value_at(&path.0) {
+                    *own = value;
+                }
+            }
+            UndoStep::Remove(path) => drop(self.remove(&path)),
+            UndoStep::Add(path, value) => drop(self.add(&path, value)),
+        }
     }
 
     pub(crate) fn to_json(&self) -> Json<'static> {
@@ -66,7 +76,7 @@ impl JsonTree {
                 out.push('{');
                 for (at, (name, value)) in members.iter().enumerate() {
                     out.extend((at > 0).then_some(','));
-                    out.push_str(Json::string(name).as_str());
+                    out.push_str(name.as_str());
                     out.push(':');
                     value.write(out);
                 }
@@ -79,30 +89,36 @@ impl JsonTree {
         let inner = match self {
             JsonTree::Text(text) => text.len(),
             JsonTree::Array(elements) => elements.iter().map(JsonTree::byte_size).sum(),
-            JsonTree::Object(members) => {
-                members.iter().map(|(name, value)| size_of::<Box<str>>() + name.len() + value.byte_size()).sum()
-            }
+            JsonTree::Object(members) => members
+                .iter()
+                .map(|(name, value)| size_of::<Json<'_>>() + name.as_str().len() + value.byte_size())
+                .sum(),
         };
         size_of::<Self>() + inner
     }
 
-    /// Applies an operation. Returns `None`, changing nothing, if it does not apply.
-    fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
+    /// Applies an operation, and appends what undoes it. Returns `None` if it does not apply.
+    fn apply_operation(&mut self, operation: &Json<'_>, done: &mut Vec<UndoStep>) -> Option<()> {
         let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
         let path = JsonPointer::parse(&carry::take(&mut members, "path")?)?;
         let value = |members: &Members<'_>| get(members, Field::Value).map(JsonTree::new);
         match &*op.text()? {
-            "add" => self.add(&path, value(&members)?),
+            "add" => self.add_or_undo(path, value(&members)?, done),
             "replace" => {
-                *self.value_at(&path.0)? = value(&members)?;
+                let before = std::mem::replace(self.value_at(&path.0)?, value(&members)?);
+                done.push(UndoStep::Replace(path, before));
                 Some(())
             }
-            "remove" => self.remove(&path).map(drop),
+            "remove" => {
+                let before = self.remove(&path)?;
+                done.push(UndoStep::Add(path, before));
+                Some(())
+            }
             "copy" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
                 let value = self.value_at(&from.0)?.clone();
-                self.add(&path, value)
+                self.add_or_undo(path, value, done)
             }
             "move" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
@@ -110,11 +126,9 @@ impl JsonTree {
                 if path.0.starts_with(&from.0) {
                     return None;
                 }
-                let mut changed = self.clone();
-                let value = changed.remove(&from)?;
-                changed.add(&path, value)?;
-                *self = changed;
-                Some(())
+                let value = self.remove(&from)?;
+                done.push(UndoStep::Add(from, value.clone()));
+                self.add_or_undo(path, value, done)
             }
             _ => None,
         }
@@ -139,18 +153,37 @@ impl JsonTree {
         self.expand_level()?;
         let next = match self {
             JsonTree::Array(elements) => elements.get_mut(parse_index(first)?)?,
-            JsonTree::Object(members) => {
-                members.iter_mut().find(|(name, _)| **name == **first).map(|(_, value)| value)?
-            }
+            JsonTree::Object(members) => members.get_mut(&Json::string(first))?,
             JsonTree::Text(_) => return None,
         };
         next.value_at(rest)
     }
 
-    fn add(&mut self, path: &JsonPointer, value: JsonTree) -> Option<()> {
+    fn add_or_undo(&mut self, path: JsonPointer, value: JsonTree, done: &mut Vec<UndoStep>) -> Option<()> {
+        let before = self.add(&path, value)?;
+        done.push(match before {
+            Some(before) => UndoStep::Replace(path, before),
+            None => UndoStep::Remove(self.resolve_end(path)),
+        });
+        Some(())
+    }
+
+    /// Replaces the index `-` with that of the last element, which was added under it.
+    fn resolve_end(&mut self, mut path: JsonPointer) -> JsonPointer {
+        let parent = path.0.split_last().filter(|(last, _)| *last == "-").and_then(|(_, parent)| self.value_at(parent));
+        if let Some(JsonTree::Array(elements)) = parent {
+            let last = elements.len().saturating_sub(1).to_string();
+            path.0.pop();
+            path.0.push(last);
+        }
+        path
+    }
+
+    /// Adds a value; returns the one that it replaced, if any. The outer value is `None` if it cannot be added.
+    #[expect(clippy::option_option, reason = "whether it was added, and what was there")]
+    fn add(&mut self, path: &JsonPointer, value: JsonTree) -> Option<Option<JsonTree>> {
         let Some((last, parent)) = path.0.split_last() else {
-            *self = value;
-            return Some(());
+            return Some(Some(std::mem::replace(self, value)));
         };
         let parent = self.value_at(parent)?;
         parent.expand_level()?;
@@ -161,14 +194,11 @@ impl JsonTree {
                     return None;
                 }
                 elements.insert(at, value);
+                Some(None)
             }
-            JsonTree::Object(members) => match members.iter_mut().find(|(name, _)| **name == **last) {
-                Some((_, old)) => *old = value,
-                None => members.push((last.as_str().into(), value)),
-            },
-            JsonTree::Text(_) => return None,
+            JsonTree::Object(members) => Some(members.insert(Json::string(last), value)),
+            JsonTree::Text(_) => None,
         }
-        Some(())
     }
 
     fn remove(&mut self, path: &JsonPointer) -> Option<JsonTree> {
@@ -180,13 +210,18 @@ impl JsonTree {
                 let at = parse_index(last).filter(|at| *at < elements.len())?;
                 Some(elements.remove(at))
             }
-            JsonTree::Object(members) => {
-                let at = members.iter().position(|(name, _)| **name == **last)?;
-                Some(members.remove(at).1)
-            }
+            JsonTree::Object(members) => members.remove(&Json::string(last)),
             JsonTree::Text(_) => None,
         }
     }
+}
+
+/// What undoes an operation of a patch that fails later. A removed member may come back in another place.
+#[derive(Debug)]
+enum UndoStep {
+    Replace(JsonPointer, JsonTree),
+    Remove(JsonPointer),
+    Add(JsonPointer, JsonTree),
 }
 
 #[derive(Clone, Debug)]
@@ -216,24 +251,17 @@ fn parse_index(token: &str) -> Option<usize> {
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
-    type Value = Vec<(Box<str>, JsonTree)>;
+    type Value = IdMap<JsonTree>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members: Self::Value = Vec::new();
-        let mut places: HashMap<Box<str>, usize> = HashMap::new();
+        let mut members = IdMap::default();
         while let Some(name) = map.next_key::<String>()? {
             let value = JsonTree::Text(map.next_value::<&'de RawValue>()?.get().into());
-            match places.entry(name.into()) {
-                Entry::Occupied(place) => members[*place.get()].1 = value,
-                Entry::Vacant(place) => {
-                    members.push((place.key().clone(), value));
-                    place.insert(members.len() - 1);
-                }
-            }
+            members.insert(Json::string(&name), value);
         }
         Ok(members)
     }

@@ -16,6 +16,8 @@ use crate::event::{Event, EventType, Json};
 pub(super) struct RecapItem {
     pub(crate) kind: RunItem,
     pub(crate) id: Json<'static>,
+    /// in order of opening
+    pub(super) number: usize,
     /// the start event, or all chunks merged
     pub(super) opener: RecapFrame,
     pub(super) content: Vec<RecapFrame>,

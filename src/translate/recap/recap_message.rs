@@ -1,5 +1,6 @@
 //! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
+use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, to_string_inner};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
@@ -26,7 +27,7 @@ pub(super) enum MessageContent {
     /// content of a JSON string
     Text(String),
     /// content parts, or an activity's content
-    Value(Json<'static>),
+    Value(JsonTree),
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ impl MessageContent {
     pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
             JsonType::String => MessageContent::Text(value.unquoted().to_owned()),
-            _ => MessageContent::Value(value.clone().into_owned()),
+            _ => MessageContent::Value(JsonTree::new(value)),
         }
     }
 }
@@ -112,7 +113,7 @@ impl RecapMessage {
             MessageContent::Text(text) => {
                 members.push((MemberKey::Known(Field::Content), Json::from_trusted(format!("\"{text}\""))));
             }
-            MessageContent::Value(value) => members.push((MemberKey::Known(Field::Content), value.as_borrowed())),
+            MessageContent::Value(value) => members.push((MemberKey::Known(Field::Content), value.to_json())),
         }
         if let Some(calls) = &self.calls {
             // Starts that name the message recreate the last calls.
@@ -138,7 +139,7 @@ impl RecapMessage {
         let content = match &self.content {
             MessageContent::None => 0,
             MessageContent::Text(text) => text.capacity(),
-            MessageContent::Value(value) => value.as_str().len(),
+            MessageContent::Value(value) => value.byte_size(),
         };
         let calls = self.calls.iter().flatten().map(RecapCall::byte_size).sum::<usize>();
         let metadata = self.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());

@@ -10,6 +10,7 @@ use super::rule::Rule;
 use super::value::VerifyProblem;
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const ASSISTANT: &str = "assistant";
 
@@ -25,7 +26,14 @@ struct OpenChunkStream {
 
 /// Open chunk streams, at most one per lane.
 #[derive(Debug, Default)]
-pub(super) struct ChunkExpander(Vec<OpenChunkStream>);
+pub(super) struct ChunkExpander {
+    /// by number in order of opening
+    streams: BTreeMap<usize, OpenChunkStream>,
+    lanes: HashMap<Option<String>, usize>,
+    ids: HashMap<(ChunkStreamKind, String), usize>,
+    of_kind: [BTreeSet<usize>; ChunkStreamKind::ALL.len()],
+    opened_count: usize,
+}
 
 impl ChunkExpander {
     /// Ends the chunk streams that `event` closes, then passes on the event or its parts.
@@ -45,7 +53,7 @@ impl ChunkExpander {
         match ClosedStreams::by_event(event.kind) {
             ClosedStreams::None => {}
             ClosedStreams::All => {
-                for open in std::mem::take(&mut self.0) {
+                for open in std::mem::take(self).streams.values() {
                     each(&open.end_event(), problems);
                 }
             }
@@ -60,8 +68,24 @@ impl ChunkExpander {
     }
 
     fn close_lane(&mut self, lane: Option<&str>) -> Option<Event<'static>> {
-        let at = self.0.iter().position(|open| open.lane.as_deref() == lane)?;
-        Some(self.0.remove(at).end_event())
+        let number = self.lanes.remove(&lane.map(str::to_owned))?;
+        let open = self.streams.remove(&number)?;
+        self.ids.remove(&(open.chunk_kind, open.id.clone()));
+        self.of_kind[open.chunk_kind as usize].remove(&number);
+        Some(open.end_event())
+    }
+
+    fn open(&mut self, open: OpenChunkStream) {
+        self.opened_count += 1;
+        let number = self.opened_count;
+        self.lanes.insert(open.lane.clone(), number);
+        self.ids.insert((open.chunk_kind, open.id.clone()), number);
+        self.of_kind[open.chunk_kind as usize].insert(number);
+        self.streams.insert(number, open);
+    }
+
+    fn in_lane(&self, lane: &Option<String>) -> Option<&OpenChunkStream> {
+        self.streams.get(self.lanes.get(lane)?)
     }
 
     fn expand_chunk(
@@ -73,10 +97,8 @@ impl ChunkExpander {
         let id = event.owned_text(piece.id_field());
         let tag = event.owned_text(Field::SubagentRunId);
         let lane = self.find_lane(piece, id.as_deref(), tag.as_deref())?;
-        let continued = self
-            .0
-            .iter()
-            .find(|open| open.lane == lane && open.chunk_kind == piece && id.as_ref().is_none_or(|id| *id == open.id));
+        let continued =
+            self.in_lane(&lane).filter(|open| open.chunk_kind == piece && id.as_ref().is_none_or(|id| *id == open.id));
         let (id, owner) = match continued {
             Some(open) => {
                 open.check_continuation(event)?;
@@ -87,7 +109,7 @@ impl ChunkExpander {
                 let open = OpenChunkStream::from_first_chunk(event, piece, lane)?;
                 parts.push(open.start_event());
                 let opened = (open.id.clone(), open.owner.clone());
-                self.0.push(open);
+                self.open(open);
                 opened
             }
         };
@@ -109,7 +131,8 @@ impl ChunkExpander {
         tag: Option<&str>,
     ) -> Result<Option<String>, VerifyProblem> {
         if let Some(id) = id {
-            let holder = self.0.iter().find(|open| open.chunk_kind == piece && open.id == id);
+            let number = self.ids.get(&(piece, id.to_owned()));
+            let holder = number.and_then(|number| self.streams.get(number));
             return match holder {
                 Some(open) if tag.is_some() && tag != open.lane.as_deref() => {
                     let found = format!("the stream of \"{}\" is open under another owner", sanitize(id));
@@ -122,18 +145,16 @@ impl ChunkExpander {
         if tag.is_some() {
             return Ok(tag.map(str::to_owned));
         }
-        let of_kind: Vec<_> = self.0.iter().filter(|open| open.chunk_kind == piece).collect();
-        if of_kind.iter().any(|open| open.lane.is_none()) {
+        if self.in_lane(&None).is_some_and(|open| open.chunk_kind == piece) {
             return Ok(None);
         }
-        match of_kind.as_slice() {
-            [] => Ok(None),
-            [open] => Ok(open.lane.clone()),
-            many => {
-                let found = format!("{} streams of its kind are open", many.len());
-                Err(chunk_problem(Rule::ChunkAmbiguous, piece.id_field(), found))
-            }
+        let of_kind = &self.of_kind[piece as usize];
+        if of_kind.len() > 1 {
+            let found = format!("{} streams of its kind are open", of_kind.len());
+            return Err(chunk_problem(Rule::ChunkAmbiguous, piece.id_field(), found));
         }
+        let only = of_kind.first().and_then(|number| self.streams.get(number));
+        Ok(only.and_then(|open| open.lane.clone()))
     }
 }
 

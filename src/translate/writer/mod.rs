@@ -11,10 +11,12 @@ use super::RunIds;
 use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
+use super::chunk_names::ChunkNames;
 use super::report::TranslationReport;
 use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
+use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(super) struct EventWriter {
     pub(super) peer: PeerDialect,
     /// label of each event type's row; compact, because there are many streams
     labels: Box<[Option<u16>]>,
+    chunk_names: ChunkNames,
     chunk_unfolder: ChunkUnfolder,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
@@ -59,6 +62,7 @@ impl EventWriter {
         EventWriter {
             peer,
             labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
+            chunk_names: ChunkNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
             adapter: peer.new_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
@@ -74,15 +78,21 @@ impl EventWriter {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
     }
 
-    pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+    pub(crate) fn bookkeeping_bytes(&self) -> usize {
+        self.adapter.as_ref().map_or(0, |adapter| adapter.bookkeeping_bytes())
+    }
+
+    pub(crate) fn write_event(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
         }
+        let is_completed = self.complete_chunk(&mut event);
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event, self.peer.dialect) {
             self.write_mapped(closer, mark, to)?;
         }
         if !self.must_unfold(event.kind) {
-            return self.write_mapped(event, None, to);
+            let canonical_type = is_completed.then_some(event.kind.wire());
+            return self.write_mapped(event, canonical_type, to);
         }
         let (opener, (event, mark)) = self.chunk_unfolder.unfold(event, self.peer.dialect);
         if let Some((opener, mark)) = opener {
@@ -117,6 +127,20 @@ impl EventWriter {
             }
         }
         Ok(())
+    }
+
+    /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was added.
+    fn complete_chunk(&mut self, event: &mut Event<'_>) -> bool {
+        let is_versioned = self.peer.dialect.is_versioned();
+        match ChunkStreamKind::from_event(event.kind) {
+            Some(piece) => (is_versioned || self.must_unfold(event.kind)) && self.chunk_names.complete(event, piece),
+            None => {
+                let is_custom = || self.row_of(event.kind).is_none_or(|(_, row)| row.shape == EventShape::Unsupported);
+                let ends_chunks = is_versioned && is_custom();
+                self.chunk_names.observe(event, ends_chunks);
+                false
+            }
+        }
     }
 
     /// Returns true if a chunk must become start, content and end.

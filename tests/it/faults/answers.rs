@@ -2,7 +2,7 @@
 
 use super::{answer_to_response, answer_to_steps};
 use crate::support::agent::{Agent, Step, refusing_address, write};
-use crate::support::client::post_run;
+use crate::support::client::{Answer, INPUT, post, post_run, send_request};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::sse::{COMPLETE_RUN, HEAD, assert_failed, assert_refused, assert_succeeded, chunk, complete_run};
 
@@ -53,6 +53,84 @@ async fn rejects_two_content_lengths() {
     assert_refused(&answer_to_response(twice).await, 502, "upstream_protocol");
 }
 
+/// Returns the client's response on a route with `agent_errors: pass`.
+async fn answer_with_passed_errors(response: impl AsRef<[u8]>) -> Answer {
+    let agent = Agent::with_response(response);
+    let setup = Setup { upstreams: &[agent.url()], guard: "repair, agent_errors: pass", ..Setup::default() };
+    post_run(Gateway::start(setup).await.data, "/run").await
+}
+
+/// Statuses with their messages, which have secrets, and the message in the log.
+const LEAKS: &[(&str, &str, &str, &str)] = &[
+    (
+        "500 Internal Server Error",
+        "application/json",
+        r#"{"detail":"cannot reach postgresql://bot:hunter2@db/runs"}"#,
+        "cannot reach postgresql://***@db/runs",
+    ),
+    (
+        "401 Unauthorized",
+        "application/json",
+        r#"{"error":{"message":"Incorrect API key provided: sk-proj-hunter2hunter2"}}"#,
+        "Incorrect API key provided: ***",
+    ),
+    (
+        "500 Internal Server Error",
+        "text/plain; charset=utf-8",
+        "Traceback (most recent call last):\n  File \"/srv/agent/secret.py\", line 7\n    connect(password='hunter2')\nValueError: bad\n",
+        "ValueError: bad",
+    ),
+    (
+        "422 Unprocessable Content",
+        "application/json",
+        r#"{"detail":[{"type":"missing","loc":["body","messages",0,"id"],"msg":"Field required","input":"hunter2"}]}"#,
+        "body.messages.0.id: Field required",
+    ),
+    (
+        "503 Service Unavailable",
+        "text/event-stream",
+        "data: {\"type\":\"RUN_ERROR\",\"message\":\"no model, Authorization: Bearer hunter2\"}\n\n",
+        "no model, Authorization: ***",
+    ),
+    ("200 OK", "application/json", r#"{"error":{"message":"password=hunter2 is wrong"}}"#, "password=*** is wrong"),
+];
+
+#[tokio::test]
+async fn hides_the_text_of_an_agents_error_and_logs_it_masked() {
+    for (status, kind, body, logged) in LEAKS {
+        let agent = Agent::with_response(response(status, &format!("Content-Type: {kind}\r\n"), body));
+        let mut gateway = Gateway::start_for(&agent).await;
+        let answer =
+            send_request(gateway.data, post("/run", "X-Request-Id: q-1\r\nConnection: close\r\n", INPUT)).await;
+        let code = status.split(' ').next().expect("a code");
+        let detail = match *status {
+            "200 OK" => "The agent's response is not an event stream.".to_owned(),
+            _ => format!("The agent answered with status {code}. Reference: q-1."),
+        };
+        let problem: serde_json::Value = serde_json::from_str(answer.text()).expect("a problem document");
+        assert_eq!(problem["detail"], detail, "{status}");
+        assert!(!answer.text().contains(logged), "{}", answer.text());
+        let line = gateway.next_log("request failed at the agent").await;
+        let cause = line["cause"].as_str().expect("a cause");
+        assert!(cause.ends_with(logged) && cause.contains(code), "{cause}");
+        assert_eq!(line["request_id"], "q-1");
+        assert!(!line.to_string().contains("hunter2") && !line.to_string().contains("secret.py"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn passes_on_what_validation_and_streams_say_if_the_route_wants_it() {
+    for (status, kind, body, logged) in LEAKS {
+        let answer = answer_with_passed_errors(response(status, &format!("Content-Type: {kind}\r\n"), body)).await;
+        // Text that is no member of JSON stays hidden.
+        let expected = if kind.starts_with("text/plain") { "The agent answered with status 500." } else { logged };
+        let problem: serde_json::Value = serde_json::from_str(answer.text()).expect("a problem document");
+        let detail = problem["detail"].as_str().expect("a detail");
+        let beginning = expected.split("***").next().expect("a beginning");
+        assert!(detail.starts_with(beginning), "{detail}");
+    }
+}
+
 /// The client gets the agent's own status if it is meaningful to clients.
 #[tokio::test]
 async fn passes_on_the_message_of_an_agents_refusal() {
@@ -65,7 +143,7 @@ async fn passes_on_the_message_of_an_agents_refusal() {
     ];
     for (status, expected, body) in rows {
         let fields = format!("{JSON}WWW-Authenticate: Basic\r\nSet-Cookie: a=b\r\nServer: secret\r\n");
-        let answer = answer_to_response(response(status, &fields, body)).await;
+        let answer = answer_with_passed_errors(response(status, &fields, body)).await;
         let problem = assert_refused(&answer, expected, "upstream_status");
         assert_eq!(problem["detail"], "too many messages", "{status}");
         for field in ["www-authenticate", "set-cookie", "server"] {
@@ -80,7 +158,7 @@ async fn hides_pages_and_streams_with_an_error_status() {
     for (fields, body) in
         [(HTML, PAGE), (stream, complete_run().as_str()), (JSON, "{\"trace\":\"secret.py\"}"), (JSON, "{")]
     {
-        let answer = answer_to_response(response("500 Internal Server Error", fields, body)).await;
+        let answer = answer_with_passed_errors(response("500 Internal Server Error", fields, body)).await;
         let problem = assert_refused(&answer, 502, "upstream_status");
         assert_eq!(problem["detail"], "The agent answered with status 500.");
     }
@@ -91,8 +169,7 @@ async fn passes_on_retry_after_of_an_overloaded_agent() {
     let fields = format!("{JSON}Retry-After: 7\r\n");
     let answer =
         answer_to_response(response("503 Service Unavailable", &fields, r#"{"message":"model overloaded"}"#)).await;
-    let problem = assert_refused(&answer, 503, "upstream_status");
-    assert_eq!(problem["detail"], "model overloaded");
+    assert_refused(&answer, 503, "upstream_status");
     assert_eq!(answer.header("retry-after"), Some("7"));
 }
 
@@ -142,7 +219,7 @@ async fn rejects_answers_that_are_no_event_stream() {
 
 #[tokio::test]
 async fn reports_the_message_of_an_error_under_status_200() {
-    let answer = answer_to_response(response("200 OK", JSON, r#"{"error":{"message":"no such model"}}"#)).await;
+    let answer = answer_with_passed_errors(response("200 OK", JSON, r#"{"error":{"message":"no such model"}}"#)).await;
     assert_eq!(assert_refused(&answer, 502, "upstream_content_type")["detail"], "no such model");
 }
 

@@ -76,7 +76,7 @@ async fn passes_on_a_refusal_sent_before_the_request_is_read() {
     let input = INPUT.replace("\"hi\"", &format!("\"{text}\""));
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", &input)).await;
-    assert_eq!(assert_refused(&client.read_answer().await, 413, "upstream_status")["detail"], "too large");
+    assert_refused(&client.read_answer().await, 413, "upstream_status");
 }
 
 /// Interim answers are no answer, however many there are.

@@ -82,7 +82,7 @@ fn resume_from_forwarded_recap(client: PeerDialect, prior: &PriorInput, received
 }
 
 /// Why a client would reject the stream.
-fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
+pub fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
     let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
     // A placeholder event is for the gateway and means nothing to the client.
     if client.dialect.name == "ag-ui-0" {

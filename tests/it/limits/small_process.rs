@@ -11,14 +11,21 @@ use tokio::net::TcpStream;
 /// Memory limit of a typical sidecar, in bytes.
 const MEMORY: usize = 256 << 20;
 
-/// Address space in KiB: the threads' stacks and allocators reserve far more than they use.
-const ADDRESS_SPACE: usize = 1 << 20;
+/// Frames that agents begin and do not end.
+const FRAME: usize = 8 << 20;
+const UNFINISHED: usize = 12;
 
 const BODY: usize = 2 << 20;
 const SLOW_READERS: usize = 100;
 
 fn from_address(address: &str) -> String {
     format!("X-Forwarded-For: {address}\r\nConnection: close\r\n")
+}
+
+/// Starts an agent that sends the beginning of a large event, and then nothing.
+fn start_unfinished_agent() -> Agent {
+    let beginning = format!("data: {{\"type\":\"CUSTOM\",\"name\":\"{}", "x".repeat(FRAME));
+    Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), write(beginning), Step::Pause])
 }
 
 /// Starts an agent that sends as much as the gateway takes.
@@ -42,16 +49,28 @@ async fn assert_serves_others(gateway: &Gateway) {
 
 #[tokio::test]
 async fn serves_others_in_little_memory_while_bounds_are_pushed() {
-    let (agent, flooding) = (Agent::with_response(HEAD.to_owned() + &complete_run()), start_flooding_agent());
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let (flooding, unfinished) = (start_flooding_agent(), start_unfinished_agent());
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {ADDRESS_SPACE}; exec \"$0\" \"$@\"")]).arg(diglot().get_program());
+    // Private writable memory, the threads' stacks and what the allocators reserve included; a limit of the address space
+    // (`-v`) would also count the program itself, which is five times as large in a test.
+    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 10)]).arg(diglot().get_program());
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
-    let routes = format!(
-        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}\n  - {{name: flood, path: /flood, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}\n",
-        agent.url(),
-        flooding.url()
-    );
-    let setup = Setup { top: "trusted_proxies: [127.0.0.1]", routes: &routes, ..Setup::default() };
+    let route = |name: &str, agent: &Agent, more: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}\n",
+            agent.url()
+        )
+    };
+    let kept = ", on_disconnect: continue for 1s";
+    let routes = [
+        route("run", &agent, ""),
+        route("flood", &flooding, ""),
+        route("kept", &flooding, kept),
+        route("half", &unfinished, ""),
+    ];
+    let routes = format!("routes:\n{}", routes.concat());
+    let setup = Setup { top: "trusted_proxies: [127.0.0.1]\nreplay: {age: 1s}", routes: &routes, ..Setup::default() };
     let gateway = Gateway::start_by(command, setup).await;
     assert_serves_others(&gateway).await;
     let before = gateway.process.resident_memory();
@@ -68,6 +87,12 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
         readers.push(reader);
     }
     gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, SLOW_READERS as f64).await;
+    for run in 0..SLOW_READERS {
+        let mut reader = Client::connect(gateway.data).await;
+        reader.send(post("/kept", "", &INPUT.replace("\"r1\"", &format!("\"r{run}\"")))).await;
+        readers.push(reader);
+    }
+    gateway.wait_for_metric(r#"diglot_streams_active{route="kept"}"#, SLOW_READERS as f64).await;
     assert_serves_others(&gateway).await;
     let body = post("/run", &from_address("192.0.2.1"), &" ".repeat(BODY));
     let mut bodies = Vec::new();
@@ -82,10 +107,25 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
     })
     .await;
     assert_serves_others(&gateway).await;
-
-    drop((connections, readers, bodies));
-    gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, 0.0).await;
+    drop(bodies);
     gateway.wait_for_metric("diglot_request_body_bytes", 0.0).await;
+    let mut halves = Vec::new();
+    for _ in 0..UNFINISHED {
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/half", "", INPUT)).await;
+        halves.push(client);
+    }
+    eventually("runs that hold too much", async || {
+        (gateway.metric(r#"diglot_streams_total{outcome="limited",route="half"}"#).await >= 1.0).then_some(())
+    })
+    .await;
+    assert_serves_others(&gateway).await;
+
+    drop((connections, readers, halves));
+    gateway.wait_for_metric(r#"diglot_streams_active{route="flood"}"#, 0.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_active{route="half"}"#, 0.0).await;
+    gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
+    gateway.wait_for_metric("diglot_replay_bytes", 0.0).await;
     eventually("its size from before", async || {
         (gateway.process.resident_memory() < before + (16 << 20)).then_some(())
     })

@@ -27,7 +27,9 @@ EXAMPLES
   `RUN_ERROR`.
 - With `errors: run_error` on a route, refusals are a `RUN_ERROR` too, on a stream of their own with status 200, which the
   AG-UI client displays better than a status ([access.md](access.md#refusals)).
-- `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its message and its `Retry-After`.
+- `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its `Retry-After`. Its `detail` has the status and
+  the id of the request as a reference; the agent's message is in the log under that id, shortened, with secrets masked. With
+  `agent_errors: pass` on the route, `detail` is the agent's message ([upstreams.md](upstreams.md#error-texts-of-agents)).
 - The `type` of `rate_limited`, `too_many_streams` and `overloaded` is a registered one
   (`https://iana.org/assignments/http-problem-types#…`, with the member `violated-policies`); that of all others is
   `urn:diglot:problem:<code>`.
@@ -83,7 +85,7 @@ const FAILURES: &[FailureRow] = &[
     },
     FailureRow {
         failure: "the agent is silent",
-        client: "comments every `keep_alive`; after `timeouts.first_byte` `upstream_timeout` (status 504, or `RUN_ERROR` after a comment), after `timeouts.idle` within the stream `RUN_ERROR` with `upstream_idle`",
+        client: "comments every `keep_alive`; after `timeouts.first_byte` `upstream_timeout` (status 504, or `RUN_ERROR` after a comment), after `timeouts.idle` within the stream, or `timeouts.ping_only` if it still sends comments, `RUN_ERROR` with `upstream_idle`",
         log: "`run ended` (warn) with the `code`; before it `request failed at the agent` (info) if the status is 504",
         counter: r#"`diglot_streams_total{outcome="upstream_error"}`; with status 504 also `diglot_refusals_total{reason="upstream_timeout"}`"#,
     },
@@ -165,7 +167,9 @@ fn failures_name_existing_codes_log_lines_and_counters() {
     let codes: Vec<_> = RejectionKind::ALL.iter().map(|kind| kind.code()).collect();
     for FailureRow { failure, client, log, counter } in FAILURES {
         for code in code_spans(client).filter(|span| span.contains('_') && span.is_ascii()) {
-            let is_key = ["keep_alive", "timeouts.first_byte", "redis.on_error: deny", "RUN_ERROR"].contains(&code);
+            let is_key =
+                ["keep_alive", "timeouts.first_byte", "timeouts.ping_only", "redis.on_error: deny", "RUN_ERROR"]
+                    .contains(&code);
             assert!(is_key || codes.contains(&code), "{failure}: {code} is not a code");
         }
         for message in code_spans(log).filter(|span| span.contains(' ')) {

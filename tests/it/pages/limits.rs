@@ -9,29 +9,37 @@ const HEAD: &str = "\
 
 <!-- Made from tests/it/pages/limits.rs and the constants that it names: UPDATE=1 cargo test --test it pages -->
 
-Everything in the gateway that clients or agents can make grow: its bound, the key that sets it, the metric that shows it,
-and what happens at the bound. Bounds without a key are constants of the program.
+Everything in the gateway that clients, agents, issuers or Redis can make grow: its bound, the key that sets it, the metric that
+shows it, what happens at the bound, and the test that pushes it. Bounds without a key are constants of the program. A bound
+without a metric holds little memory, which nobody needs to watch.
 
-| what grows | bound | key | metric | at the bound | memory at most |
-|---|---|---|---|---|---|
+| what grows | bound | key | metric | at the bound | memory at most | test |
+|---|---|---|---|---|---|---|
 ";
 
 const FOOT: &str = "
 ## In 256 MiB
 
-The rows do not add up to a fixed sum: connections and runs have no common bound in bytes. For a sidecar with 256 MiB, set
-`limits.connections`, `max_streams` and `connections_per_address` to what your agent can serve, and divide. The largest parts
-are request bodies and the replay log, each with a bound for the whole process.
+The default bounds in bytes are bounds of the process: request bodies 64 MiB, kept runs 32 MiB, slow clients 32 MiB, unfinished
+events and what runs remember 64 MiB, together 192 MiB. Connections and runs come on top, with about 32 KiB each. For a sidecar
+with 256 MiB, set `limits.connections`, `max_streams` and `connections_per_address` to what your agent can serve, and divide.
+
+## What follows from these bounds
+
+Maps that count by caller, address or run (request bodies, `max_streams_per_caller`, `limits.connections_per_address`, runs in
+progress, slow clients, runs copied to Redis) have an entry for as long as what they count is open, so the bounds of connections,
+streams and kept runs bound them. A preflight is answered without a body and without the agent. Tasks belong to a connection, a
+run, a refused body or the configuration.
 
 ## What has no bound
 
 - Runs (`max_streams`, `max_streams_per_caller`) and connections from one address (`limits.connections_per_address`) are
   unlimited unless set; until then `limits.connections` and the HTTP/2 streams of each connection bound them.
-- Connections to the status listener: kubelet and Prometheus must always get through. Keep it away from strangers.
 - Connections to the admin socket: only the gateway's user can open it.
-- Runs in one process have no common bound in bytes: each run can hold a frame of its agent, and what its guard remembers.
-- The time of a run, unless `run_limits` sets it. A run whose agent sends something within `timeouts.idle` continues.
-- What the configuration adds: routes, upstreams, keys and series grow with it, not with requests.
+- The time of a run, unless `run_limits` sets it. A run whose agent sends events continues: one within `timeouts.ping_only`,
+  and something within `timeouts.idle`.
+- What the configuration adds: routes, upstreams, keys and series grow with it, not with requests. A reload keeps the previous
+  configuration until its requests and runs have ended.
 ";
 
 /// Where a number is written.
@@ -53,6 +61,8 @@ struct BoundRow {
     metric: &'static str,
     effect: &'static str,
     memory: &'static str,
+    /// file without its ending, and function
+    test: &'static str,
 }
 
 const FILE: &str = "src/config/file.rs";
@@ -60,47 +70,79 @@ const LIMITS: &str = "LimitsSpec";
 const REPLAY: &str = "src/config/file/replay.rs";
 
 macro_rules! bounds {
-    ($($what:literal, $source:expr, $bound:literal, $key:literal, $metric:literal, $effect:literal, $memory:literal;)+) => {
-        &[$(BoundRow { what: $what, source: $source, bound: $bound, key: $key, metric: $metric, effect: $effect, memory: $memory }),+]
+    ($($what:literal, $source:expr, $bound:literal, $key:literal, $metric:literal, $effect:literal, $memory:literal, $test:literal;)+) => {
+        &[$(BoundRow { what: $what, source: $source, bound: $bound, key: $key, metric: $metric, effect: $effect, memory: $memory, test: $test }),+]
     };
 }
 
 #[rustfmt::skip]
 const BOUNDS: &[BoundRow] = bounds! {
-    "client connections", Default(FILE, LIMITS, "connections"), "@", "limits.connections", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection";
-    "refused connections that stay open for their 503", Constant("src/proxy/edge/connection_limit.rs", "MAX_LINGERING"), "@, and a quarter of the connections; each for 1 s and 64 KiB", "", "diglot_connections_refused_total", "the 503 may be lost with a reset", "1 KiB each";
-    "streams of one HTTP/2 connection", Constant("src/proxy/edge/server.rs", "H2_MAX_STREAMS"), "@", "", "diglot_streams_active", "the stream is refused, as HTTP/2 clients expect", "as runs";
-    "streams that an HTTP/2 client resets before they are served", Constant("src/proxy/edge/server.rs", "H2_MAX_PENDING_RESETS"), "@ per connection", "", "", "GOAWAY", "small";
-    "the head of a request", Default(FILE, LIMITS, "header_bytes"), "@", "limits.header_bytes", "diglot_requests_total", "431", "@ per connection";
-    "the fields of a request", Default(FILE, LIMITS, "headers"), "@", "limits.headers", "diglot_requests_total", "431", "within the head";
-    "one request body", Default(FILE, LIMITS, "request_body"), "@", "limits.request_body", "diglot_refusals_total", "413 `body_too_large`", "within all bodies";
-    "all request bodies", Default(FILE, LIMITS, "request_bodies"), "@; a quarter for one caller", "limits.request_bodies", "diglot_request_body_bytes", "503 `bodies_full`", "@";
-    "the rest of a refused body", Constant("src/proxy/request_body.rs", "DISCARD_LIMIT"), "@ and 5 s per request; nothing is kept", "", "", "the connection is closed", "none";
-    "messages of a request", Constant("src/translate/request.rs", "MESSAGES_LIMIT"), "@", "", "diglot_refusals_total", "400", "within the body";
-    "nested levels of JSON", Constant("src/codec/json.rs", "DEPTH_LIMIT"), "@", "", "diglot_refusals_total", "400, or the run ends", "small";
-    "the size of a token", Constant("src/policy/auth/jwt.rs", "MAX_TOKEN_BYTES"), "@", "", "diglot_auth_total", "401", "within the head";
-    "keys of rate limits: authenticated callers", Constant("src/policy/limit/local.rs", "MAX_VOUCHED_KEYS"), "@ per limit", "", "diglot_ratelimit_keys", "further keys share buckets", "about 10 MiB per limit";
-    "keys of rate limits: other callers", Constant("src/policy/limit/local.rs", "MAX_UNVOUCHED_KEYS"), "@ per limit", "", "diglot_ratelimit_keys", "further keys share buckets", "about 6 MiB per limit";
-    "owners of threads", Constant("src/policy/thread_owner.rs", "MAX_THREADS"), "@ per route with `threads: owned`; each for 24 h", "", "", "the owner that was used longest ago is forgotten", "about 15 MiB per route";
-    "keys of one issuer", Constant("src/policy/auth/key_set.rs", "MAX_KEYS"), "@; one fetch at a time", "", "diglot_jwks_keys", "further keys are ignored", "small";
-    "fetches for unknown keys", Constant("src/policy/auth/jwks.rs", "REFETCH_INTERVAL"), "one per @ and issuer", "", "diglot_jwks_refreshes_total", "401 without a fetch", "none";
-    "events buffered for one client", Default(FILE, LIMITS, "client_buffer"), "@", "limits.client_buffer", "diglot_streams_active", "reading from the agent pauses", "@ per run";
-    "the buffers of all slow clients", Default(FILE, LIMITS, "client_buffers"), "@", "limits.client_buffers", "diglot_slow_client_bytes", "the client that has waited longest is disconnected", "@";
-    "a client that reads nothing", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_streams_total", "the connection is closed, or the stream reset", "as its buffer";
-    "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
-    "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run";
-    "waiting two-step runs of a route", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT"), "@", "", "diglot_refusals_total", "503", "16 MiB per route";
-    "waiting two-step runs of a caller", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT_PER_CALLER"), "@ per route", "", "diglot_refusals_total", "429", "4 MiB";
-    "kept runs", Default(REPLAY, "ReplaySpec", "runs"), "@", "replay.runs", "diglot_replay_runs", "the run that ended first is evicted", "within the next row";
-    "memory of kept runs", Default(REPLAY, "ReplaySpec", "bytes"), "@", "replay.bytes", "diglot_replay_bytes", "ended runs are evicted, then running ones condensed; 410 for their readers", "@";
-    "memory of one kept run", Default(REPLAY, "ReplaySpec", "run_bytes"), "@", "replay.run_bytes", "diglot_replay_bytes", "it is condensed, or no longer kept", "@ per run";
-    "readers of one run", Constant("src/replay/log.rs", "MAX_READERS"), "@", "", "", "refused", "a read buffer each";
-    "runs of other replicas that are read here", Constant("src/replay/replication.rs", "MAX_COPIES"), "@", "", "diglot_replay_followed", "503 `replay_unavailable`", "within `replay.bytes`, else `replay.run_bytes` each";
-    "idle connections to agents", Constant("src/proxy/upstream/dialer.rs", "POOL_SIZE"), "@; each for 4 s", "", "process_open_fds", "the oldest is closed", "about 10 KiB each";
-    "an agent's body with an error status", Constant("src/proxy/agent_response.rs", "RESPONSE_LIMIT"), "@", "", "diglot_upstream_requests_total", "the rest is not read", "@ per failing run";
-    "log lines that wait for stderr", Constant("src/telemetry/log.rs", "MAX_BUFFERED_LINES"), "@", "", "diglot_log_lines_dropped_total", "further lines are dropped and counted", "about 8 MiB";
-    "text of clients and agents in a log line", Constant("src/telemetry/internal_event/mod.rs", "MAX_TEXT_CHARS"), "@ characters", "", "", "cut", "within the queue";
-    "reloads that wait", Constant("src/admin/commands.rs", "MAX_PENDING_RELOADS"), "@", "", "", "SIGHUPs are combined, commands wait", "small";
+    "client connections", Default(FILE, LIMITS, "connections"), "@", "limits.connections", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection", "tests/it/listeners/limits::answers_503_at_the_connection_limit_and_recovers";
+    "refused connections that stay open for their 503", Constant("src/proxy/edge/connection_limit.rs", "MAX_LINGERING"), "@, and a quarter of the connections; each for 1 s and 64 KiB", "", "diglot_connections_refused_total", "the 503 may be lost with a reset", "1 KiB each", "tests/it/listeners/limits::sends_503_also_to_clients_that_are_still_sending";
+    "connections to the status listeners", Constant("src/proxy/edge/connection_limit.rs", "MAX_STATUS_CONNECTIONS"), "@", "", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection", "src/proxy/edge/connection_limit::limits_connections_and_reuses_freed_slots";
+    "a TLS handshake", Constant("src/proxy/edge/plane.rs", "HANDSHAKE_TIMEOUT"), "@; as many as connections", "", "diglot_connections_refused_total", "the connection is closed", "within the connections", "tests/it/listeners/tls::times_out_unfinished_tls_handshakes";
+    "encrypted bytes for one client", Constant("src/proxy/edge/listener_tls.rs", "WRITE_BUFFER_LIMIT"), "@ per TLS connection", "", "diglot_connections_active", "writing pauses", "@ per connection", "no test: rustls keeps it";
+    "a PROXY header", Constant("src/net/proxy_protocol.rs", "V2_HEADER_LIMIT"), "@ bytes, within 5 s", "", "diglot_connections_refused_total", "the connection is closed", "none", "tests/it/listeners/proxy_protocol::times_out_on_half_a_proxy_header";
+    "requests that a client pipelines behind a stream", Constant("src/proxy/edge/http1_handoff.rs", "READ_AHEAD_LIMIT"), "@ per connection", "", "diglot_connections_active", "nothing more is read", "@ per connection", "tests/it/listeners/timeouts::ends_the_run_of_a_client_that_pipelines_and_leaves";
+    "streams of one HTTP/2 connection", Constant("src/proxy/edge/server.rs", "H2_MAX_STREAMS"), "@", "", "diglot_streams_active", "the stream is refused, as HTTP/2 clients expect", "as runs", "no test: h2 keeps it; hyper's own tests show it";
+    "streams that an HTTP/2 client resets before they are served", Constant("src/proxy/edge/server.rs", "H2_MAX_PENDING_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
+    "streams that an HTTP/2 client makes the gateway reset", Constant("src/proxy/edge/server.rs", "H2_MAX_LOCAL_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
+    "the head of a request", Default(FILE, LIMITS, "header_bytes"), "@", "limits.header_bytes", "diglot_requests_total", "431", "@ per connection", "tests/it/smuggling::applies_the_configured_head_limits";
+    "the fields of a request", Default(FILE, LIMITS, "headers"), "@", "limits.headers", "diglot_requests_total", "431", "within the head", "tests/it/smuggling::applies_the_configured_head_limits";
+    "one request body", Default(FILE, LIMITS, "request_body"), "@", "limits.request_body", "diglot_refusals_total", "413 `body_too_large`", "within all bodies", "tests/it/requests::answers_413_to_bodies_over_the_limit";
+    "all request bodies", Default(FILE, LIMITS, "request_bodies"), "@; a quarter for one caller", "limits.request_bodies", "diglot_request_body_bytes", "503 `bodies_full`", "@", "tests/it/limits/small_process::serves_others_in_little_memory_while_bounds_are_pushed";
+    "the rest of a refused body", Constant("src/proxy/request_body.rs", "DISCARD_LIMIT"), "@ and 5 s per request; nothing is kept", "", "", "the connection is closed", "none", "no test: nothing is kept, and the connection ends in 5 s";
+    "a slow body", Constant("src/proxy/request_body.rs", "LEAST_BYTES"), "at least @ in 5 s beyond the first 64 KiB", "", "diglot_refusals_total", "408", "within all bodies", "src/proxy/request_body::rejects_a_large_body_that_trickles";
+    "messages of a request", Constant("src/translate/request.rs", "MESSAGES_LIMIT"), "@", "", "diglot_refusals_total", "400", "within the body", "src/translate/request::limits_messages_and_keeps_no_more_than_it_takes";
+    "nested levels of JSON", Constant("src/codec/json.rs", "DEPTH_LIMIT"), "@", "", "diglot_refusals_total", "400, or the run ends", "small", "src/codec/json::limits_nesting_depth_without_recursion";
+    "addresses in X-Forwarded-For", Constant("src/policy/client_addr.rs", "MAX_HOPS"), "@", "", "", "the others are ignored", "within the head", "src/policy/client_addr::reads_at_most_max_hops_of_a_list";
+    "tracestate that is passed on", Constant("src/telemetry/trace_context.rs", "STATE_LIMIT"), "@ bytes", "", "", "members are dropped", "within the head", "src/telemetry/trace_context::forwards_only_valid_tracestates";
+    "the size of a token", Constant("src/policy/auth/jwt.rs", "MAX_TOKEN_BYTES"), "@", "", "diglot_auth_total", "401", "within the head", "src/policy/auth/jwt/tests::refuses_tokens_over_the_limit_unread";
+    "keys of rate limits: authenticated callers", Constant("src/policy/limit/local.rs", "MAX_VOUCHED_KEYS"), "@ per limit", "", "diglot_ratelimit_keys", "further keys share buckets", "about 10 MiB per limit", "src/policy/limit/tests::bounds_tracked_keys_under_a_flood_and_forgets_them";
+    "keys of rate limits: other callers", Constant("src/policy/limit/local.rs", "MAX_UNVOUCHED_KEYS"), "@ per limit", "", "diglot_ratelimit_keys", "further keys share buckets", "about 6 MiB per limit", "src/policy/limit/tests::bounds_tracked_keys_under_a_flood_and_forgets_them";
+    "owners of threads", Constant("src/policy/thread_owner.rs", "MAX_THREADS"), "@ per route with `threads: owned`; each for 24 h", "", "", "the callers with most lose those used longest ago", "about 15 MiB per route", "src/policy/thread_owner::remembers_the_most_recently_used_threads";
+    "keys of one issuer", Constant("src/policy/auth/key_set.rs", "MAX_KEYS"), "@; one fetch at a time", "", "diglot_jwks_keys", "further keys are ignored", "small", "src/policy/auth/jwt/tests/keys::uses_good_keys_of_a_set_and_reports_the_others";
+    "fetches for unknown keys", Constant("src/policy/auth/jwks.rs", "REFETCH_INTERVAL"), "one per @ and issuer", "", "diglot_jwks_refreshes_total", "401 without a fetch", "none", "tests/it/auth/issuers::fetches_once_for_a_flood_of_unknown_keys";
+    "a document of an issuer", Constant("src/policy/auth/document.rs", "MAX_DOCUMENT_BYTES"), "@ within 5 s; one at a time", "", "diglot_jwks_refreshes_total", "the previous keys stay", "@ per issuer", "tests/it/auth/issuers::keeps_serving_with_cached_keys_while_the_issuer_is_down";
+    "a file that is watched", Constant("src/net/read_file.rs", "MAX_FILE_BYTES"), "@", "", "", "the previous content stays", "@ while it is read", "src/net/file_watcher::refuses_unusable_files_and_names_their_path";
+    "events buffered for one client", Default(FILE, LIMITS, "client_buffer"), "@", "limits.client_buffer", "diglot_streams_active", "reading from the agent pauses", "@ per run", "tests/it/limits/small_process::serves_others_in_little_memory_while_bounds_are_pushed";
+    "the buffers of all slow clients", Default(FILE, LIMITS, "client_buffers"), "@", "limits.client_buffers", "diglot_slow_client_bytes", "the client that has waited longest is disconnected, of the caller that holds most", "@", "tests/it/buffer_limits::disconnects_clients_that_wait_longest_over_the_limit";
+    "a client that reads nothing", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_streams_total", "the connection is closed, or the stream reset", "as its buffer", "src/proxy/edge/server::closes_the_connection_of_a_client_that_stops_reading";
+    "what clients have not read of ended runs", Constant("src/proxy/pipe.rs", "LARGE_REMAINDER"), "@ per connection; more counts as a slow client", "", "diglot_slow_client_bytes", "as for slow clients", "@ per connection", "src/proxy/pipe/tests::the_rest_of_an_ended_run_counts_as_a_slow_clients";
+    "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run", "tests/it/faults/broken_streams::ends_the_run_at_an_event_over_the_limit";
+    "unfinished events of all agents, and what all runs remember", Default(FILE, LIMITS, "run_memory"), "@; runs below 64 KiB are free", "limits.run_memory", "diglot_run_memory_bytes", "`RUN_ERROR` `run_memory_full` for the run that needs more", "@", "tests/it/buffer_limits::ends_runs_that_hold_too_much_together";
+    "events kept to detect the dialect of an `auto` agent", Constant("src/translate/detect.rs", "MAX_KEPT_BYTES"), "@ and the first event; until the 16th", "", "diglot_streams_active", "a later sign is not used", "@ per run", "tests/it/auto::keeps_the_run_start_when_a_later_event_shows_the_dialect";
+    "chunks without an id: open streams", Constant("src/event/lane.rs", "LANES_LIMIT"), "@ per run", "", "", "the stream used longest ago is forgotten", "within the ids", "src/event/lane::keeps_the_latest_lanes_up_to_the_limit";
+    "what an HTTP/2 agent sends before it is read", Constant("src/proxy/upstream/dialer.rs", "H2_STREAM_WINDOW"), "@ per run", "", "diglot_streams_active", "the agent waits", "@ per run", "tests/it/upstreams/http2::runs_share_one_h2_connection";
+    "ids that the guard of a run remembers", Constant("src/dialect/memory_limits.rs", "RETAINED_IDS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `too_much_open`", "@ per run", "tests/it/buffer_limits::limits_the_ids_it_remembers";
+    "messages, calls, steps and subagents that a run has open", Constant("src/dialect/memory_limits.rs", "OPEN_ITEMS_LIMIT"), "@ per run", "", "diglot_streams_total", "`RUN_ERROR` `too_much_open`", "within the row above", "tests/it/hostile_runs::ends_a_run_that_leaves_too_much_open_for_every_kind_of_item";
+    "waiting two-step runs of a route", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT"), "@", "", "diglot_refusals_total", "503", "16 MiB per route", "src/proxy/pending_runs::limits_reservations_and_frees_dropped_ones";
+    "waiting two-step runs of a caller", Constant("src/proxy/pending_runs.rs", "PENDING_LIMIT_PER_CALLER"), "@ per route", "", "diglot_refusals_total", "429", "4 MiB", "tests/it/two_steps/ownership::limits_the_waiting_runs_of_one_caller";
+    "kept runs", Default(REPLAY, "ReplaySpec", "runs"), "@", "replay.runs", "diglot_replay_runs", "the run that ended first is evicted, of the caller that has most", "within the next row", "tests/it/resume/retention::evicts_the_oldest_runs_over_the_run_limit";
+    "memory of kept runs", Default(REPLAY, "ReplaySpec", "bytes"), "@", "replay.bytes", "diglot_replay_bytes", "ended runs are evicted, first those of the caller that holds most, then running ones condensed; 410 for their readers", "@", "tests/it/resume/retention::bounds_the_memory_of_all_live_runs";
+    "memory of one kept run", Default(REPLAY, "ReplaySpec", "run_bytes"), "@", "replay.run_bytes", "diglot_replay_bytes", "it is condensed, or no longer kept", "@ per run", "tests/it/resume/retention::bounds_the_memory_of_a_long_run";
+    "readers of one run", Constant("src/replay/log.rs", "MAX_READERS"), "@", "", "", "refused", "a read buffer each", "tests/it/resume/ownership::limits_the_readers_of_a_run";
+    "recaps of one run that are not read yet", Constant("src/replay/log/reader.rs", "MAX_UNREAD_RECAPS"), "@", "", "diglot_replay_bytes", "refused", "within `replay.bytes`", "src/replay/log/tests::limits_the_number_of_unread_recaps";
+    "frames for Redis that wait", Constant("src/replay/replication.rs", "MAX_COPIES"), "none beside the kept run; @ runs are written at once", "", "diglot_replay_bytes", "a summary replaces them", "within `replay.bytes`", "tests/it/resume/shared::keeps_streaming_while_redis_hangs";
+    "entries of one answer of Redis", Constant("src/replay/replication/follower.rs", "MAX_ENTRIES"), "@ per copy of a run", "", "diglot_replay_followed", "the next answer has the rest", "a frame each", "tests/it/resume/shared::serves_many_readers_on_another_replica";
+    "runs of other replicas that are read here", Constant("src/replay/replication.rs", "MAX_FOLLOWED"), "@", "", "diglot_replay_followed", "503 `replay_unavailable`", "within `replay.bytes`", "tests/it/resume/redis_bounds::limits_the_runs_of_other_replicas_that_are_read_here";
+    "reads of kept runs from Redis", Constant("src/replay/replication.rs", "MAX_READS"), "@ at once, each of 1 MiB or one larger entry", "", "", "further reads wait", "16 MiB, or 16 times `limits.frame`", "no test: a semaphore";
+    "kept runs in Redis (`store: redis`)", Default(REPLAY, "ReplaySpec", "bytes"), "about @ per replica; each until `replay.age`", "replay.bytes", "diglot_replay_bytes", "a run that its replica evicts is deleted there", "none here; in Redis @ per replica, and for a running one whose log was dropped up to twice `replay.run_bytes`", "tests/it/resume/redis_bounds::deletes_runs_in_redis_that_their_replica_evicts";
+    "evicted runs that wait to be deleted in Redis", Constant("src/replay/replication.rs", "MAX_EVICTED_QUEUE"), "@", "", "", "further ones stay in Redis until their age", "200 KiB", "no test: a bounded channel";
+    "idle HTTP/1.1 connections to agents", Constant("src/proxy/upstream/dialer.rs", "POOL_SIZE"), "@; each for 4 s", "", "process_open_fds", "the oldest is closed", "about 10 KiB each", "tests/it/upstreams/load_balancing::reuses_connections_for_later_runs";
+    "HTTP/2 connections to one address of an agent", Constant("src/proxy/upstream/h2_pool.rs", "MAX_CONNECTIONS"), "@; 100 runs each, or fewer if the agent says so; idle ones for 30 s", "", "process_open_fds", "503 `upstream_busy`", "as runs", "tests/it/upstreams/http2::answers_503_at_once_beyond_the_connections_of_an_address";
+    "the time of an agent that sends nothing", Default(FILE, "TimeoutsSpec", "idle"), "@", "timeouts.idle", "diglot_streams_total", "`RUN_ERROR` `upstream_idle`", "none", "tests/it/faults/silent_agents::ends_the_run_of_an_idle_agent";
+    "the time of an agent that only sends comments, or one endless event", Default(FILE, "TimeoutsSpec", "idle"), "three times `timeouts.idle` (@), or the key", "timeouts.ping_only", "diglot_streams_total", "`RUN_ERROR` `upstream_idle`", "within one frame", "tests/it/faults/silent_agents::ends_the_run_of_an_agent_that_only_pings";
+    "the time to the first event", Default(FILE, "TimeoutsSpec", "first_byte"), "`timeouts.first_byte` (@) and `timeouts.idle` together, or the key", "timeouts.first_event", "diglot_streams_total", "`RUN_ERROR` `upstream_timeout`", "none", "tests/it/faults/silent_agents::limits_the_time_to_the_first_event_by_default";
+    "addresses of one host name", Constant("src/proxy/upstream/upstream_set.rs", "MAX_ADDRESSES"), "@; one look-up at a time, each for 10 s", "", "", "further addresses get no runs", "small", "src/proxy/upstream/upstream_set::uses_a_bounded_number_of_addresses_of_a_name";
+    "attempts to send a run", Constant("src/proxy/upstream/cluster.rs", "ATTEMPTS"), "@", "", "diglot_upstream_requests_total", "502", "none", "tests/it/upstreams/failover::answers_502_after_trying_each_address_once";
+    "an answer to a health check", Constant("src/proxy/upstream/health_check.rs", "RESPONSE_LIMIT"), "@; one check at a time per address", "", "", "the rest is not read", "@ per address", "tests/it/upstreams/failover::health_checks_remove_and_restore_an_agent";
+    "what an agent sends after the end of its run", Constant("src/proxy/run_end.rs", "DISCARD_LIMIT"), "@ and 1 s", "", "", "the connection is closed", "none", "tests/it/faults/broken_streams::drops_events_after_the_terminal_one";
+    "an agent's body with an error status", Constant("src/proxy/agent_response.rs", "RESPONSE_LIMIT"), "@", "", "diglot_upstream_requests_total", "the rest is not read", "@ per failing run", "tests/it/faults/answers::hides_pages_and_streams_with_an_error_status";
+    "log lines that wait for stderr", Constant("src/telemetry/log.rs", "MAX_BUFFERED_LINES"), "@", "", "diglot_log_lines_dropped_total", "further lines are dropped and counted", "about 8 MiB", "tests/it/log_losses::counts_dropped_lines_and_reports_them_when_stderr_is_read";
+    "spans that wait for the trace collector", Constant("src/telemetry/trace/collector.rs", "MAX_QUEUED_SPANS"), "@, unless `OTEL_BSP_MAX_QUEUE_SIZE` says otherwise", "", "diglot_spans_dropped_total", "further spans are dropped and counted", "about 4 MiB", "tests/it/traces::drops_spans_when_the_queue_is_full";
+    "text of clients and agents in a log line", Constant("src/telemetry/internal_event/mod.rs", "MAX_TEXT_CHARS"), "@ characters", "", "", "cut", "within the queue", "tests/it/access_log::escapes_and_truncates_ids_in_log_lines";
+    "reloads that wait", Constant("src/admin/commands.rs", "MAX_PENDING_RELOADS"), "@", "", "", "SIGHUPs are combined, commands wait", "small", "no test: a bounded channel; only the gateway's user fills it";
 };
 
 fn read(path: &str) -> String {
@@ -152,9 +194,10 @@ fn page() -> String {
         let value = row.source.value();
         let (bound, memory) = (row.bound.replace('@', &value), row.memory.replace('@', &value));
         let BoundRow { what, effect, key, metric, .. } = row;
+        let test = if row.test.starts_with("no test: ") { row.test.to_owned() } else { code(row.test) };
         write_line(
             &mut out,
-            format_args!("| {what} | {bound} | {} | {} | {effect} | {memory} |", code(key), code(metric)),
+            format_args!("| {what} | {bound} | {} | {} | {effect} | {memory} | {test} |", code(key), code(metric)),
         );
     }
     out + FOOT
@@ -163,6 +206,18 @@ fn page() -> String {
 #[test]
 fn limits_page_matches_the_code() {
     assert_up_to_date("deploy/limits.md", &page());
+}
+
+/// Each bound is pushed by a test.
+#[test]
+fn bounds_name_existing_tests() {
+    for BoundRow { what, test, .. } in BOUNDS {
+        if test.strip_prefix("no test: ").is_some_and(|reason| reason.len() > 10) {
+            continue;
+        }
+        let (file, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{what}: {test}"));
+        assert!(read(&format!("{file}.rs")).contains(&format!("fn {name}(")), "{what}: no test {test}");
+    }
 }
 
 #[test]

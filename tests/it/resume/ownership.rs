@@ -132,3 +132,24 @@ async fn allows_cross_origin_resume_and_stop() {
     let foreign = read_run(gateway.data, "r1", "Origin: https://elsewhere.example\r\n").await;
     assert_refused(&foreign, 403, "origin_not_allowed");
 }
+
+/// A run that does not start must not take the thread from the caller that opens it later.
+#[tokio::test]
+async fn claims_no_thread_for_a_run_that_is_refused() {
+    let agent = start_paused_agent();
+    let gateway = start_gateway_with(&agent, &auth_section(), ", threads: owned, max_streams: 1").await;
+    let in_thread = |run: &str, thread: &str| {
+        let body = input(run).replace(r#""threadId":"t1""#, &format!(r#""threadId":"{thread}""#));
+        assert!(body.contains(thread));
+        post("/run", "", &body)
+    };
+    let started = with_key_of("ada", &in_thread("r1", "t1"));
+    let (first, _) = open_stream_until(gateway.data, started, END_OF_CONTENT).await;
+    let refused = with_key_of("bob", &in_thread("r2", "t2"));
+    assert_refused(&send_request(gateway.data, refused).await, 503, "overloaded");
+    agent.resume();
+    gateway.wait_for_metric("diglot_streams_active{route=\"run\"}", 0.0).await;
+    drop(first);
+    let started = with_key_of("ada", &in_thread("r3", "t2"));
+    open_stream_until(gateway.data, started, END_OF_CONTENT).await;
+}

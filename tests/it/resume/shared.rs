@@ -19,7 +19,7 @@ async fn start_pair(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gatew
 }
 
 /// The same, with all keys but `redis`.
-async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
+pub(super) async fn start_pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
     let top = redis.yaml(", deadline: 1s") + more;
     let both = (start_gateway_with(agent, &top, "").await, start_gateway_with(agent, &top, "").await);
     wait_for_leases(redis, 2).await;
@@ -33,7 +33,7 @@ async fn wait_for_leases(redis: &Redis, count: usize) {
 }
 
 /// An agent that waits behind each event of the script.
-fn start_stepping_agent() -> Agent {
+pub(super) fn start_stepping_agent() -> Agent {
     let mut steps = vec![Step::Read, write(HEAD)];
     for event in script() {
         steps.extend([write(event), Step::Pause]);
@@ -53,7 +53,7 @@ fn normalize_run_id(frames: &[Frame], run: &str) -> Vec<Value> {
     frames.iter().map(renamed).collect()
 }
 
-async fn open_stream(to: SocketAddr, request: String) -> Client {
+pub(super) async fn open_stream(to: SocketAddr, request: String) -> Client {
     let mut client = Client::connect(to).await;
     client.send(request).await;
     let head = client.read_head().await;
@@ -62,7 +62,7 @@ async fn open_stream(to: SocketAddr, request: String) -> Client {
 }
 
 /// Starts a run and reads so many frames, which are all that its agent has sent.
-async fn start_run_frames(gateway: &Gateway, run: &str, count: usize) -> (Client, Vec<Frame>) {
+pub(super) async fn start_run_frames(gateway: &Gateway, run: &str, count: usize) -> (Client, Vec<Frame>) {
     let mut client = open_stream(gateway.data, post("/run", "", &input(run))).await;
     let first = read_frames(&mut client, count).await;
     (client, first)

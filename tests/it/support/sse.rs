@@ -84,7 +84,7 @@ fn problem_type(code: &str) -> String {
         "rate_limited" | "too_many_streams" => {
             "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
         }
-        "bodies_full" | "overloaded" => {
+        "bodies_full" | "overloaded" | "run_memory_full" => {
             "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned()
         }
         own => format!("urn:diglot:problem:{own}"),
@@ -106,7 +106,7 @@ pub fn assert_refused(answer: &Answer, status: u16, code: &str) -> Value {
         assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{text}");
     }
     // RFC 9209: an intermediary names the side at fault.
-    let blamed = code.starts_with("upstream") || code == "frame_too_large";
+    let blamed = code.starts_with("upstream") || matches!(code, "frame_too_large" | "too_much_open");
     assert_eq!(answer.header("proxy-status").is_some(), blamed, "{:?}", answer.headers);
     problem
 }

@@ -45,8 +45,8 @@ async fn starts_a_run_and_then_reads_its_events() {
 async fn accepts_any_spelling_of_ids_in_the_start_answer() {
     let rows = [
         (
-            response("200 OK", "application/json; charset=utf-8", r#"{"thread_id":"a/b 线","run_id":7}"#),
-            "a%2Fb%20%E7%BA%BF",
+            response("200 OK", "application/json; charset=utf-8", r#"{"thread_id":"a:b 线","run_id":7}"#),
+            "a%3Ab%20%E7%BA%BF",
             "7",
         ),
         (response("201 Created", "application/json", r#"{"status":"queued","threadId":null}"#), "t1", "r1"),
@@ -79,12 +79,17 @@ async fn drops_events_of_other_runs_of_the_thread() {
 async fn passes_on_a_refused_start_and_reads_no_events() {
     let long = format!(r#"{{"threadId":"T9","more":"{}"}}"#, "x".repeat(64 << 10));
     let rows = [
-        (response("401 Unauthorized", "application/json", r#"{"detail":"no key"}"#), 502, "upstream_status", "no key"),
+        (
+            response("401 Unauthorized", "application/json", r#"{"detail":"no key"}"#),
+            502,
+            "upstream_status",
+            "status 401. Reference: ",
+        ),
         (
             response("422 Unprocessable Content", "application/json", r#"{"message":"no tools"}"#),
             422,
             "upstream_status",
-            "no tools",
+            "status 422. Reference: ",
         ),
         (response("500 Oops", "text/html", "<h1>secret</h1>"), 502, "upstream_status", "500"),
         (response("302 Found", "text/html", ""), 502, "upstream_status", "302"),
@@ -98,6 +103,7 @@ async fn passes_on_a_refused_start_and_reads_no_events() {
         ),
         (response("200 OK", "application/json", &long), 502, "upstream_content_type", "64 KiB"),
         (response("200 OK", "application/json", r#"{"threadId":".."}"#), 502, "upstream_content_type", "path"),
+        (response("200 OK", "application/json", r#"{"threadId":"..%2Fx"}"#), 502, "upstream_content_type", "path"),
         (HEAD.to_owned() + &frames("R9").concat(), 502, "upstream_content_type", "second step"),
         (
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{".to_owned(),
@@ -118,16 +124,20 @@ async fn passes_on_a_refused_start_and_reads_no_events() {
 }
 
 #[tokio::test]
-async fn passes_on_the_message_when_events_are_refused() {
+async fn passes_on_the_status_when_events_are_refused() {
     let rows = [
         (
             response("404 Not Found", "application/json", r#"{"detail":"no such thread"}"#),
             "upstream_status",
-            "no such thread",
+            "status 404. Reference: ",
         ),
         (response("401 Unauthorized", "text/html", "<h1>secret</h1>"), "upstream_status", "401"),
         ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "upstream_content_type", "not an event stream"),
-        (response("200 OK", "application/json", r#"{"error":{"message":"gone"}}"#), "upstream_content_type", "gone"),
+        (
+            response("200 OK", "application/json", r#"{"error":{"message":"gone"}}"#),
+            "upstream_content_type",
+            "not an event stream",
+        ),
         (response("200 OK", "text/html", "<h1>secret</h1>"), "upstream_content_type", "not an event stream"),
         (String::new(), "upstream_reset", "broke"),
     ];
@@ -142,8 +152,11 @@ async fn passes_on_the_message_when_events_are_refused() {
 async fn refuses_ids_that_fit_no_path() {
     let agent = Agent::with_two_steps(accepted_steps(), vec![vec![Step::WaitForClose]]);
     let gateway = start_for_two_step_agent(&agent).await;
-    let request = post(PATH, "Connection: close\r\n", &input(".."));
-    assert_refused(&send_request(gateway.data, request).await, 400, "invalid_request");
+    for id in ["..", "../../admin", "..%2F..%2Fadmin", "..%252Fadmin", r"..\\admin", "..%5cadmin", "a/b"] {
+        let request = post(PATH, "Connection: close\r\n", &input(id));
+        let problem = assert_refused(&send_request(gateway.data, request).await, 400, "invalid_request");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("percent-encoded")), "{id}: {problem}");
+    }
     assert_eq!(agent.connection_count(), 0);
 }
 

@@ -111,7 +111,7 @@ async fn answers_the_start_with_an_immediate_refusal() {
     // The place is free again each time.
     for _ in 0..2 {
         let problem = assert_refused(&start_run(gateway.data, "t1").await, 422, "upstream_status");
-        assert_eq!(problem["detail"], "no tools");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("status 422")), "{problem}");
         assert_refused(&read_events(gateway.data, "t1").await, 404, "events_not_found");
     }
 }
@@ -127,7 +127,10 @@ async fn writes_a_late_refusal_into_the_events() {
     assert_accepted(&start_run(gateway.data, "t1").await, "t1");
     agent.resume();
     let error = assert_events(&read_events(gateway.data, "t1").await, "t1", &["RUN_ERROR"]).pop().expect("an error");
-    assert_eq!((&error["code"], &error["message"]), (&"upstream_status".into(), &"no tools".into()));
+    assert_eq!(error["code"], "upstream_status");
+    // The client needs no status line to find the reason in the log.
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.starts_with("The agent answered with status 422. Reference: "), "{message}");
 }
 
 #[tokio::test]

@@ -321,6 +321,13 @@ fn refuses_a_key_in_the_header() {
 }
 
 #[test]
+fn refuses_tokens_over_the_limit_unread() {
+    let large = "x".repeat(MAX_TOKEN_BYTES + 1);
+    assert_eq!(UnverifiedToken::parse(large.as_bytes()).err(), Some(AuthReason::TooLarge));
+    assert_eq!(UnverifiedToken::parse(&large.as_bytes()[1..]).err(), Some(AuthReason::Malformed));
+}
+
+#[test]
 fn refuses_non_canonical_token_encodings() {
     let good = token(&header("RS256"), &claims().to_string(), "RS256");
     let parts: Vec<&str> = good.split('.').collect();
