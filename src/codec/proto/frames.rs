@@ -113,10 +113,6 @@ impl ProtoDecoder {
         step
     }
 
-    pub(crate) fn heap_size(&self) -> usize {
-        self.buffer.capacity()
-    }
-
     /// Returns true if a partial frame is buffered.
     #[must_use]
     pub fn has_partial_frame(&self) -> bool {

@@ -146,6 +146,31 @@ async fn continues_an_oversized_run_but_refuses_joins() {
     assert!(writer.log.retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log.retained_bytes());
 }
 
+/// It would otherwise miss events without a sign, or receive empty pieces for ever.
+#[tokio::test]
+async fn cuts_off_a_slow_reader_of_an_oversized_run() {
+    let writer = new_log(PACE);
+    let (slow, fast) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
+    let (slow, fast) = (slow.expect("kept"), fast.expect("kept"));
+    for number in 1..=60 {
+        assert!(try_write(&writer, number, 1000).is_some(), "{number}");
+        // After the log is discarded, the slow reader reads on for a while.
+        if number % 20 == 0 {
+            let _ = next_chunk(&slow).now_or_never();
+        }
+        read_available(&fast);
+    }
+    let mut received = Vec::new();
+    let end = loop {
+        match next_chunk(&slow).now_or_never() {
+            Some(Some(Ok(piece))) if piece.is_empty() => panic!("an empty piece after {}", received.len()),
+            Some(Some(Ok(piece))) => received.extend_from_slice(&piece),
+            other => break other,
+        }
+    };
+    assert_eq!(end, Some(Some(Err(ReaderCutOff))));
+}
+
 #[tokio::test]
 async fn limits_the_number_of_readers() {
     let writer = new_log(PACE);
