@@ -7,8 +7,8 @@ use crate::judge::Judge;
 use crate::work;
 use diglot::fuzzing::config::{LoadedText, load_config, plant_secrets};
 
-const BASE_WORK: u64 = 4_000_000;
-const WORK_PER_BYTE: u64 = 20_000;
+const BASE_WORK: u64 = 2_000_000;
+const WORK_PER_BYTE: u64 = 10_000;
 
 /// The secret that must not be quoted.
 pub const CANARY: &str = "hunter2canary";

@@ -14,8 +14,8 @@ use diglot::codec::proto::{ProtoDecoder, ProtoStep};
 use diglot::codec::sse::SseLimits;
 use diglot::translate::{EventLoss, Stream};
 
-const BASE_WORK: u64 = 400_000;
-const WORK_PER_BYTE: u64 = 4_000;
+const BASE_WORK: u64 = 200_000;
+const WORK_PER_BYTE: u64 = 2_000;
 
 pub fn run(input: &[u8]) {
     let judge = Judge { target: "protobuf", input };

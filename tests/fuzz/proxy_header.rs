@@ -9,8 +9,8 @@ use crate::work;
 use diglot::fuzzing::proxy_header::read_proxy_header;
 use std::io;
 
-const BASE_WORK: u64 = 20_000;
-const WORK_PER_BYTE: u64 = 400;
+const BASE_WORK: u64 = 10_000;
+const WORK_PER_BYTE: u64 = 50;
 
 /// The longest header (536 bytes in version 2).
 const LONGEST: usize = 536;

@@ -155,7 +155,10 @@ impl Session<'_> {
         let mut is_whole = false;
         for _ in 0..pieces {
             match reader.read() {
-                ReadPiece::Bytes(bytes) => received.extend_from_slice(&bytes),
+                ReadPiece::Bytes(bytes) => {
+                    self.judge.require(!bytes.is_empty(), || format!("{from:?}: an empty piece"));
+                    received.extend_from_slice(&bytes);
+                }
                 ReadPiece::Waiting | ReadPiece::End => {
                     is_whole = true;
                     break;

@@ -12,8 +12,8 @@ use crate::streams::has_reserved_names;
 use crate::work;
 use diglot::translate::request::translate_request;
 
-const BASE_WORK: u64 = 400_000;
-const WORK_PER_BYTE: u64 = 4_000;
+const BASE_WORK: u64 = 100_000;
+const WORK_PER_BYTE: u64 = 1_000;
 
 pub fn run(input: &[u8]) {
     let Some((sides, body)) = Sides::read(input) else { return };

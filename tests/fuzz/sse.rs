@@ -6,8 +6,8 @@ use crate::work;
 use diglot::codec::sse::SseLimits;
 use diglot::fuzzing::framing::{OwnedFrame, decode_sse};
 
-const BASE_WORK: u64 = 20_000;
-const WORK_PER_BYTE: u64 = 400;
+const BASE_WORK: u64 = 10_000;
+const WORK_PER_BYTE: u64 = 200;
 
 pub fn run(input: &[u8]) {
     let judge = Judge { target: "sse", input };

@@ -14,9 +14,9 @@ use diglot::dialect::{AG_UI, ALL};
 use diglot::event::EventType;
 
 /// Work that any input may cause.
-const BASE_WORK: u64 = 400_000;
+const BASE_WORK: u64 = 200_000;
 /// Work for each byte of the input.
-const WORK_PER_BYTE: u64 = 4_000;
+const WORK_PER_BYTE: u64 = 2_000;
 
 pub fn run(input: &[u8]) {
     let Some((sides, body)) = Sides::read(input) else { return };

@@ -14,8 +14,8 @@ use diglot::fuzzing::auth::{
 };
 use serde_json::Value;
 
-const BASE_WORK: u64 = 400_000;
-const WORK_PER_BYTE: u64 = 4_000;
+const BASE_WORK: u64 = 50_000;
+const WORK_PER_BYTE: u64 = 200;
 
 /// A text in key sets that no message may contain.
 pub const CANARY: &str = "hunter2canary";

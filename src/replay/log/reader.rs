@@ -158,13 +158,13 @@ impl RunLog {
     fn remove_reader(&self, number: u64) {
         let mut state = self.state.lock();
         let removed = state.remove_readers(|slot| slot.number == number);
-        state.free_read(number, self);
+        let cut_off = state.free_read(number, self);
         // The fastest or last reader may have left.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);
         // Dropping the reader's resource may wake other tasks, so it is done without the lock.
         drop(removed);
-        wakers.into_iter().for_each(wake);
+        cut_off.into_iter().map(|slot| slot.waker).chain(wakers).for_each(wake);
     }
 }
 
@@ -232,19 +232,24 @@ impl LogState {
 }
 
 impl LogState {
-    /// Frees what nobody needs after a reader has read or left.
-    fn free_read(&mut self, number: u64, log: &RunLog) {
+    /// Frees what nobody needs after a reader has read or left. Returns the readers that are cut off, because a discarded
+    /// log has trimmed what they had not read.
+    fn free_read(&mut self, number: u64, log: &RunLog) -> Vec<ReaderSlot> {
         let has_read_recap = match self.reader(number) {
             Some(slot) if slot.recap.is_empty() => std::mem::take(&mut slot.recap_size) > 0,
             Some(_) => false,
             None => true,
         };
+        let mut cut_off = Vec::new();
         if self.is_discarded {
             drop(self.trim(log.limits.max_backlog));
+            let start = self.start_offset();
+            cut_off = self.remove_readers(|slot| slot.offset < start);
         }
-        if has_read_recap {
+        if has_read_recap || !cut_off.is_empty() {
             self.recount(log.total.as_deref());
         }
+        cut_off
     }
 }
 
@@ -264,13 +269,14 @@ impl LogReader {
         if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
             let has_room = state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog);
             let write_waker = state.write_waker.take_if(|_| has_room);
-            state.free_read(self.number, &self.log);
+            let cut_off = state.free_read(self.number, &self.log);
             self.is_sending.store(true, Ordering::Relaxed);
             if let Some(slot) = state.reader(self.number) {
                 // A connection that is sending is woken if its reader is removed.
                 slot.waker = Some(cx.waker().clone());
             }
             drop(state);
+            cut_off.into_iter().map(|slot| slot.waker).for_each(wake);
             wake(write_waker);
             return Poll::Ready(Some(Ok(piece)));
         }

@@ -146,6 +146,23 @@ async fn continues_an_oversized_run_but_refuses_joins() {
     assert!(writer.log.retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log.retained_bytes());
 }
 
+/// It would otherwise miss events without a sign, or receive empty pieces for ever.
+#[tokio::test]
+async fn cuts_off_a_slow_reader_of_an_oversized_run() {
+    let writer = new_log(PACE);
+    let (slow, fast) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
+    let (slow, fast) = (slow.expect("kept"), fast.expect("kept"));
+    for number in 1..=60 {
+        assert!(try_write(&writer, number, 1000).is_some(), "{number}");
+        read_available(&slow);
+        read_available(&fast);
+    }
+    assert_eq!(writer.log.join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
+    assert!((61..=62).all(|number| try_write(&writer, number, 1000).is_some()));
+    read_available(&fast);
+    assert_eq!(next_chunk(&slow).await, Some(Err(ReaderCutOff)));
+}
+
 #[tokio::test]
 async fn limits_the_number_of_readers() {
     let writer = new_log(PACE);
