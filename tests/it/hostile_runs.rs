@@ -34,7 +34,7 @@ async fn ends_a_run_that_leaves_too_much_open_for_every_kind_of_item() {
         ("ag-ui", r#"{"type":"TOOL_CALL_START","toolCallId":"c@","toolCallName":"f"}"#),
         ("ag-ui", r#"{"type":"STEP_STARTED","stepName":"s@"}"#),
         ("ag-ui", r#"{"type":"SUBAGENT_STARTED","subagentRunId":"s@","name":"sub"}"#),
-        ("hai", r#"{"type":"TEXT_MESSAGE_START","messageId":"m@","role":"assistant"}"#),
+        ("hai", r#"{"type":"BUSINESS_DATA_START","messageId":"m@","role":"assistant"}"#),
     ];
     let agents: Vec<_> = rows
         .iter()

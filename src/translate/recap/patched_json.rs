@@ -180,7 +180,6 @@ impl JsonTree {
     }
 
     /// Adds a value; returns the one that it replaced, if any. The outer value is `None` if it cannot be added.
-    #[expect(clippy::option_option, reason = "whether it was added, and what was there")]
     fn add(&mut self, path: &JsonPointer, value: JsonTree) -> Option<Option<JsonTree>> {
         let Some((last, parent)) = path.0.split_last() else {
             return Some(Some(std::mem::replace(self, value)));
