@@ -16,7 +16,7 @@ fn wakes_every_client_but_the_last() {
         let waits = (0..CLIENTS).map(|_| {
             let clients = Arc::clone(&clients);
             thread::spawn(move || {
-                let guard = clients.wait(0);
+                let guard = clients.wait([1; 32], AGENT_READ_BUFFER);
                 if guard.number < CLIENTS {
                     block_on(guard.wait_cut_off());
                 }
