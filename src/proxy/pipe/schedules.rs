@@ -24,14 +24,14 @@ fn write_all(writer: &PipeWriter<()>) -> Result<(), PipeClosed> {
 
 #[test]
 fn a_client_gets_every_byte_and_one_end() {
-    let clients = SlowClients::new(1, Arc::new(Metrics::new().expect("unique names")));
+    let slow_clients = SlowClients::new(1 << 20, Arc::new(Metrics::new().expect("unique names")));
     explore(move || {
         let (writer, reader) = pipe(CAPACITY, ());
         reader.attach(Version::HTTP_11);
         let client = thread::spawn(move || read_all(reader));
         write_all(&writer).expect("the client reads");
         writer.push(&mut vec![PIECES + 1]).expect("the client reads");
-        block_on(writer.finish(&clients, [0; 32]));
+        block_on(writer.finish(&slow_clients, [1; 32]));
         assert_eq!(client.join().expect("no panic"), Ok((1..=PIECES + 1).collect()));
     });
 }

@@ -12,15 +12,15 @@ fn wakes_every_client_but_the_last() {
     let metrics = Arc::new(Metrics::new().expect("unique names"));
     explore(move || {
         // One fits.
-        let clients = SlowClients::new(1, Arc::clone(&metrics));
+        let clients = SlowClients::new(AGENT_READ_BUFFER, Arc::clone(&metrics));
         let waits = (0..CLIENTS).map(|_| {
             let clients = Arc::clone(&clients);
             thread::spawn(move || {
-                let guard = clients.wait([0; 32], 1);
+                let guard = clients.wait([1; 32], AGENT_READ_BUFFER);
                 if guard.number < CLIENTS {
                     block_on(guard.wait_cut_off());
                 }
-                assert!(clients.waiting.lock().bytes <= 1);
+                assert!(clients.waiting.lock().bytes <= AGENT_READ_BUFFER);
             })
         });
         waits.collect::<Vec<_>>().into_iter().for_each(|wait| wait.join().expect("no panic"));
