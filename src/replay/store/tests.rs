@@ -235,8 +235,8 @@ async fn evicts_first_from_the_caller_that_holds_most() {
 
 #[tokio::test]
 async fn evicts_the_oldest_run_of_callers_with_one_each() {
-    let (store, _metrics) = store(100, 50_000, 30_000);
-    for (run, size) in [(1, 5_000), (2, 20_000), (3, 10_000), (4, 15_000)] {
+    let (store, _metrics) = store(100, 54_000, 30_000);
+    for (run, size) in [(1, 10_000), (2, 20_000), (3, 10_000), (4, 15_000)] {
         let writer = enter_for(&store, run, run);
         push_event(&writer, size);
         writer.finish();
