@@ -69,7 +69,7 @@ impl TestStore {
         let ids = RunIds::new("t", "r");
         let recap = Recap::new(side, &ids, RecapInput::default());
         let body = token.to_le_bytes().repeat(4).try_into().unwrap_or([0; 32]);
-        let keys = RunKeys { run: [key; 32], thread: [key % 2; 32], body };
+        let keys = RunKeys { run: [key; 32], thread: [key % 2; 32], body, caller: [key % 3; 32] };
         let descriptor = RunDescriptor { keys, token: RunToken::new(token), side, ids };
         let fresh = NewRun { descriptor, recap, abandon_after: NEVER, remote_through: None };
         match self.store.insert(fresh) {
