@@ -65,9 +65,9 @@ fn check_claims(judge: &Judge<'_>, header: &[u8], claims: &[u8], caller: &TokenC
         judge.require(head.get(name).is_none(), || format!("accepted with `{name}`"));
     }
     judge.require(read["iss"] == ISSUER, || "accepted for another issuer".to_owned());
-    let has_audience =
+    let has_aud =
         read["aud"] == AUDIENCE || read["aud"].as_array().is_some_and(|all| all.iter().any(|one| one == AUDIENCE));
-    judge.require(has_audience, || "accepted for another audience".to_owned());
+    judge.require(has_aud, || "accepted for another audience".to_owned());
     let seconds = |name: &str| read.get(name).map(|value| value.as_f64().unwrap_or(f64::NAN));
     let (now, leeway) = (NOW as f64, LEEWAY as f64);
     let is_valid = seconds("exp").is_some_and(|end| end + leeway > now)

@@ -42,6 +42,8 @@ const ALLOWED_NAMES: &[(&str, &str, &str)] = &[
     ("src/", "audience", "`aud` of a token (RFC 7519): the configuration key has this name"),
     ("src/", "audiences", "`aud` of a token (RFC 7519): the configuration key has this name"),
     ("src/", "check_audience", "`aud` of a token (RFC 7519)"),
+    ("tests/fuzz/", "AUDIENCE", "`aud` of a token (RFC 7519)"),
+    ("tests/fuzz/", "audiences", "the field of the configuration"),
     ("src/", "Audience", "`aud` of a token (RFC 7519)"),
     ("tests/it/", "AUDIENCE", "`aud` of a token (RFC 7519)"),
     ("src/telemetry/internal_event/run.rs", "home", "key of a log field that operators may query"),
