@@ -77,7 +77,7 @@ struct EndedRun {
     run: Arc<StoredRun>,
 }
 
-/// What one caller holds of the store.
+/// The memory and the runs of one caller in the store.
 #[derive(Debug)]
 struct CallerRuns {
     runs: usize,
@@ -317,7 +317,7 @@ impl StoredRuns {
         };
         let candidates = self.callers.values().filter_map(|held| {
             let oldest = held.ended.iter().find(|number| ended(number).is_some())?;
-            let amount = if why == EvictionReason::Bytes { held.bytes.used() } else { held.runs };
+            let amount = if why == EvictionReason::Bytes { held.bytes.total() } else { held.runs };
             Some((beyond_one_entry(amount, held.runs), Reverse(*oldest), held))
         });
         let (_, _, held) = candidates.max_by_key(|(excess, oldest, _)| (*excess, *oldest))?;

@@ -65,7 +65,7 @@ impl CallerBytes {
         CallerBytes { store: Arc::clone(store), used: AtomicUsize::new(0) }
     }
 
-    pub(super) fn used(&self) -> usize {
+    pub(super) fn total(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 

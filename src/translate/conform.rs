@@ -29,6 +29,11 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
             MemberKey::Other(_) => None,
         })
         .collect();
+    // The client reads the owner of every event, also of those that have none, and null is not its absence.
+    if kind.slot(Field::SubagentRunId).is_none() && event.get(Field::SubagentRunId).is_some_and(Json::is_null) {
+        event.remove(Field::SubagentRunId);
+        report.count_repair(EventRepair::NullDropped);
+    }
     let mut carried = Members::new();
     for slot in broken {
         repair_member(&mut event, slot, &mut carried, report);

@@ -409,6 +409,14 @@ fn renames_ids_in_the_echoed_request() {
     assert_eq!(checked.events, expected(&[&named, FINISH]));
 }
 
+/// Client 0.0.59 and later read the owner of every event, and end the run for one that is no text.
+#[test]
+fn drops_a_null_owner_of_an_event_that_has_none() {
+    let finish = FINISH.to_owned() + r#","subagentRunId":null"#;
+    let checked = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &[START, &finish]);
+    assert_eq!((checked.events, checked.counts.join(", ")), (expected(&[START, FINISH]), "null_dropped 1".to_owned()));
+}
+
 #[test]
 fn separates_messages_of_several_kinds_under_one_id() {
     for (case, sent, named) in COLLISIONS {

@@ -123,8 +123,9 @@ impl RequestLimiter {
     }
 
     fn policies_for<'l>(&'l self, route: &'l RouteMatch, stage: LimitStage) -> impl Iterator<Item = &'l LimitPolicy> {
-        // A caller reads its run for free, because the start was counted. Who asks is known only after authentication.
-        let counts = route.request_kind != RequestKind::Read || stage == LimitStage::BeforeAuth;
+        // Reading a run is free for its caller, because the start was counted; guessing credentials is not.
+        let authenticates = stage == LimitStage::BeforeAuth && !route.access.methods.is_empty();
+        let counts = route.request_kind != RequestKind::Read || authenticates;
         let named = route.access.rate_limits.iter().filter(move |_| counts);
         let policies = named.filter_map(move |index| self.policies.get(*index).map(|policy| &**policy));
         policies.filter(move |policy| policy.stage == stage)

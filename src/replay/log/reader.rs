@@ -197,7 +197,7 @@ impl LogState {
     /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
     /// recap's size.
     fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
-        let waiting = self.readers.iter().map(|slot| slot.recap_size).sum::<usize>().saturating_sub(reserved);
+        let waiting: usize = self.readers.iter().map(|slot| slot.recap.len()).sum();
         // Before memory is taken, which nothing would return.
         if waiting > MAX_UNREAD_RECAPS * log.limits.max_bytes {
             return Err(JoinError::Full);

@@ -215,7 +215,7 @@ impl JsonTree {
     }
 }
 
-/// What undoes an operation of a patch that fails later. A removed member may come back in another place.
+/// The reverse of an operation of a patch that fails later. A removed member may come back in another place.
 #[derive(Debug)]
 enum UndoStep {
     Replace(JsonPointer, JsonTree),
