@@ -51,7 +51,8 @@ fn check_l1(judge: &Judge<'_>, sides: &Sides, body: &[u8]) {
     let Some(canonical_side) = side("ag-ui") else { return };
     let (first, _) = hop(Sides { to: canonical_side, ..*sides }, body);
     let events = text(&first);
-    if std::ptr::eq(sides.to.dialect, &AG_UI) || has_reserved_names(&events) {
+    let is_ambiguous = frames(&first).iter().any(|frame| has_two_readings(frame));
+    if std::ptr::eq(sides.to.dialect, &AG_UI) || is_ambiguous || has_reserved_names(&events) {
         return;
     }
     let (there, lost) = hop(Sides { from: canonical_side, ..*sides }, &first);
