@@ -50,7 +50,11 @@ pub fn run(input: &[u8]) {
         Ok(back) => back,
         Err(refused) => judge.fail(&format!("it does not come back: {refused}\n{}", there.body)),
     };
-    if has_reserved_names(&own.body) {
+    if has_reserved_names(&own.body) || has_typed_message(&own.body) {
+        return;
+    }
+    // Content that is no list of parts for AG-UI comes back as text, with a note.
+    if has_reserved_names(&back.body) {
         return;
     }
     let same = canonical(&own.body) == canonical(&back.body);
@@ -62,4 +66,11 @@ pub fn run(input: &[u8]) {
 /// Returns whether the text is no JSON, or an object has a key twice.
 fn is_ambiguous(text: &str) -> bool {
     canonical(text).contains("<<")
+}
+
+/// Returns whether a message has the unknown member `type`. Known to be lost in another dialect: the carried members have one of
+/// their own with this name.
+fn has_typed_message(body: &str) -> bool {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    body["messages"].as_array().is_some_and(|messages| messages.iter().any(|message| message.get("type").is_some()))
 }

@@ -32,7 +32,8 @@ pub fn run(input: &[u8]) {
     if let Err(why) = accepts(sides.from, sides.to, &whole) {
         judge.fail(&format!("{why}\noutput\n{}", text(&whole)));
     }
-    if !frames(body).iter().any(|frame| has_two_readings(frame)) {
+    // The last frame may lack its empty line.
+    if !frames(&[body, b"\n\n"].concat()).iter().any(|frame| has_two_readings(frame)) {
         if let Some(frame) = frames(&whole).iter().find(|frame| has_two_readings(frame)) {
             judge.fail(&format!("a key stands twice in {frame}"));
         }
@@ -50,7 +51,8 @@ fn check_l1(judge: &Judge<'_>, sides: &Sides, body: &[u8]) {
     let Some(canonical_side) = side("ag-ui") else { return };
     let (first, _) = hop(Sides { to: canonical_side, ..*sides }, body);
     let events = text(&first);
-    if std::ptr::eq(sides.to.dialect, &AG_UI) || has_reserved_names(&events) {
+    let is_ambiguous = frames(&first).iter().any(|frame| has_two_readings(frame));
+    if std::ptr::eq(sides.to.dialect, &AG_UI) || is_ambiguous || has_reserved_names(&events) {
         return;
     }
     let (there, lost) = hop(Sides { from: canonical_side, ..*sides }, &first);
