@@ -14,7 +14,7 @@ use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_str
 use super::closed_run::ClosedRun;
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::run_context::{AgentRequest, RunContext};
-use super::run_end::{ReadEnd, RunEndReason, RunInterrupt, release_session};
+use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
 use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
 use super::slow_clients::AGENT_READ_BUFFER;
@@ -52,13 +52,6 @@ enum RunState {
         start_tx: StartSender,
     },
     Ended(Box<RunEndReason>),
-}
-
-enum ReconnectOutcome {
-    Resumed(Box<Session>),
-    /// the last failure, if a request was sent
-    Exhausted(Option<Rejection>),
-    Interrupted(RunEndReason),
 }
 
 pub(super) struct RunTask {
@@ -239,7 +232,10 @@ impl RunTask {
     async fn finish_body(&mut self, end: ReadEnd, reconnect_failure: Option<Rejection>) -> RunEndReason {
         let reason = match end {
             ReadEnd::Terminal(ending) => RunEndReason::AgentEnded(ending),
-            ReadEnd::BodyEnded => self.finish_stream(),
+            ReadEnd::BodyEnded => match self.stream.finish(now_millis(), &mut self.out) {
+                Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
+                Err(fault) => RunEndReason::from_fault(fault, &self.context),
+            },
             ReadEnd::Interrupted(reason) => reason,
         };
         let reason = reason.with_cause(reconnect_failure);
@@ -289,6 +285,11 @@ impl RunTask {
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
+        if !self.memory.may_grow()
+            && let Err(reason) = self.wait_for_memory().boxed().await
+        {
+            return ControlFlow::Break(ReadEnd::Interrupted(reason));
+        }
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
@@ -334,10 +335,13 @@ impl RunTask {
         })
     }
 
-    fn finish_stream(&mut self) -> RunEndReason {
-        match self.stream.finish(now_millis(), &mut self.out) {
-            Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-            Err(fault) => RunEndReason::from_fault(fault.into(), &self.context),
+    /// Waits until other runs hold less.
+    async fn wait_for_memory(&mut self) -> Result<(), RunEndReason> {
+        let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
+        tokio::select! {
+            biased;
+            room = self.memory.wait_for_room() => room.map_err(RunEndReason::from),
+            interrupt = interrupt => Err(RunEndReason::from_interrupt(interrupt, &self.context)),
         }
     }
 

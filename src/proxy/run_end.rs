@@ -2,7 +2,7 @@
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
-use super::translation_sink::SinkFault;
+use super::run_memory::RunMemoryFull;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
@@ -45,6 +45,12 @@ pub(super) enum ReadEnd {
     Interrupted(RunEndReason),
 }
 
+impl From<RunMemoryFull> for RunEndReason {
+    fn from(_: RunMemoryFull) -> RunEndReason {
+        RunEndReason::Limited(RejectionKind::RunMemoryFull.into())
+    }
+}
+
 impl From<LogStopReason> for RunEndReason {
     fn from(reason: LogStopReason) -> RunEndReason {
         match reason {
@@ -52,6 +58,14 @@ impl From<LogStopReason> for RunEndReason {
             LogStopReason::Stopped => RunEndReason::Stopped,
         }
     }
+}
+
+/// How the attempts to reach the agent again ended.
+pub(super) enum ReconnectOutcome {
+    Resumed(Box<Session>),
+    /// the last failure, if a request was sent
+    Exhausted(Option<Rejection>),
+    Interrupted(RunEndReason),
 }
 
 impl RunEndReason {
@@ -92,10 +106,7 @@ impl RunEndReason {
     }
 
     /// Converts an error in the agent's stream to a reason.
-    pub(super) fn from_fault(fault: SinkFault, context: &RunContext) -> RunEndReason {
-        let SinkFault::Stream(error) = fault else {
-            return RunEndReason::Limited(RejectionKind::RunMemoryFull.into());
-        };
+    pub(super) fn from_fault(error: StreamError, context: &RunContext) -> RunEndReason {
         let rejection = match error {
             StreamError::Truncated { last_event_type } => {
                 Rejection::from(RejectionKind::UpstreamTruncated).with_cause(format_args!(

@@ -1,18 +1,32 @@
 //! Bounds the memory of all agents' unfinished frames, and of what the translations of all runs remember.
 //!
-//! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. Beyond `limits.run_memory`, a
-//! run that would hold more ends; small runs continue.
+//! ```text
+//!   reads ── all together exceed `limits.run_memory` ──▶ waits ── others return enough ──▶ reads
+//!                                                          ╰── not within WAIT_TIMEOUT ──▶ the run ends
+//! ```
+//! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on: otherwise
+//! runs that each hold half of a large event would wait for one another.
 
 use crate::telemetry::Metrics;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// Memory that a run may hold without being counted.
 const UNCOUNTED: usize = 64 << 10;
 
+/// Time that a run waits for the memory of others.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(super) struct RunMemory {
     used: AtomicUsize,
     limit: AtomicUsize,
+    /// whether a run reads on beyond the limit
+    is_exceeded_by_one: AtomicBool,
+    returned: Notify,
     metrics: Arc<Metrics>,
 }
 
@@ -20,6 +34,7 @@ pub(super) struct RunMemory {
 pub(super) struct RunMemoryShare {
     total: Arc<RunMemory>,
     counted: usize,
+    exceeds: bool,
 }
 
 /// All runs together hold too much for this one to hold more.
@@ -28,7 +43,13 @@ pub(super) struct RunMemoryFull;
 
 impl RunMemory {
     pub(super) fn new(limit: usize, metrics: Arc<Metrics>) -> Arc<RunMemory> {
-        Arc::new(RunMemory { used: AtomicUsize::new(0), limit: AtomicUsize::new(limit), metrics })
+        Arc::new(RunMemory {
+            used: AtomicUsize::new(0),
+            limit: AtomicUsize::new(limit),
+            is_exceeded_by_one: AtomicBool::new(false),
+            returned: Notify::new(),
+            metrics,
+        })
     }
 
     pub(super) fn set_limit(&self, limit: usize) {
@@ -36,54 +57,97 @@ impl RunMemory {
     }
 
     pub(super) fn start_run(self: &Arc<Self>) -> RunMemoryShare {
-        RunMemoryShare { total: Arc::clone(self), counted: 0 }
-    }
-
-    fn resize(&self, before: usize, after: usize) -> Result<(), RunMemoryFull> {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let changed = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            let used = used.saturating_sub(before).saturating_add(after);
-            (after <= before || used <= limit).then_some(used)
-        });
-        self.metrics.process.run_memory.set_count(self.used.load(Ordering::Relaxed));
-        changed.map(|_| ()).map_err(|_| RunMemoryFull)
+        RunMemoryShare { total: Arc::clone(self), counted: 0, exceeds: false }
     }
 }
 
 impl RunMemoryShare {
     /// Counts a run that now holds `bytes`.
-    pub(super) fn resize(&mut self, bytes: usize) -> Result<(), RunMemoryFull> {
+    pub(super) fn resize(&mut self, bytes: usize) {
         let counted = if bytes > UNCOUNTED { bytes } else { 0 };
         if counted == self.counted {
-            return Ok(());
+            return;
         }
-        self.total.resize(self.counted, counted)?;
+        let RunMemory { used, is_exceeded_by_one, returned, metrics, .. } = &*self.total;
+        used.fetch_add(counted, Ordering::Relaxed);
+        let before = used.fetch_sub(self.counted, Ordering::Relaxed);
+        metrics.process.run_memory.set_count(before.saturating_sub(self.counted));
+        if counted < self.counted {
+            if std::mem::take(&mut self.exceeds) {
+                is_exceeded_by_one.store(false, Ordering::Release);
+            }
+            returned.notify_waiters();
+        }
         self.counted = counted;
-        Ok(())
+    }
+
+    /// Returns whether the run may read on.
+    pub(super) fn may_grow(&mut self) -> bool {
+        let RunMemory { used, limit, is_exceeded_by_one, .. } = &*self.total;
+        if self.counted == 0 || self.exceeds || used.load(Ordering::Relaxed) <= limit.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.exceeds = !is_exceeded_by_one.swap(true, Ordering::AcqRel);
+        self.exceeds
+    }
+
+    /// Waits until the run may read on.
+    pub(super) async fn wait_for_room(&mut self) -> Result<(), RunMemoryFull> {
+        let total = Arc::clone(&self.total);
+        let room = async {
+            loop {
+                let mut returned = pin!(total.returned.notified());
+                returned.as_mut().enable();
+                if self.may_grow() {
+                    return;
+                }
+                returned.await;
+            }
+        };
+        timeout(WAIT_TIMEOUT, room).await.map_err(|_| RunMemoryFull)
     }
 }
 
 impl Drop for RunMemoryShare {
     fn drop(&mut self) {
-        let _ = self.resize(0);
+        self.resize(0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::poll;
 
-    #[test]
-    fn refuses_growth_beyond_the_limit_but_not_to_small_runs() {
+    #[tokio::test(start_paused = true)]
+    async fn one_run_reads_on_while_others_wait_for_its_memory() {
         let memory = RunMemory::new(4 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
         let (mut large, mut other, mut small) = (memory.start_run(), memory.start_run(), memory.start_run());
-        assert_eq!(large.resize(3 * UNCOUNTED), Ok(()));
-        assert_eq!(other.resize(2 * UNCOUNTED), Err(RunMemoryFull));
-        assert_eq!(small.resize(UNCOUNTED), Ok(()));
-        assert_eq!(memory.used.load(Ordering::Relaxed), 3 * UNCOUNTED);
-        assert_eq!(large.resize(2 * UNCOUNTED), Ok(()));
-        assert_eq!(other.resize(2 * UNCOUNTED), Ok(()));
+        large.resize(3 * UNCOUNTED);
+        assert!(large.may_grow());
+        other.resize(2 * UNCOUNTED);
+        small.resize(UNCOUNTED);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 5 * UNCOUNTED);
+        assert!(small.may_grow() && large.may_grow() && !other.may_grow());
+        let mut waiting = Box::pin(other.wait_for_room());
+        assert!(poll!(&mut waiting).is_pending());
+        large.resize(UNCOUNTED);
+        assert_eq!(waiting.await, Ok(()));
+        large.resize(3 * UNCOUNTED);
+        assert!(other.may_grow() && large.may_grow() != other.exceeds);
         drop((large, other, small));
         assert_eq!(memory.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_a_run_that_waits_in_vain() {
+        let memory = RunMemory::new(UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
+        let (mut first, mut second) = (memory.start_run(), memory.start_run());
+        first.resize(2 * UNCOUNTED);
+        assert!(first.may_grow());
+        second.resize(2 * UNCOUNTED);
+        assert_eq!(second.wait_for_room().await, Err(RunMemoryFull));
+        drop(first);
+        assert!(second.may_grow());
     }
 }

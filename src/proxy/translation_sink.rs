@@ -9,7 +9,7 @@
 //! large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
-use super::run_memory::{RunMemoryFull, RunMemoryShare};
+use super::run_memory::RunMemoryShare;
 use crate::net::cpu_work::run_sized;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
@@ -48,19 +48,7 @@ pub(super) struct TranslationSink<'r> {
     backlog: &'r mut AgentBacklog,
     pub(super) bytes_read: usize,
     pub(super) translate_time: Duration,
-    pub(super) fault: Option<SinkFault>,
-}
-
-/// The reason why the run must end.
-pub(super) enum SinkFault {
-    Stream(StreamError),
-    MemoryFull,
-}
-
-impl From<StreamError> for SinkFault {
-    fn from(error: StreamError) -> SinkFault {
-        SinkFault::Stream(error)
-    }
+    pub(super) fault: Option<StreamError>,
 }
 
 impl<'r> TranslationSink<'r> {
@@ -104,17 +92,14 @@ impl<'r> TranslationSink<'r> {
             self.bytes_read += slice.len();
             bytes = rest;
             if let Err(fault) = self.stream.push(slice, now_millis(), self.out) {
-                self.fault = Some(fault.into());
+                self.fault = Some(fault);
                 bytes = &[];
             }
             // What follows the end of the run is only counted.
             let is_over = self.translate_time + started_at.elapsed() >= TURN;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }
-        if self.fault.is_none() && self.memory.resize(self.stream.retained_bytes()) == Err(RunMemoryFull) {
-            self.fault = Some(SinkFault::MemoryFull);
-            bytes = &[];
-        }
+        self.memory.resize(self.stream.retained_bytes());
         self.translate_time += started_at.elapsed();
         bytes
     }

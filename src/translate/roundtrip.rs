@@ -223,7 +223,7 @@ fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<
 }
 
 fn decode_frames(bytes: &[u8]) -> Vec<String> {
-    let mut decoder = SseDecoder::default();
+    let mut decoder = SseDecoder::new(SseLimits::UNLIMITED);
     let mut rest = bytes;
     let mut found = Vec::new();
     while let SseStep::Frame(frame) = decoder.next(&mut rest) {

@@ -199,7 +199,8 @@ async fn ends_runs_that_hold_too_much_together() {
             assert_eq!(answer.text().matches("run_memory_full").count(), 1, "{}", answer.text());
             refused += 1;
         }
-        assert!(gateway.metric("diglot_run_memory_bytes").await <= f64::from(5 << 20));
+        // The limit, and what one more read adds to each run.
+        assert!(gateway.metric("diglot_run_memory_bytes").await <= f64::from(8 << 20));
         clients.push(client);
     }
     assert_eq!(post_run(gateway.data, "/small").await.status, 200);

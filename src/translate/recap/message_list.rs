@@ -84,7 +84,7 @@ impl MessageList {
         self.entries.insert(place, entry);
     }
 
-    fn contains(&self, id: &Json<'_>) -> bool {
+    fn contains_id(&self, id: &Json<'_>) -> bool {
         self.places.contains(id)
     }
 
@@ -105,7 +105,7 @@ impl MessageList {
     pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => true,
-            RunItem::Text | RunItem::ReasoningMessage => self.contains(&open.id),
+            RunItem::Text | RunItem::ReasoningMessage => self.contains_id(&open.id),
             RunItem::ToolCall => self.call_places.contains(&open.id),
         }
     }
@@ -117,7 +117,7 @@ impl MessageList {
             input.as_ref().and_then(|input| get(input, Field::Messages)).map(parse_messages).unwrap_or_default()
         {
             let entry = RecapMessage::from_members(message, side);
-            if !self.contains(&entry.id) {
+            if !self.contains_id(&entry.id) {
                 self.push(entry);
             }
         }
@@ -130,7 +130,7 @@ impl MessageList {
             RunItem::ToolCall => self.open_call(event),
             RunItem::Text | RunItem::ReasoningMessage => {
                 let id = message_id(&event.members);
-                if self.contains(&id) {
+                if self.contains_id(&id) {
                     return;
                 }
                 let role_name = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());

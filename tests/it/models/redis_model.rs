@@ -93,6 +93,10 @@ impl RedisModel {
             }
         }
         if self.run.as_ref().is_none_or(|run| run.token != token) {
+            if let Some(replaced) = &self.run {
+                let old = replaced.token;
+                self.streams.retain(|stream| stream.token != old);
+            }
             let base = Vec::new();
             let state = RunState::Open;
             self.run = Some(RunHash { token, body, owner, state, last: 0, summed: 0, base, stop: false });
