@@ -67,12 +67,11 @@ pub(super) struct RunTask {
 
 impl RunTask {
     pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput, memory: RunMemoryShare) -> Self {
-        let deadlines = context.start_deadlines();
         RunTask {
+            deadlines: context.start_deadlines(),
             context,
             stream,
             output,
-            deadlines,
             backlog: AgentBacklog::default(),
             memory,
             out: Vec::new(),
@@ -148,9 +147,7 @@ impl RunTask {
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's response. `start_tx` is present if the client has no response yet.
-    ///
-    /// Boxed, since connecting needs a large future, but only early in the run.
+    /// Waits for the agent's response. `start_tx` is present if the client has no response yet. Boxed, since connecting needs a large future, but only early in the run.
     async fn await_response<T>(
         &mut self,
         response: BoxFuture<'static, Result<T, Rejection>>,
@@ -396,7 +393,12 @@ impl RunTask {
         match self.output.write(&mut self.out, number).now_or_never() {
             Some(written) => written?,
             // Boxed: most clients read in time.
-            None => self.wait_for_client(number).boxed().await?,
+            None => {
+                self.memory.resize(self.stream.retained_bytes() + length);
+                // Boxed: most clients read in time.
+                self.wait_for_client(number).boxed().await?;
+                self.memory.resize(self.stream.retained_bytes());
+            }
         }
         self.last_write = Some(self.deadlines.on_write());
         self.context.record.count_written(length);

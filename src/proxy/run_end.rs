@@ -60,7 +60,7 @@ impl From<LogStopReason> for RunEndReason {
     }
 }
 
-/// How the attempts to reach the agent again ended.
+/// The result of attempts to reach the agent again.
 pub(super) enum ReconnectOutcome {
     Resumed(Box<Session>),
     /// the last failure, if a request was sent

@@ -1,8 +1,9 @@
-//! Bounds the memory of all agents' unfinished frames, and of what the translations of all runs remember.
+//! Bounds the memory of all agents' unfinished frames, of what the translations of all runs remember, and of what waits for
+//! their clients.
 //!
 //! ```text
 //!   reads ── all together exceed `limits.run_memory` ──▶ waits ── others return enough ──▶ reads
-//!                                                          ╰── not within WAIT_TIMEOUT ──▶ the run ends
+//!                                                          ╰── none within WAIT_TIMEOUT ──▶ the run ends
 //! ```
 //! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on: otherwise
 //! runs that each hold half of a large event would wait for one another.
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 /// Memory that a run may hold without being counted.
 const UNCOUNTED: usize = 64 << 10;
 
-/// Time that a run waits for the memory of others.
+/// Time that a run waits for the memory of others, of which none returns any.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct RunMemory {
@@ -94,17 +95,14 @@ impl RunMemoryShare {
     /// Waits until the run may read on.
     pub(super) async fn wait_for_room(&mut self) -> Result<(), RunMemoryFull> {
         let total = Arc::clone(&self.total);
-        let room = async {
-            loop {
-                let mut returned = pin!(total.returned.notified());
-                returned.as_mut().enable();
-                if self.may_grow() {
-                    return;
-                }
-                returned.await;
+        loop {
+            let mut returned = pin!(total.returned.notified());
+            returned.as_mut().enable();
+            if self.may_grow() {
+                return Ok(());
             }
-        };
-        timeout(WAIT_TIMEOUT, room).await.map_err(|_| RunMemoryFull)
+            timeout(WAIT_TIMEOUT, returned).await.map_err(|_| RunMemoryFull)?;
+        }
     }
 }
 

@@ -15,10 +15,15 @@ use crate::telemetry::Metrics;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 /// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
 pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
+
+/// Time that every client has to read what waits for it. Until then `limits.run_memory` counts it.
+const LEAST_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) struct SlowClients {
     waiting: Mutex<WaitingClients>,
@@ -44,6 +49,7 @@ struct WaitingClient {
 pub(super) struct SlowClientGuard<'s> {
     clients: &'s SlowClients,
     number: u64,
+    since: Instant,
     cut_off: Arc<Notify>,
 }
 
@@ -70,7 +76,7 @@ impl SlowClients {
             next.cut_off.notify_one();
         }
         self.metrics.process.slow_client_bytes.set_count(waiting.bytes);
-        SlowClientGuard { clients: self, number, cut_off }
+        SlowClientGuard { clients: self, number, since: Instant::now(), cut_off }
     }
 }
 
@@ -90,8 +96,14 @@ impl WaitingClients {
 }
 
 impl SlowClientGuard<'_> {
-    /// Waits until the client must be disconnected.
+    /// Waits until the client must be disconnected. One that still reads gets its large event meanwhile.
     pub(super) async fn wait_cut_off(&self) {
+        self.wait_chosen().await;
+        sleep_until(self.since + LEAST_WAIT).await;
+    }
+
+    /// Waits until the client is the next to be cut off.
+    async fn wait_chosen(&self) {
         self.cut_off.notified().await;
     }
 }
@@ -123,14 +135,14 @@ mod tests {
         let metrics = Arc::new(Metrics::new().expect("unique names"));
         let clients = SlowClients::new(300, metrics);
         let waits = [clients.wait(ADA, 100), clients.wait(ADA, 100), clients.wait(ADA, 100)];
-        let is_cut = |at: usize| waits[at].wait_cut_off().now_or_never().is_some();
+        let is_cut = |at: usize| waits[at].wait_chosen().now_or_never().is_some();
         assert!(!is_cut(0) && !is_cut(1) && !is_cut(2));
         let large = clients.wait(ADA, 200);
         assert!(is_cut(0) && is_cut(1) && !is_cut(2));
         drop(waits);
         // One fits, whatever its size.
         let huge = clients.wait(ADA, 10_000);
-        assert!(large.wait_cut_off().now_or_never().is_some() && huge.wait_cut_off().now_or_never().is_none());
+        assert!(large.wait_chosen().now_or_never().is_some() && huge.wait_chosen().now_or_never().is_none());
         drop((large, huge));
         assert_eq!(clients.waiting.lock().bytes, 0);
     }
@@ -144,7 +156,7 @@ mod tests {
         let bob = clients.wait(BOB, 200);
         let cid = clients.wait(CID, 100);
         let waits: Vec<_> = (0..10).map(|_| clients.wait(ADA, 100)).collect();
-        let is_cut = |waits: &SlowClientGuard<'_>| waits.wait_cut_off().now_or_never().is_some();
+        let is_cut = |waits: &SlowClientGuard<'_>| waits.wait_chosen().now_or_never().is_some();
         assert!(!is_cut(&bob) && !is_cut(&cid));
         assert_eq!(waits.iter().map(is_cut).collect::<Vec<_>>(), [[true; 7].as_slice(), &[false; 3]].concat());
         drop(waits);

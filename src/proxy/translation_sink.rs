@@ -104,8 +104,12 @@ impl<'r> TranslationSink<'r> {
         bytes
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.fault.is_none() && !self.backlog.is_turn_over && self.out.len() < BATCH && self.stream.ending().is_none()
+    pub(super) fn has_room(&mut self) -> bool {
+        self.fault.is_none()
+            && self.memory.may_grow()
+            && !self.backlog.is_turn_over
+            && self.out.len() < BATCH
+            && self.stream.ending().is_none()
     }
 }
 

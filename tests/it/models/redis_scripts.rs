@@ -240,7 +240,7 @@ fn compare_reads(model: &RedisModel, real: &mut RealRedis) {
         let stream = stream_key(token);
         let (state, last, entries): (String, u8, Vec<(String, (String, String))>) =
             real.call("READ", &[RUN, &stream], |call| {
-                call.arg(token).arg(after).arg(100);
+                call.arg(token).arg(after).arg(100).arg(1 << 20);
             });
         let entries: Vec<_> = entries.into_iter().map(|(id, (_, frames))| (id, frames)).collect();
         let expected = model.read(token, after);
