@@ -197,7 +197,8 @@ impl LogState {
     /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
     /// recap's size.
     fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
-        let waiting: usize = self.readers.iter().map(|slot| slot.recap.len()).sum();
+        let unread = |slot: &ReaderSlot| if slot.recap_due.is_some() { slot.recap_size } else { slot.recap.len() };
+        let waiting: usize = self.readers.iter().map(unread).sum();
         // Before memory is taken, which nothing would return.
         if waiting > MAX_UNREAD_RECAPS * log.limits.max_bytes {
             return Err(JoinError::Full);

@@ -152,14 +152,14 @@ async fn cuts_off_a_slow_reader_of_an_oversized_run() {
     let writer = new_log(PACE);
     let (slow, fast) = (writer.log.join(cursor_at(0), false, ()), writer.log.join(cursor_at(0), false, ()));
     let (slow, fast) = (slow.expect("kept"), fast.expect("kept"));
-    for number in 1..=60 {
-        assert!(try_write(&writer, number, 1000).is_some(), "{number}");
+    for number in 1..=200 {
+        assert!(try_write(&writer, number, 300).is_some(), "{number}");
         read_available(&slow);
         read_available(&fast);
     }
-    assert_eq!(writer.log.join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
-    for number in 61..=90 {
-        assert!(try_write(&writer, number, 1000).is_some(), "{number}");
+    assert_eq!(writer.log.join(cursor_at(200), false, ()).map(drop), Err(JoinError::Discarded));
+    for number in 201..=220 {
+        assert!(try_write(&writer, number, 300).is_some(), "{number}");
         read_available(&fast);
     }
     assert_eq!(next_chunk(&slow).await, Some(Err(ReaderCutOff)));

@@ -52,9 +52,9 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let (flooding, unfinished) = (start_flooding_agent(), start_unfinished_agent());
     let mut command = Command::new("sh");
-    // Private writable memory, the threads' stacks and what the allocators reserve included; a limit of the address space
-    // (`-v`) would also count the program itself, which is five times as large in a test.
-    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 10)]).arg(diglot().get_program());
+    // Private writable memory, the threads' stacks and what the allocators reserve included, which is about as much again as what
+    // is resident; a limit of the address space (`-v`) would also count the program, which is five times as large in a test.
+    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 9)]).arg(diglot().get_program());
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
     let route = |name: &str, agent: &Agent, more: &str| {
         format!(
