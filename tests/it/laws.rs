@@ -15,8 +15,8 @@ mod cloudbase;
 pub mod dice;
 mod hai;
 mod old_client;
-mod recap;
-mod reducer;
+pub mod recap;
+pub mod reducer;
 mod social_app;
 
 use super::exact_json::{canonical, members, object};
@@ -88,6 +88,12 @@ static DIALECT_LAWS: &[DialectLaw] = &[
         normalize: |events, back| SOCIAL_APP.match_originals(events, &back),
     },
 ];
+
+/// Returns the stream of this seed of an agent of the dialect.
+pub fn agent_stream(dialect: &str, seed: u64) -> Vec<String> {
+    let law = DIALECT_LAWS.iter().find(|law| law.sides.contains(&dialect));
+    law.map_or_else(|| ag_ui::stream(seed), |law| (law.stream)(seed, side(dialect)))
+}
 
 fn sides_with_laws() -> impl Iterator<Item = (&'static DialectLaw, &'static str)> {
     DIALECT_LAWS.iter().flat_map(|law| law.sides.iter().map(move |dialect| (law, *dialect)))

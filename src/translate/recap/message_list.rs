@@ -117,8 +117,9 @@ impl MessageList {
             call.expand().name = name;
             return;
         }
-        let parent =
-            event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("")).cloned().map(Json::into_owned);
+        // A dialect that may write null for what is absent means none by it.
+        let parent = event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("") && !parent.is_null());
+        let parent = parent.cloned().map(Json::into_owned);
         let found = parent.as_ref().map(|parent| self.entries.iter().position(|entry| entry.id.is_same(parent)));
         let at = match found {
             Some(Some(at)) if self.entries[at].role == ASSISTANT => at,
