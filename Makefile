@@ -1,12 +1,15 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check planted-faults build install image
+.PHONY: help demo test check planted-faults soak build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO_TARGET_DIR ?= target
 PROGRAM ?= $(CARGO_TARGET_DIR)/release/diglot
+# The time and the seed of `make soak`; the shell has variables of these names, too.
+SECONDS := 600
+SEED :=
 VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 
 help: ## list the targets
@@ -26,6 +29,11 @@ check: test ## the same as test
 
 planted-faults: ## plant ten faults, one after another, and require that a test fails for each
 	@python3 tests/planted_faults.py
+
+soak: ## judge a mixed load for SECONDS (600) with the release binary; SEED=… repeats the plans of a report
+	@.githooks/setup tests
+	cargo build --release --locked
+	SOAK_SECONDS=$(SECONDS) SOAK_SEED=$(SEED) DIGLOT_BIN=$(abspath $(PROGRAM)) cargo test --locked --test it -- soak:: --ignored --nocapture
 
 build: ## build the release binary, target/release/diglot
 	@.githooks/setup

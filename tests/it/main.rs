@@ -42,6 +42,7 @@
 //! - `schema`: the JSON Schema of the configuration, compared with a validator and with `diglot check`.
 //! - `secrets`: no credential appears in logs, metrics, responses or the output of commands.
 //! - `smuggling`: ambiguous HTTP/1 requests.
+//! - `soak`: a mixed load for a long time, which only `make soak` runs.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, scripted agents, a small HTTP client.
 //! - `traces`: trace context at the agent and in the log, and export to a collector.
@@ -93,6 +94,7 @@ mod run_guard;
 mod schema;
 mod secrets;
 mod smuggling;
+mod soak;
 mod status;
 mod support;
 mod traces;

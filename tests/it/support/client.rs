@@ -124,6 +124,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         within_deadline("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
     }
 
+    /// Sends as much as the server reads; one that answers early does not read everything.
+    pub async fn send_what_is_read(&mut self, bytes: &[u8]) {
+        let _ = within_deadline("sending", self.stream.write_all(bytes)).await;
+    }
+
     async fn fill(&mut self) -> bool {
         self.unread.reserve(32 << 10);
         // A reset ends what can be read, as an end of the connection does.
@@ -148,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The same; `None` where the connection ended inside the head or before it.
-    async fn try_head(&mut self) -> Option<Answer> {
+    pub async fn try_head(&mut self) -> Option<Answer> {
         let status = self.line().await?;
         let status = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()).expect("a status");
         let mut answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };

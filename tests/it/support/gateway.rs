@@ -88,7 +88,9 @@ impl Drop for TempFile {
 
 /// Returns the command `diglot` without the variables of the tests' environment.
 pub fn diglot() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_diglot"));
+    // `make soak` names the release build.
+    let program = std::env::var_os("DIGLOT_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_diglot").into());
+    let mut command = Command::new(program);
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG").stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("OTEL_") {
@@ -127,6 +129,15 @@ impl Process {
         within_deadline("a line of the process", self.lines.recv()).await
     }
 
+    /// Hands over the lines to a reader of their own; [`Process::exit`] then waits for the end alone.
+    pub fn take_lines(&mut self) -> UnboundedReceiver<String> {
+        std::mem::replace(&mut self.lines, unbounded_channel().1)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends the signal of that name.
     pub fn signal(&self, name: &str) {
         // The shell has `kill` built in; a minimal system has no program of that name.
@@ -138,6 +149,11 @@ impl Process {
     pub async fn exit(&mut self) -> ExitStatus {
         while self.line().await.is_some() {}
         eventually("the end of the process", async || self.child.try_wait().expect("a child")).await
+    }
+
+    /// Returns the status of a process that has ended.
+    pub fn try_exit(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child")
     }
 
     /// Resident memory in bytes.
