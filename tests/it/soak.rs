@@ -132,7 +132,7 @@ impl SoakWorld {
         let (redis, plans, signer) = (Redis::start().await, Arc::<PlanBook>::default(), Signer::new("soak"));
         let agents = [LoadAgent::start(&plans).await, LoadAgent::start(&plans).await];
         let addresses = [agents[0].address(), agents[1].address()];
-        let config = FleetConfig::new(redis.yaml(", deadline: 5s"), addresses, &signer);
+        let config = FleetConfig::new(redis.yaml(", deadline: 1s"), addresses, &signer);
         let replicas = [Replica::start("one", &config, report).await, Replica::start("two", &config, report).await];
         let data = [replicas[0].gateway.data, replicas[1].gateway.data];
         let (report, situation) = (Arc::clone(report), Situation::default());
