@@ -1,12 +1,15 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check planted-faults fuzz build install image
+.PHONY: help demo test check planted-faults fuzz soak build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO_TARGET_DIR ?= target
 PROGRAM ?= $(CARGO_TARGET_DIR)/release/diglot
+# The time and the seed of `make soak`; the shell has variables of these names, too.
+SECONDS := 600
+SEED :=
 VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 
 help: ## list the targets
@@ -27,13 +30,17 @@ check: test ## the same as test
 planted-faults: ## plant ten faults, one after another, and require that a test fails for each
 	@python3 tests/planted_faults.py
 
-# The time of each target, and the targets; no name stands for all.
-SECONDS ?= 60
+# The targets; no name stands for all.
 TARGET ?=
 
 fuzz: ## fuzz each target for SECONDS=60, or one with TARGET=name; MINIMISE=1 makes the corpus small instead
 	@.githooks/setup fuzz
-	@tests/fuzz/run --seconds $(SECONDS) $(if $(MINIMISE),--minimise) $(TARGET)
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(MINIMISE),--minimise) $(TARGET)
+
+soak: ## judge a mixed load for SECONDS=600 with the release binary; SEED=… repeats the plans of a report
+	@.githooks/setup tests
+	cargo build --release --locked
+	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) DIGLOT_BIN=$(abspath $(PROGRAM)) cargo test --locked --test it -- soak:: --ignored --nocapture
 
 build: ## build the release binary, target/release/diglot
 	@.githooks/setup

@@ -195,10 +195,14 @@ impl SoakWorld {
             agent.restart().await;
         }
         for (at, replica) in self.replicas.iter().enumerate() {
-            let mut busy = replica.busy_gauges().await;
+            let (mut busy, mut polls) = (replica.busy_gauges().await, 0);
             while !busy.is_empty() && begin.elapsed() < QUIET_DEADLINE {
                 sleep(Duration::from_millis(250)).await;
                 busy = replica.busy_gauges().await;
+                polls += 1;
+                if polls % 80 == 0 {
+                    report.print(&format!("not quiet yet: {}", busy.join(", ")));
+                }
             }
             if !busy.is_empty() {
                 report.add_violation(&format!("not quiet after {QUIET_DEADLINE:?}: {}", busy[0]), &busy.join("\n"));

@@ -292,6 +292,18 @@ async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
     assert_eq!(next_chunk(&waits).await, Some(Err(ReaderCutOff)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn frees_an_ended_log_with_its_last_watched_reader() {
+    let writer = new_log(PACE);
+    let (log, reader) = (Arc::downgrade(&writer.log), writer.log.join(cursor_at(0), true, ()).expect("kept"));
+    try_write(&writer, 1, 100);
+    writer.finish();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(read_available(&reader), frame(1, 100));
+    drop(reader);
+    assert!(log.upgrade().is_none());
+}
+
 #[tokio::test]
 async fn splits_a_large_event_for_a_watched_reader() {
     let writer = new_log(LogLimits { max_bytes: 1 << 20, ..PACE });

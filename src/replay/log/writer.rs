@@ -277,12 +277,14 @@ impl RunLog {
     pub(super) fn drain_readers(self: &Arc<Self>) {
         // Without a runtime the process is exiting, and there are no readers.
         let Ok(runtime) = Handle::try_current() else { return };
-        let log = Arc::clone(self);
+        // Readers keep the log. This task must not: its next check is a whole timeout away when they leave.
+        let log = Arc::downgrade(self);
         runtime.spawn(async move {
             loop {
-                let Some(until) = log.state.lock().next_stall(log.limits.stall_timeout) else { return };
+                let next = log.upgrade().and_then(|log| log.state.lock().next_stall(log.limits.stall_timeout));
+                let Some(until) = next else { return };
                 sleep_until(until).await;
-                log.remove_stalled();
+                log.upgrade().iter().for_each(|log| log.remove_stalled());
             }
         });
     }

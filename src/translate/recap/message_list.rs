@@ -157,8 +157,9 @@ impl MessageList {
             call.expand().name = name;
             return;
         }
-        let parent =
-            event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("")).cloned().map(Json::into_owned);
+        // A dialect that may write null for what is absent means none by it.
+        let parent = event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("") && !parent.is_null());
+        let parent = parent.cloned().map(Json::into_owned);
         let found = parent.as_ref().and_then(|parent| self.places.get(parent).copied());
         let is_assistant = |place: &MessagePlace| self.entries.get(place).is_some_and(|entry| entry.role == ASSISTANT);
         let message = match found.filter(is_assistant) {

@@ -230,6 +230,21 @@ fn late_clients_catch_up_over_hai_streams() {
     assert_no_failures(HAI.iter().map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
 
+/// Agents of `ag-ui-snake` write null for what is absent, and their clients receive it back.
+#[test]
+fn late_clients_catch_up_with_calls_that_have_a_null_parent() {
+    let client = side("ag-ui-snake");
+    let events = [
+        r#"{"type":"RUN_STARTED","thread_id":"t1","run_id":"r1"}"#,
+        r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"search","parentMessageId":null}"#,
+        r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#,
+        r#"{"type":"RUN_FINISHED","thread_id":"t1","run_id":"r1"}"#,
+    ];
+    let stream = translate_frames(&events.map(str::to_owned), client, client);
+    assert!(stream[1].contains("\"parentMessageId\":null"), "{}", stream[1]);
+    assert_eq!(first_failure(client, &stream), None);
+}
+
 /// Returns the seeds whose streams break the law.
 fn failing_seeds(client: PeerDialect, of: impl Fn(u64, PeerDialect) -> Vec<String>) -> Vec<String> {
     let all = (0..STREAMS / 20).map(|seed| (seed, of(seed, client)));

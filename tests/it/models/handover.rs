@@ -276,7 +276,7 @@ impl Steps<'_> {
             Phase::Draining => {
                 if connections().next().is_some() && !self.lacks(Guard::EndAfterTimeout) {
                     self.add(NAMES[at], "reaches the timeout", true, |machine| {
-                        machine.processes[at].phase = Phase::Cut
+                        machine.processes[at].phase = Phase::Cut;
                     });
                 }
                 // `wait_until_drained`. What has arrived is counted within `IN_FLIGHT_GRACE`.
@@ -301,9 +301,9 @@ impl Steps<'_> {
         match connection {
             Connection::NotYet => self.add(name, "connects", false, |machine| machine.connect(index)),
             Connection::Queued(queue) => {
-                for at in 0..2 {
+                for (at, process) in NAMES.iter().enumerate() {
                     if self.from.processes[at].accepts && self.from.processes[at].queue == queue {
-                        self.add(NAMES[at], "accepts the connection", true, |machine| {
+                        self.add(process, "accepts the connection", true, |machine| {
                             machine.connections[index] = Connection::Idle(at);
                             if matches!(machine.processes[at].phase, Phase::Draining | Phase::Cut) {
                                 machine.connections[index] = Connection::Done;

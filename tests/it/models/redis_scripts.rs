@@ -8,6 +8,12 @@ use std::collections::HashMap;
 const SOURCE: &str = include_str!("../../../src/replay/replication/redis_protocol.rs");
 
 const RUN: &str = "run:{key}";
+/// The fields of a run, and the entries of each of its streams: id and frames.
+type RedisContents = (Vec<Option<String>>, Vec<Vec<(String, String)>>);
+
+/// An entry of a stream as Redis returns it: id, field and frames.
+type RawEntry = (String, (String, String));
+
 const LAST_OF_THREAD: &str = "last:thread";
 const TTL: u32 = 60_000;
 const PROCESSES: [&str; 2] = ["home:0", "home:1"];
@@ -109,11 +115,11 @@ impl RealRedis {
     }
 
     /// Returns what the model has, too.
-    fn contents(&mut self) -> (Vec<Option<String>>, Vec<Vec<(String, String)>>) {
+    fn contents(&mut self) -> RedisContents {
         let fields = ["t", "b", "h", "s", "n", "k", "base", "stop"];
         let hash = redis::cmd("HMGET").arg(RUN).arg(&fields).query(&mut self.connection).expect("a hash");
         let stream = |token| {
-            let entries: Vec<(String, (String, String))> = redis::cmd("XRANGE")
+            let entries: Vec<RawEntry> = redis::cmd("XRANGE")
                 .arg(stream_key(token))
                 .arg("-")
                 .arg("+")
@@ -125,7 +131,7 @@ impl RealRedis {
     }
 }
 
-fn model_contents(model: &RedisModel) -> (Vec<Option<String>>, Vec<Vec<(String, String)>>) {
+fn model_contents(model: &RedisModel) -> RedisContents {
     let hash = model.run.as_ref().map_or(vec![None; 8], |run| {
         let numbers = [usize::from(run.token), usize::from(run.body), run.owner].map(|number| Some(number.to_string()));
         let rest = [
@@ -238,7 +244,7 @@ fn step(dice: &mut Dice, model: &mut RedisModel, real: &mut RealRedis) -> String
 fn compare_reads(model: &RedisModel, real: &mut RealRedis) {
     for (token, after) in (1..=2).flat_map(|token| (0..6).map(move |after| (token, after))) {
         let stream = stream_key(token);
-        let (state, last, entries): (String, u8, Vec<(String, (String, String))>) =
+        let (state, last, entries): (String, u8, Vec<RawEntry>) =
             real.call("READ", &[RUN, &stream], |call| {
                 call.arg(token).arg(after).arg(100).arg(1 << 20);
             });

@@ -512,7 +512,7 @@ impl Steps<'_> {
                         let old = world.redis.run.as_ref().map(|run| run.token);
                         world.end_lost |= old.is_some_and(|token| !world.is_copied(token));
                         world.standby = None;
-                    })
+                    });
                 }
             }
         }
@@ -716,7 +716,7 @@ impl Steps<'_> {
         }
         if mirrored == length {
             return if run.phase == Phase::Finished {
-                self.end(at, RunState::Ended)
+                self.end(at, RunState::Ended);
             };
         }
         // The first event is a chunk of its own.
@@ -893,7 +893,7 @@ impl Steps<'_> {
         let is_sent = !self.lacks(Guard::SendStopFirst);
         if self.from.left.stops > 0 && client == 0 {
             self.add(name, text("stops the run at replica A", "stops the run at replica B"), false, |world| {
-                world.stop(at, is_sent)
+                world.stop(at, is_sent);
             });
         }
         // The key of another caller's run is another one, so nothing is found.

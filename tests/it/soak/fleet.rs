@@ -16,11 +16,14 @@ use tokio::time::timeout;
 /// Time for an old process until its last run has ended.
 const UPGRADE_TIMEOUT: u64 = 60;
 
+/// Time that a run is kept behind its end.
+pub const REPLAY_AGE: Duration = Duration::from_secs(10);
+
 /// Names of callers with an API key.
 pub const CALLERS: [&str; 4] = ["ada", "bob", "eve", "zoe"];
 
 /// Errors in the log that the soak causes itself.
-const EXPECTED_ERRORS: [&str; 1] = ["configuration not reloaded"];
+const EXPECTED_ERRORS: [&str; 1] = ["configuration refused; the last good one stays in use"];
 
 /// What the configuration names.
 pub struct FleetConfig {
@@ -43,7 +46,8 @@ impl FleetConfig {
         let (folder, redis) = (self.folder.display(), &self.redis);
         let (keep_alive, idle) = (2 + version % 2, 8 + version % 3);
         let mut text = format!(
-            "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\ndrain_timeout: 20s\nupgrade_timeout: {UPGRADE_TIMEOUT}s\nrun_dir: {folder}/{name}\nkeep_alive: {keep_alive}s\n{redis}replay: {{store: redis, age: 10s}}\nauth:\n  api_keys: [{{name: web, keys: [{}]}}]\n  issuers: [{{name: corp, issuer: soak, audience: {AUDIENCE}, jwks_file: {folder}/keys.json}}]\nroutes:\n",
+            "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\ndrain_timeout: 20s\nupgrade_timeout: {UPGRADE_TIMEOUT}s\nrun_dir: {folder}/{name}\nkeep_alive: {keep_alive}s\n{redis}replay: {{store: redis, age: {}s}}\nauth:\n  api_keys: [{{name: web, keys: [{}]}}]\n  issuers: [{{name: corp, issuer: soak, audience: {AUDIENCE}, jwks_file: {folder}/keys.json}}]\nroutes:\n",
+            REPLAY_AGE.as_secs(),
             keys.join(", ")
         );
         let [one, other] = self.agents;

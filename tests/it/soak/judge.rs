@@ -6,7 +6,7 @@ use super::super::laws::recap::client_rejection;
 use super::super::laws::reducer::ReducerClient;
 use super::super::support::client::End;
 use super::connection::{EventFrame, Transcript, frames};
-use super::plan::{AgentFault, NOW, RouteKind, RunPlan};
+use super::plan::{AgentFault, NOW, RouteKind, RunPlan, SentPart};
 use super::situation::Situation;
 use diglot::codec::sse::SseLimits;
 use diglot::codec::{Framing, proto};
@@ -47,52 +47,78 @@ pub fn judge_refusal(plan: &RunPlan, situation: &Situation, start: Instant, answ
 pub fn judge_frames(plan: &RunPlan, situation: &Situation, start: Instant, received: &[EventFrame]) -> Verdict {
     check_once(plan)?;
     check_legal(plan, received)?;
-    let (expected, ended) = expected_frames(plan, None);
     let failure = failure_of(plan, received);
-    if ended && first_difference(&expected, received).is_none() {
+    let outputs = [false, true].map(|closed| output_frames(plan, SentPart { bytes: sent_bytes(plan), closed }, None));
+    if outputs.iter().any(|(expected, ended)| *ended && first_difference(expected, received).is_none()) {
         return Ok(if failure.is_some() { "agent error" } else { "finished" }.to_owned());
     }
+    let [(expected, ended), _] = &outputs;
+    let difference = || first_difference(expected, received).unwrap_or_default();
     let broken = situation.agents.overlap(start);
-    if ended && !broken && !matches!(plan.fault, AgentFault::Reset(_)) {
-        return Err(format!("not what its agent sent: {}", first_difference(&expected, received).unwrap_or_default()));
+    if *ended && !broken && !matches!(plan.fault, AgentFault::Reset(_)) {
+        return Err(format!("not what its agent sent: {}", difference()));
     }
     let Some(failure) = failure else {
-        let difference = first_difference(&expected, received).unwrap_or_default();
-        return Err(format!("a success, and its agent did not say so: {difference}"));
+        return Err(format!("a success, and its agent did not say so: {}", difference()));
     };
     check_reason(plan, situation, start, &failure.code)?;
     let exact = !broken && matches!(plan.fault, AgentFault::Cut(_) | AgentFault::Stall(_));
-    if exact {
-        let (expected, _) = expected_frames(plan, Some(&failure));
-        if let Some(difference) = first_difference(&expected, received) {
-            return Err(format!("not what its agent sent before it broke: {difference}"));
-        }
-    } else {
-        check_beginning(plan, received)?;
-    }
+    let places = if exact { vec![sent_bytes(plan)] } else { frame_ends(plan) };
+    check_break(plan, received, &failure, &places)?;
     Ok(format!("failed: {}", failure.code))
 }
 
 /// Requires that a client that left has the beginning of the run.
 pub fn check_beginning(plan: &RunPlan, received: &[EventFrame]) -> Result<(), String> {
-    let (all, _) = output_frames(plan, plan.wire.len(), None);
-    let common = received.iter().zip(&all).take_while(|(own, all)| is_same(&all.text, &own.text)).count();
-    // What was open is closed, and the run has failed.
-    let rest = canonical_events(plan, &received[common..]);
-    let odd = rest.iter().find(|event| {
-        let kind = kind_of(event);
-        !(kind.ends_with("_END") || ["STEP_FINISHED", "RUN_ERROR", "RUN_STARTED"].contains(&kind))
-    });
-    let whole_messages = plan.client_side().dialect.has_whole_messages();
-    match odd.filter(|_| !whole_messages) {
-        Some(event) => Err(format!("not in what its agent sent: frame {common} and behind, {event:?}")),
-        None => Ok(()),
+    let (all, _) = output_frames(plan, SentPart { bytes: plan.wire.len(), closed: true }, None);
+    let whole = received.iter().zip(&all).all(|(own, all)| is_same(&all.text, &own.text));
+    match failure_of(plan, received) {
+        _ if whole && received.len() <= all.len() => Ok(()),
+        Some(failure) => check_break(plan, received, &failure, &[&[sent_bytes(plan)], &*frame_ends(plan)].concat()),
+        None => Err(format!("not in what its agent sent: {}", first_difference(&all, received).unwrap_or_default())),
     }
+}
+
+/// Requires that a run that broke off at one of these places has everything before it, and its failure.
+fn check_break(plan: &RunPlan, received: &[EventFrame], failure: &RunFailure, places: &[usize]) -> Result<(), String> {
+    // What a translation holds back leaves at the break, so the output of each place is made anew.
+    let fits = |bytes: usize, closed| {
+        first_difference(&output_frames(plan, SentPart { bytes, closed }, Some(failure)).0, received).is_none()
+    };
+    if places.iter().any(|at| fits(*at, false) || fits(*at, true)) {
+        return Ok(());
+    }
+    let (all, _) = output_frames(plan, SentPart { bytes: sent_bytes(plan), closed: true }, Some(failure));
+    Err(format!("not what its agent sent before it broke: {}", first_difference(&all, received).unwrap_or_default()))
+}
+
+/// Returns where the frames of the agent's body end, and its beginning.
+fn frame_ends(plan: &RunPlan) -> Vec<usize> {
+    let mut ends = vec![0];
+    match plan.agent_framing {
+        Framing::Sse => {
+            let bytes = &plan.wire;
+            let is_end = |at: &usize| bytes[..*at].ends_with(b"\n\n") || bytes[..*at].ends_with(b"\r\n\r\n");
+            ends.extend((1..=bytes.len()).filter(is_end));
+        }
+        Framing::Proto => {
+            // Four bytes with the length precede each.
+            while let Some(head) = ends.last().and_then(|at| plan.wire.get(*at..at + 4)) {
+                let length = head.iter().fold(0, |length, byte| 256 * length + usize::from(*byte));
+                ends.push(ends[ends.len() - 1] + 4 + length);
+            }
+        }
+    }
+    ends
 }
 
 /// Requires that a client that came without a cursor holds what one holds that received everything.
 pub fn check_recap(plan: &RunPlan, whole: &[EventFrame], recap: &[EventFrame]) -> Result<(), String> {
     let texts = |frames: &[EventFrame]| -> Vec<String> { frames.iter().map(|frame| frame.text.clone()).collect() };
+    // A snapshot of the agent's own may remove a message that a later event brings back at another place.
+    let is_snapshot =
+        |frame: &EventFrame| ["MESSAGES_SNAPSHOT", "MESSAGE_SNAPSHOT"].iter().any(|kind| frame.text.contains(kind));
+    let is_ordered = !whole.iter().any(is_snapshot);
     let request: Value = serde_json::from_str(&plan.body).expect("JSON");
     let messages = request["messages"].as_array().expect("messages");
     let whole = ReducerClient::with_input(messages, Some(&request["state"].to_string())).reduce(&texts(whole));
@@ -101,11 +127,29 @@ pub fn check_recap(plan: &RunPlan, whole: &[EventFrame], recap: &[EventFrame]) -
         late.started = Value::Null;
     }
     let [late, whole] = [late.comparable_state(), whole.comparable_state()];
-    let differs = whole.as_object().expect("an object").keys().find(|key| whole[*key] != late[*key]);
+    let keys = whole.as_object().expect("an object").keys();
+    let differs = keys
+        .clone()
+        .find(|key| comparable_parts(&whole[*key], is_ordered) != comparable_parts(&late[*key], is_ordered));
     match differs {
         Some(key) => Err(format!("the recap loses {key}: {} in place of {}", late[key], whole[key])),
         None => Ok(()),
     }
+}
+
+/// Returns the elements of a value of the reducer as text, without what the reducer alone distinguishes: an empty list as
+/// text or as parts, numbers as arguments, and empty content.
+fn comparable_parts(value: &Value, is_ordered: bool) -> Vec<String> {
+    let text =
+        |value: &Value| value.to_string().replace(r#"["",[]]"#, "[]").replace('#', "").replace(r#""content":"","#, "");
+    let mut parts: Vec<_> = match value {
+        Value::Array(all) => all.iter().map(text).collect(),
+        other => vec![text(other)],
+    };
+    if !is_ordered {
+        parts.sort();
+    }
+    parts
 }
 
 /// Requires that a client of the dialect accepts the frames, and that the run has one end.
@@ -120,7 +164,8 @@ pub fn check_legal(plan: &RunPlan, received: &[EventFrame]) -> Result<(), String
     }
     let Some(why) = client_rejection(plan.client_side(), &texts) else { return Ok(()) };
     // Some agents send what no client of this version knows, and `guard: repair` passes it.
-    let whole: Vec<_> = expected_frames(plan, None).0.into_iter().map(|frame| frame.text).collect();
+    let (whole, _) = output_frames(plan, SentPart { bytes: plan.wire.len(), closed: true }, None);
+    let whole: Vec<_> = whole.into_iter().map(|frame| frame.text).collect();
     let always = client_rejection(plan.client_side(), &whole).is_some();
     if always { Ok(()) } else { Err(format!("its client rejects it: {why}")) }
 }
@@ -193,19 +238,19 @@ fn canonical_events(plan: &RunPlan, received: &[EventFrame]) -> Vec<EventMembers
     data.map(|(_, data)| members(data)).collect()
 }
 
-/// What the client must get of the part of the body that the agent sent, and whether the run has ended with it.
-fn expected_frames(plan: &RunPlan, failure: Option<&RunFailure>) -> (Vec<EventFrame>, bool) {
-    let sent = match plan.fault {
+/// Returns how much of the body the agent sends, unless it is killed.
+fn sent_bytes(plan: &RunPlan) -> usize {
+    match plan.fault {
         AgentFault::None => plan.wire.len(),
         AgentFault::Cut(at) | AgentFault::Reset(at) | AgentFault::Stall(at) => at,
         _ => 0,
-    };
-    output_frames(plan, sent, failure)
+    }
 }
 
-fn output_frames(plan: &RunPlan, sent: usize, failure: Option<&RunFailure>) -> (Vec<EventFrame>, bool) {
+/// Returns what the client must get of a part of the body, and whether the run has ended with it.
+fn output_frames(plan: &RunPlan, sent: SentPart, failure: Option<&RunFailure>) -> (Vec<EventFrame>, bool) {
     let failure = failure.map(|failure| (&*failure.code, &*failure.message));
-    let (out, ended) = plan.expected_output(sent, plan.client_framing, failure);
+    let (out, ended) = plan.expected_output(sent, failure);
     let out = match plan.client_framing {
         Framing::Sse => frames(&out),
         Framing::Proto => proto_frames(&out).expect("its own output"),
@@ -215,7 +260,7 @@ fn output_frames(plan: &RunPlan, sent: usize, failure: Option<&RunFailure>) -> (
 
 /// The number of frames that a client gets of the whole run.
 pub fn frame_count(plan: &RunPlan) -> usize {
-    expected_frames(plan, None).0.len()
+    output_frames(plan, SentPart { bytes: sent_bytes(plan), closed: false }, None).0.len()
 }
 
 /// The events of a body in protobuf, as frames.

@@ -173,24 +173,36 @@ impl RunPlan {
         }
     }
 
-    /// What the client gets of the first so many bytes of the agent's body, and whether the run has ended with them.
-    /// A run that broke off ends with `failure`: a code and a message.
-    pub fn expected_output(&self, bytes: usize, framing: Framing, failure: Option<(&str, &str)>) -> (Vec<u8>, bool) {
+    /// Returns what the client gets of a part of the agent's body, and whether the run has ended with it. A run that broke
+    /// off ends with `failure`: a code and a message.
+    pub fn expected_output(&self, sent: SentPart, failure: Option<(&str, &str)>) -> (Vec<u8>, bool) {
         let ids = RunIds::new(&self.thread(), &self.run());
         let (client, agent) = (side(self.client), side(self.agent));
         let request = request::translate_request(self.body.as_bytes(), client, agent, &ids).expect("a good request");
         let mut stream =
             Stream::new(agent, client, Some(ids), SseLimits::default()).with_conversation(request.conversation);
         stream.read_as(self.agent_framing);
-        stream.write_as(framing);
+        stream.write_as(self.client_framing);
         let mut out = Vec::new();
-        stream.push(&self.wire[..bytes.min(self.wire.len())], NOW, &mut out).expect("no limit is near");
+        stream.push(&self.wire[..sent.bytes.min(self.wire.len())], NOW, &mut out).expect("no limit is near");
+        if sent.closed {
+            // A run without an end is the failure that follows.
+            let _ = stream.finish(NOW, &mut out);
+        }
         let ended = stream.ending().is_some();
         if let Some((code, message)) = failure.filter(|_| !ended) {
             stream.fail(code, message, NOW, &mut out);
         }
         (out, ended)
     }
+}
+
+/// The part of the agent's body that the gateway received.
+#[derive(Clone, Copy, Debug)]
+pub struct SentPart {
+    pub bytes: usize,
+    /// whether the gateway received the end of the body behind it: an event may then lack its blank line
+    pub closed: bool,
 }
 
 /// The events of an agent, with the number of the run in a text of their own.

@@ -73,6 +73,7 @@ impl SoakReport {
         }
     }
 
+    #[expect(clippy::print_stdout, reason = "the report is for the person that runs the soak")]
     pub fn print(&self, line: &str) {
         println!("[{:7.1}s] {line}", self.start.elapsed().as_secs_f64());
     }
@@ -117,17 +118,10 @@ impl SoakReport {
             writeln!(out, "{finished:9} {failed:7} {others:7}  {client} <- {agent}").expect("a string");
         }
         let times = &counts.first_event;
-        let at =
-            |share: f64| times.get((share * times.len() as f64) as usize).map_or(0.0, |time| 1e3 * time.as_secs_f64());
-        writeln!(
-            out,
-            "\nfirst event: median {:.1} ms, p90 {:.1} ms, p99 {:.1} ms, p99.9 {:.1} ms",
-            at(0.5),
-            at(0.9),
-            at(0.99),
-            at(0.999)
-        )
-        .expect("a string");
+        let at = |share: usize| times.get(times.len() * share / 1000).map_or(0.0, |time| 1e3 * time.as_secs_f64());
+        let [median, p90, p99, p999] = [500, 900, 990, 999].map(at);
+        writeln!(out, "\nfirst event: median {median:.1} ms, p90 {p90:.1} ms, p99 {p99:.1} ms, p99.9 {p999:.1} ms")
+            .expect("a string");
         out += "\nquiet points\n";
         counts.samples.iter().for_each(|sample| writeln!(out, "{sample}").expect("a string"));
         out

@@ -5,7 +5,7 @@ use super::super::laws::dice::Dice;
 use super::super::support::client::End;
 use super::agents::PlanBook;
 use super::connection::{EventFrame, LoadRequest, Transcript, frames};
-use super::fleet::CALLERS;
+use super::fleet::{CALLERS, REPLAY_AGE};
 use super::judge;
 use super::plan::{RouteKind, RunPlan};
 use super::report::SoakReport;
@@ -275,7 +275,9 @@ impl LoadClient<'_> {
                     Ok(true) => sleep(Duration::from_secs(1)).await,
                     // A run that ended while Redis was down is known to its own replica alone.
                     Ok(false) if place != to => at_owner = true,
-                    Ok(false) if self.context.situation.upgrades.overlap(self.start) => {
+                    Ok(false)
+                        if self.context.situation.upgrades.overlap(self.start) || self.start.elapsed() > REPLAY_AGE =>
+                    {
                         return Ok(format!("lost: {}", answer.code()));
                     }
                     Ok(false) => return Err((format!("lost by its own replica: {}", answer.code()), history)),
@@ -334,6 +336,9 @@ impl LoadClient<'_> {
                 Ok(_) => Ok(format!("{outcome}, no recap")),
                 Err(what) => Err((what, history)),
             };
+        }
+        if answer.end == Some(End::Cut) {
+            return self.judge_cut().map(|()| format!("{outcome}, no recap")).map_err(|what| (what, history));
         }
         let recap = frames(&answer.body);
         judge::check_legal(self.plan, &recap).map_err(|what| (format!("recap: {what}"), history.clone()))?;
