@@ -7,9 +7,6 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO_TARGET_DIR ?= target
 PROGRAM ?= $(CARGO_TARGET_DIR)/release/diglot
-# The time and the seed of `make soak`; the shell has variables of these names, too.
-SECONDS := 600
-SEED :=
 VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 
 help: ## list the targets

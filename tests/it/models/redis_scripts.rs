@@ -244,10 +244,9 @@ fn step(dice: &mut Dice, model: &mut RedisModel, real: &mut RealRedis) -> String
 fn compare_reads(model: &RedisModel, real: &mut RealRedis) {
     for (token, after) in (1..=2).flat_map(|token| (0..6).map(move |after| (token, after))) {
         let stream = stream_key(token);
-        let (state, last, entries): (String, u8, Vec<RawEntry>) =
-            real.call("READ", &[RUN, &stream], |call| {
-                call.arg(token).arg(after).arg(100).arg(1 << 20);
-            });
+        let (state, last, entries): (String, u8, Vec<RawEntry>) = real.call("READ", &[RUN, &stream], |call| {
+            call.arg(token).arg(after).arg(100).arg(1 << 20);
+        });
         let entries: Vec<_> = entries.into_iter().map(|(id, (_, frames))| (id, frames)).collect();
         let expected = model.read(token, after);
         assert_eq!(state, expected.0.map_or("", state_name));
