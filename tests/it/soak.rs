@@ -76,6 +76,8 @@ async fn judges_every_transcript_of_a_mixed_load() {
     report.print(&format!("soak of {seconds} s, SEED={seed}"));
     let mut world = SoakWorld::start(seed, &report).await;
     let (over, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (watched, watching) = (Arc::clone(&world.context), Arc::clone(&report));
+    let watch = tokio::spawn(async move { watched.situation.watch_stalls(&watching).await });
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
         clients.spawn(run_client(
@@ -103,6 +105,7 @@ async fn judges_every_transcript_of_a_mixed_load() {
     clients.join_all().await;
     world.check_quiet().await;
     world.drain().await;
+    watch.abort();
     let summary = report.summary();
     println!("{summary}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/target/soak");
@@ -114,12 +117,18 @@ async fn judges_every_transcript_of_a_mixed_load() {
 async fn run_client(context: Arc<LoadContext>, gate: Arc<RwLock<()>>, over: Arc<AtomicBool>, next: Arc<AtomicU64>) {
     while !over.load(Ordering::SeqCst) {
         let held = Arc::clone(&gate).read_owned().await;
-        let number = next.fetch_add(1, Ordering::SeqCst);
+        let (number, start) = (next.fetch_add(1, Ordering::SeqCst), Instant::now());
         let own = Arc::clone(&context);
         let played = tokio::spawn(async move { scenarios::play(&own, number).await }).await;
-        if let Err(error) = played {
-            let what = error.into_panic().downcast::<String>().map_or_else(|_| "a panic".to_owned(), |text| *text);
-            context.report.add_violation(&format!("client panicked: {what}"), &format!("run {number}"));
+        match played {
+            Err(_) if context.situation.stalls.overlap(start) => {
+                context.report.count("clients that gave up in a stall")
+            }
+            Err(error) => {
+                let what = error.into_panic().downcast::<String>().map_or_else(|_| "a panic".to_owned(), |text| *text);
+                context.report.add_violation(&format!("client panicked: {what}"), &format!("run {number}"));
+            }
+            Ok(()) => {}
         }
         drop(held);
         // Some think before they go on.
