@@ -27,9 +27,11 @@ use super::laws::dice::Dice;
 use super::support::redis::Redis;
 use agents::{LoadAgent, PlanBook};
 use fleet::{FleetConfig, ProcessUsage, Replica};
+use futures_util::FutureExt;
 use report::SoakReport;
 use scenarios::LoadContext;
 use situation::Situation;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -96,10 +98,10 @@ async fn judges_every_transcript_of_a_mixed_load() {
             report_at = Instant::now() + Duration::from_secs(60);
         }
         if Instant::now() >= quiet_at {
-            world.check_quiet().await;
+            go_on_after_panics(&world.context.clone(), world.check_quiet()).await;
             quiet_at = Instant::now() + between_quiets;
         }
-        world.disturb().await;
+        go_on_after_panics(&world.context.clone(), world.disturb()).await;
     }
     over.store(true, Ordering::SeqCst);
     clients.join_all().await;
@@ -111,6 +113,17 @@ async fn judges_every_transcript_of_a_mixed_load() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/target/soak");
     std::fs::write(format!("{path}/{seed}-report.txt"), &summary).expect("a file");
     assert_eq!(report.violations(), 0, "violations; see {path}/{seed}-*.txt");
+}
+
+/// Awaits a step that has deadlines: one that is missed is a violation, unless the machine stalled, and not the end.
+async fn go_on_after_panics(context: &LoadContext, step: impl Future<Output = ()>) {
+    let start = Instant::now();
+    if AssertUnwindSafe(step).catch_unwind().await.is_err() {
+        match context.situation.stalls.overlap(start) {
+            true => context.report.count("steps given up in a stall"),
+            false => context.report.add_violation("a step missed its deadline", "see the panic above"),
+        }
+    }
 }
 
 /// One client after the other. A panic of one is a violation, not the end.
