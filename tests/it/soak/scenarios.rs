@@ -237,7 +237,10 @@ impl LoadClient<'_> {
         judge::check_ids(&received).map_err(|what| (what, show()))?;
         match stopped.status {
             204 => Ok("stopped".to_owned()),
-            503 | 404 if other != to && self.context.situation.disturbs_redis(self.start) => {
+            503 | 404
+                if (other != to || self.start.elapsed() > REPLAY_AGE)
+                    && self.context.situation.disturbs_redis(self.start) =>
+            {
                 Ok(format!("not stopped: {}", stopped.code()))
             }
             status => Err((format!("stop was answered with {status} {}", stopped.code()), show())),
