@@ -27,9 +27,11 @@ use super::laws::dice::Dice;
 use super::support::redis::Redis;
 use agents::{LoadAgent, PlanBook};
 use fleet::{FleetConfig, ProcessUsage, Replica};
+use futures_util::FutureExt;
 use report::SoakReport;
 use scenarios::LoadContext;
 use situation::Situation;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -76,6 +78,8 @@ async fn judges_every_transcript_of_a_mixed_load() {
     report.print(&format!("soak of {seconds} s, SEED={seed}"));
     let mut world = SoakWorld::start(seed, &report).await;
     let (over, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (watched, watching) = (Arc::clone(&world.context), Arc::clone(&report));
+    let watch = tokio::spawn(async move { watched.situation.watch_stalls(&watching).await });
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
         clients.spawn(run_client(
@@ -94,15 +98,16 @@ async fn judges_every_transcript_of_a_mixed_load() {
             report_at = Instant::now() + Duration::from_secs(60);
         }
         if Instant::now() >= quiet_at {
-            world.check_quiet().await;
+            go_on_after_panics(&world.context.clone(), world.check_quiet()).await;
             quiet_at = Instant::now() + between_quiets;
         }
-        world.disturb().await;
+        go_on_after_panics(&world.context.clone(), world.disturb()).await;
     }
     over.store(true, Ordering::SeqCst);
     clients.join_all().await;
     world.check_quiet().await;
     world.drain().await;
+    watch.abort();
     let summary = report.summary();
     println!("{summary}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/target/soak");
@@ -110,16 +115,33 @@ async fn judges_every_transcript_of_a_mixed_load() {
     assert_eq!(report.violations(), 0, "violations; see {path}/{seed}-*.txt");
 }
 
+/// Awaits a step that has deadlines: one that is missed is a violation, unless the machine stalled, and not the end.
+async fn go_on_after_panics(context: &LoadContext, step: impl Future<Output = ()>) {
+    let start = Instant::now();
+    if AssertUnwindSafe(step).catch_unwind().await.is_err() {
+        match context.situation.stalls.overlap(start) {
+            true => context.report.count("steps given up in a stall"),
+            false => context.report.add_violation("a step missed its deadline", "see the panic above"),
+        }
+    }
+}
+
 /// One client after the other. A panic of one is a violation, not the end.
 async fn run_client(context: Arc<LoadContext>, gate: Arc<RwLock<()>>, over: Arc<AtomicBool>, next: Arc<AtomicU64>) {
     while !over.load(Ordering::SeqCst) {
         let held = Arc::clone(&gate).read_owned().await;
-        let number = next.fetch_add(1, Ordering::SeqCst);
+        let (number, start) = (next.fetch_add(1, Ordering::SeqCst), Instant::now());
         let own = Arc::clone(&context);
         let played = tokio::spawn(async move { scenarios::play(&own, number).await }).await;
-        if let Err(error) = played {
-            let what = error.into_panic().downcast::<String>().map_or_else(|_| "a panic".to_owned(), |text| *text);
-            context.report.add_violation(&format!("client panicked: {what}"), &format!("run {number}"));
+        match played {
+            Err(_) if context.situation.stalls.overlap(start) => {
+                context.report.count("clients that gave up in a stall")
+            }
+            Err(error) => {
+                let what = error.into_panic().downcast::<String>().map_or_else(|_| "a panic".to_owned(), |text| *text);
+                context.report.add_violation(&format!("client panicked: {what}"), &format!("run {number}"));
+            }
+            Ok(()) => {}
         }
         drop(held);
         // Some think before they go on.

@@ -44,14 +44,14 @@ impl FleetConfig {
     fn write(&self, name: &str, version: usize) -> PathBuf {
         let keys = CALLERS.map(|caller| format!("{{id: {caller}, sha256: {}}}", sha256(&format!("{caller}-key"))));
         let (folder, redis) = (self.folder.display(), &self.redis);
-        let (keep_alive, idle) = (2 + version % 2, 8 + version % 3);
+        let (keep_alive, idle) = (2 + version % 2, 15 + version % 3);
         let mut text = format!(
             "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\ndrain_timeout: 20s\nupgrade_timeout: {UPGRADE_TIMEOUT}s\nrun_dir: {folder}/{name}\nkeep_alive: {keep_alive}s\n{redis}replay: {{store: redis, age: {}s}}\nauth:\n  api_keys: [{{name: web, keys: [{}]}}]\n  issuers: [{{name: corp, issuer: soak, audience: {AUDIENCE}, jwks_file: {folder}/keys.json}}]\nroutes:\n",
             REPLAY_AGE.as_secs(),
             keys.join(", ")
         );
         let [one, other] = self.agents;
-        let timeouts = format!("{{first_byte: 8s, first_event: 30s, idle: {idle}s}}");
+        let timeouts = format!("{{first_byte: 15s, first_event: 30s, idle: {idle}s}}");
         for kind in RouteKind::ALL {
             for (client, agent) in kind.pairs() {
                 let place = kind.folder();

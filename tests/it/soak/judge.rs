@@ -54,7 +54,7 @@ pub fn judge_frames(plan: &RunPlan, situation: &Situation, start: Instant, recei
     }
     let [(expected, ended), _] = &outputs;
     let difference = || first_difference(expected, received).unwrap_or_default();
-    let broken = situation.agents.overlap(start);
+    let broken = situation.disturbs_agents(start);
     if *ended && !broken && !matches!(plan.fault, AgentFault::Reset(_)) {
         return Err(format!("not what its agent sent: {}", difference()));
     }
@@ -205,10 +205,12 @@ fn check_reason(plan: &RunPlan, situation: &Situation, start: Instant, code: &st
         AgentFault::Page => &["upstream_content_type"],
     };
     let agent_down = ["upstream_truncated", "upstream_reset", "upstream_unreachable"].contains(&code);
+    let agent_slow = ["upstream_idle", "upstream_timeout"].contains(&code);
     let redis_down = ["replay_unavailable", "run_lost"].contains(&code) && plan.kind == RouteKind::Kept;
     let known = by_plan.contains(&code)
         || agent_down && situation.agents.overlap(start)
-        || redis_down && situation.redis.overlap(start);
+        || agent_slow && situation.stalls.overlap(start)
+        || redis_down && situation.disturbs_redis(start);
     if known { Ok(()) } else { Err(format!("a failure without a cause: {code:?}")) }
 }
 

@@ -61,7 +61,10 @@ pub async fn play(context: &LoadContext, number: u64) {
     let credential = if dice.one_in(2) {
         ("x-api-key", format!("{}-key", CALLERS[dice.below(CALLERS.len())]))
     } else {
-        ("authorization", format!("Bearer {}", context.signer.token_with_claims(&claims("soak"))))
+        // Good for longer than the longest run with all its returns.
+        let mut claims = claims("soak");
+        claims["exp"] = (claims["iat"].as_u64().expect("seconds") + 600).into();
+        ("authorization", format!("Bearer {}", context.signer.token_with_claims(&claims)))
     };
     let mut client = LoadClient { context, plan: &plan, dice, start: Instant::now(), credential };
     let outcome = match scenario {
@@ -234,7 +237,10 @@ impl LoadClient<'_> {
         judge::check_ids(&received).map_err(|what| (what, show()))?;
         match stopped.status {
             204 => Ok("stopped".to_owned()),
-            503 | 404 if other != to && self.context.situation.redis.overlap(self.start) => {
+            503 | 404
+                if (other != to || self.start.elapsed() > REPLAY_AGE)
+                    && self.context.situation.disturbs_redis(self.start) =>
+            {
                 Ok(format!("not stopped: {}", stopped.code()))
             }
             status => Err((format!("stop was answered with {status} {}", stopped.code()), show())),
@@ -307,8 +313,8 @@ impl LoadClient<'_> {
     fn judge_return(&self, code: &str) -> Result<bool, String> {
         let situation = &self.context.situation;
         match code {
-            "replay_unavailable" if situation.redis.overlap(self.start) => Ok(true),
-            "run_not_found" | "cursor_gone" | "run_not_kept" | "run_lost" if situation.redis.overlap(self.start) => {
+            "replay_unavailable" if situation.disturbs_redis(self.start) => Ok(true),
+            "run_not_found" | "cursor_gone" | "run_not_kept" | "run_lost" if situation.disturbs_redis(self.start) => {
                 Ok(false)
             }
             _ => Err(format!("a return was refused: {code}")),
@@ -317,7 +323,7 @@ impl LoadClient<'_> {
 
     fn judge_cut(&self) -> Result<(), String> {
         let situation = &self.context.situation;
-        let known = situation.redis.overlap(self.start) || situation.upgrades.overlap(self.start);
+        let known = situation.disturbs_redis(self.start) || situation.upgrades.overlap(self.start);
         if known { Ok(()) } else { Err("a returned client was cut off".to_owned()) }
     }
 
