@@ -135,7 +135,7 @@ async fn run_client(context: Arc<LoadContext>, gate: Arc<RwLock<()>>, over: Arc<
         let played = tokio::spawn(async move { scenarios::play(&own, number).await }).await;
         match played {
             Err(_) if context.situation.stalls.overlap(start) => {
-                context.report.count("clients that gave up in a stall")
+                context.report.count("clients that gave up in a stall");
             }
             Err(error) => {
                 let what = error.into_panic().downcast::<String>().map_or_else(|_| "a panic".to_owned(), |text| *text);
