@@ -90,7 +90,7 @@ section! {
         /// for longest is disconnected.
         pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
         /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond it,
-        /// runs that hold more than 64 KiB read no further, and end with an error after 10 s.
+        /// runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns memory.
         pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");

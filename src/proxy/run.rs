@@ -79,9 +79,7 @@ impl RunTask {
         }
     }
 
-    /// Executes the run to its end and records the outcome.
-    ///
-    /// To keep a waiting run small, everything except relaying is boxed, and a block is used because an `async fn`
+    /// Executes the run to its end and records the outcome. To keep a waiting run small, everything except relaying is boxed, and a block is used because an `async fn`
     /// stores its arguments twice.
     pub(super) fn run(
         mut self: Box<Self>,
@@ -337,7 +335,10 @@ impl RunTask {
         let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
         tokio::select! {
             biased;
-            room = self.memory.wait_for_room() => room.map_err(RunEndReason::from),
+            room = self.memory.wait_for_room() => {
+                self.deadlines.on_read(true);
+                room.map_err(RunEndReason::from)
+            }
             interrupt = interrupt => Err(RunEndReason::from_interrupt(interrupt, &self.context)),
         }
     }
@@ -395,7 +396,6 @@ impl RunTask {
             // Boxed: most clients read in time.
             None => {
                 self.memory.resize(self.stream.retained_bytes() + length);
-                // Boxed: most clients read in time.
                 self.wait_for_client(number).boxed().await?;
                 self.memory.resize(self.stream.retained_bytes());
             }

@@ -55,6 +55,7 @@ impl RunMemory {
 
     pub(super) fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
+        self.returned.notify_waiters();
     }
 
     pub(super) fn start_run(self: &Arc<Self>) -> RunMemoryShare {
@@ -70,9 +71,11 @@ impl RunMemoryShare {
             return;
         }
         let RunMemory { used, is_exceeded_by_one, returned, metrics, .. } = &*self.total;
-        used.fetch_add(counted, Ordering::Relaxed);
-        let before = used.fetch_sub(self.counted, Ordering::Relaxed);
-        metrics.process.run_memory.set_count(before.saturating_sub(self.counted));
+        let more = counted.saturating_sub(self.counted);
+        let less = self.counted.saturating_sub(counted);
+        let before =
+            if more > 0 { used.fetch_add(more, Ordering::Relaxed) } else { used.fetch_sub(less, Ordering::Relaxed) };
+        metrics.process.run_memory.set_count(before + more - less);
         if counted < self.counted {
             if std::mem::take(&mut self.exceeds) {
                 is_exceeded_by_one.store(false, Ordering::Release);
@@ -101,7 +104,9 @@ impl RunMemoryShare {
             if self.may_grow() {
                 return Ok(());
             }
-            timeout(WAIT_TIMEOUT, returned).await.map_err(|_| RunMemoryFull)?;
+            if timeout(WAIT_TIMEOUT, returned).await.is_err() {
+                return if self.may_grow() { Ok(()) } else { Err(RunMemoryFull) };
+            }
         }
     }
 }

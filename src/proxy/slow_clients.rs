@@ -22,8 +22,12 @@ use tokio::time::{Instant, sleep_until};
 /// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
 pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
-/// Time that every client has to read what waits for it. Until then `limits.run_memory` counts it.
-const LEAST_WAIT: Duration = Duration::from_secs(5);
+/// Time that a client has to read a large event, once in each wait. Smaller writes are followed by others, so that a client
+/// that reads little by little would never be cut off.
+const LARGE_EVENT_TIME: Duration = Duration::from_secs(5);
+
+/// Minimum memory of a wait for a large event.
+const LARGE_EVENT_WAIT: usize = 3 * AGENT_READ_BUFFER;
 
 pub(super) struct SlowClients {
     waiting: Mutex<WaitingClients>,
@@ -49,7 +53,7 @@ struct WaitingClient {
 pub(super) struct SlowClientGuard<'s> {
     clients: &'s SlowClients,
     number: u64,
-    since: Instant,
+    earliest: Instant,
     cut_off: Arc<Notify>,
 }
 
@@ -76,7 +80,8 @@ impl SlowClients {
             next.cut_off.notify_one();
         }
         self.metrics.process.slow_client_bytes.set_count(waiting.bytes);
-        SlowClientGuard { clients: self, number, since: Instant::now(), cut_off }
+        let time = if bytes < LARGE_EVENT_WAIT { Duration::ZERO } else { LARGE_EVENT_TIME };
+        SlowClientGuard { clients: self, number, earliest: Instant::now() + time, cut_off }
     }
 }
 
@@ -99,7 +104,7 @@ impl SlowClientGuard<'_> {
     /// Waits until the client must be disconnected. One that still reads gets its large event meanwhile.
     pub(super) async fn wait_cut_off(&self) {
         self.wait_chosen().await;
-        sleep_until(self.since + LEAST_WAIT).await;
+        sleep_until(self.earliest).await;
     }
 
     /// Waits until the client is the next to be cut off.

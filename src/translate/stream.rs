@@ -271,7 +271,7 @@ impl Stream {
     /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
     pub(crate) fn retained_bytes(&self) -> usize {
         let StreamStages { guard, output, .. } = &self.stages;
-        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes();
+        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
         self.frame_reader.heap_size() + waiting + guard.retained_bytes
     }
 

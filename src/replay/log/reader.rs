@@ -264,7 +264,9 @@ impl LogReader {
             state = self.log.state.lock();
         }
         let end = state.phase;
-        if end == LogPhase::Cut || state.reader(self.number).is_none() {
+        // A discarded log may have freed what this reader has not read.
+        let start = state.start_offset();
+        if end == LogPhase::Cut || state.reader(self.number).is_none_or(|slot| slot.offset < start) {
             return Poll::Ready(Some(Err(ReaderCutOff)));
         }
         if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
