@@ -30,10 +30,15 @@ async fn deletes_runs_in_redis_that_their_replica_evicts() {
     let agent = Agent::with_response([HEAD, STARTED, OPENED, CONTENT, CLOSED, FINISHED].concat());
     let redis = Redis::start().await;
     let (one, _other) = start_pair_with(&agent, &redis, "replay: {store: redis, runs: 2}\n").await;
-    let bodies = (0..6).map(|number| input(&format!("r{number}"))).chain([input("r5") + " "]);
-    for body in bodies {
-        open_stream(one.data, post("/run", "", &body)).await.read_rest().await;
+    for number in 0..6 {
+        open_stream(one.data, post("/run", "", &input(&format!("r{number}")))).await.read_rest().await;
     }
+    // A run can be replaced as soon as its end is in Redis.
+    eventually("another run with the same id", async || {
+        let replacing = post("/run", "Connection: close\r\n", &(input("r5") + " "));
+        (send_request(one.data, replacing).await.status == 200).then_some(())
+    })
+    .await;
     // The properties and the frames of two runs.
     let keys = || redis.run_command(&["--scan", "--pattern", "diglot:run:*"]).lines().count();
     eventually("the deletion", async || (keys() == 4).then_some(())).await;
