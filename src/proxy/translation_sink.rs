@@ -95,7 +95,7 @@ impl<'r> TranslationSink<'r> {
                 self.fault = Some(fault);
                 bytes = &[];
             }
-            // What follows the end of the run is only counted.
+            // Events after the end of the run are only counted.
             let is_over = self.translate_time + started_at.elapsed() >= TURN;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }

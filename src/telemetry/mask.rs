@@ -1,6 +1,6 @@
 //! Masks secrets in text that others wrote, for the log.
 //!
-//! What looks like a secret is replaced by `***`: the value of a name such as `password` or `Authorization`, the user
+//! Replaces likely secrets with `***`: the value of a name such as `password` or `Authorization`, the user
 //! part of a URL, private keys, tokens with a known prefix, JWTs, and long random text. It is a guess: text without
 //! such a form stays.
 

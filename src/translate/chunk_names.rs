@@ -7,7 +7,7 @@
 //!   chunk a ── ACTIVITY_SNAPSHOT, as CUSTOM: for the peer, a has ended ──▶ chunk without an id: named a*
 //!   chunk a ── chunk b of a subagent: for the peer, a has ended        ──▶ chunk without an id: named a*
 //! ```
-//! What is added is marked, so that reading removes it again. Otherwise "First TEXT_MESSAGE_CHUNK must have a messageId"
+//! Marks the additions, so that reading removes them again. Otherwise "First TEXT_MESSAGE_CHUNK must have a messageId"
 //! ends the run at the client.
 
 use super::event_parts::ABSENT_FIELDS;

@@ -1,4 +1,4 @@
-//! What all targets require, and how a violation is reported.
+//! The requirements of all targets, and the report of a violation.
 
 use diglot::codec::sse::{SseDecoder, SseStep};
 use diglot::dialect::{AG_UI, PeerDialect};

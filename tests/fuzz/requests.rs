@@ -26,7 +26,7 @@ pub fn run(input: &[u8]) {
     if !is_ambiguous(&String::from_utf8_lossy(body)) {
         judge.require(!is_ambiguous(&sent.body), || format!("the body has two readings\n{}", sent.body));
     }
-    // What a client says in the gateway's own carried members is not checked like its messages.
+    // Members that the gateway carries are not checked like messages, although a client can write them.
     if has_reserved_names(&String::from_utf8_lossy(body)) {
         return;
     }

@@ -89,7 +89,7 @@ impl BlockReader {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         self.open_if_unknown(&parts.event, sink);
-        // Whatever the content is, the start is sent or carried.
+        // The start is sent or carried, for content of any kind.
         self.deferred = None;
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);

@@ -49,7 +49,7 @@ fn every_reader_gets_every_frame_and_one_end() {
         let log = Arc::clone(&writer.log);
         let readers = [(); 2].map(|()| log.join(cursor_at(0), false, ()).expect("open"));
         let late = thread::spawn(move || {
-            // What comes later starts behind the events that it names.
+            // A late reader starts behind the events that its cursor names.
             let from = log.state.lock().last_number;
             let reader = log.join(cursor_at(from), false, ()).expect("kept");
             (from, read_all(&reader))
@@ -88,7 +88,7 @@ fn a_stop_reaches_a_writer_that_waits() {
         let log = Arc::clone(&writer.log);
         let reader = log.join(cursor_at(0), false, ()).expect("open");
         let stop = thread::spawn(move || log.stop());
-        // Nobody reads, so only the stop ends the wait.
+        // No reader reads, so only the stop ends the wait.
         let mut number = 0;
         let stopped = loop {
             number += 1;

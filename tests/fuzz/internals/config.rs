@@ -6,7 +6,7 @@ use super::{effective, load};
 use serde_json::Value;
 use std::path::Path;
 
-/// What a load printed.
+/// The output of a load.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadedText {
     /// the effective configuration, if the file is valid

@@ -28,7 +28,7 @@ pub enum Guard {
     WaitForCutRuns,
 }
 
-/// What may happen in a search. Each number is how often.
+/// The faults and actions of a search, and how often each may happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Handover {
     pub removed: Option<Guard>,

@@ -1,4 +1,4 @@
-//! What Redis holds of one run, and the scripts of `src/replay/replication/redis_protocol.rs`, each as a function of the same
+//! The contents of Redis for one run, and the scripts of `src/replay/replication/redis_protocol.rs`, each as a function of the same
 //! name. `redis_scripts` compares them with the real scripts in a real Redis.
 //!
 //! Not here: expiry times (a key is there or not), the thread's last run, the fields that no script decides on.
@@ -56,7 +56,7 @@ pub enum ClaimAnswer {
     Taken { token: u8, owner: usize },
 }
 
-/// What the scripts that write for an owner return.
+/// The answers of the scripts that write for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteAnswer {
     Written,

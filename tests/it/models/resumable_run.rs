@@ -55,7 +55,7 @@ pub enum Guard {
     TokenInCursor,
 }
 
-/// What may happen in a search. Each number is how often.
+/// The faults and actions of a search, and how often each may happen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scenario {
     pub removed: Option<Guard>,
