@@ -3,9 +3,9 @@
 pub mod label;
 pub mod metric;
 mod trace_context;
+pub(crate) mod mask;
 pub(crate) mod internal_event;
 pub(crate) mod log;
-pub(crate) mod mask;
 pub(crate) mod trace;
 
 pub use metric::Metrics;

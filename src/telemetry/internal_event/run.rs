@@ -1,10 +1,11 @@
 //! Log events about requests and their runs.
 
-use super::{CallerInfo, millis, sanitize};
+use super::{CallerInfo, MAX_TEXT_CHARS, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
 use crate::telemetry::Metrics;
 use crate::telemetry::label::{RequestMethod, RunOutcome};
+use crate::telemetry::mask::mask_secrets;
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
 use crate::translate::{AgentError, RunIds};
@@ -138,7 +139,7 @@ impl RunEnded<'_> {
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(Rejection::logged_cause).map(sanitize),
                     agent_code = agent_error.and_then(|error| error.code.as_deref()).map(sanitize),
-                    agent_message = agent_error.map(|error| sanitize(&error.message)),
+                    agent_message = agent_error.map(|error| mask_secrets(&sanitize(&error.message), MAX_TEXT_CHARS)),
                     first_event_ms = summary.first_event.map(millis),
                     duration_ms = millis(self.duration),
                     events_in = summary.totals.events_in,
