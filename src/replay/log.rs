@@ -57,9 +57,8 @@ const CHUNK_OVERHEAD: usize = 64;
 /// Memory of a run besides its frames: the structures here and in the store.
 const RUN_OVERHEAD: usize = 1 << 10;
 
-const MAX_READ: usize = 64 << 10;
-
-const MAX_WATCHED_READ: usize = 16 << 10;
+/// Each connection of a slow reader holds a piece of this size, which is counted nowhere.
+const MAX_READ: usize = 16 << 10;
 
 const MAX_READERS: usize = 16;
 

@@ -10,13 +10,13 @@
 //! arrived. If no connection has a free stream, and no other may be opened, the run fails at once.
 
 use super::pingora_errors::UPSTREAM_BUSY;
+use super::short_reads::http1_session;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use h2::client::{Builder, Connection};
 use parking_lot::Mutex;
 use pingora_core::connectors::http::v2::ConnectionRef;
 use pingora_core::protocols::http::client::HttpSession;
-use pingora_core::protocols::http::v1::client::HttpSession as Http1Session;
 use pingora_core::protocols::http::v2::client::{Http2Session, drive_connection};
 use pingora_core::protocols::{ALPN, Digest, Stream};
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
@@ -108,7 +108,7 @@ impl Http2Pool {
         };
         address.is_http1.store(!is_http2, Ordering::Relaxed);
         if !is_http2 {
-            return Ok((HttpSession::H1(Http1Session::new_with_options(stream, peer)), false));
+            return Ok((http1_session(stream, peer), false));
         }
         let connection = connect_http2(stream).await?;
         let Some(session) = take_stream(&connection) else {

@@ -1,7 +1,7 @@
 //! The readers of a log: their backlog, next bytes and stalls, and the trimming of chunks.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
-use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ, MAX_WATCHED_READ};
+use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,11 +24,10 @@ impl LogState {
     pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
         let index = self.readers.iter().position(|slot| slot.number == number)?;
         let ReaderSlot { offset: at, stall_watch: watch, ref mut recap, .. } = self.readers[index];
-        let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
         let piece = if !recap.is_empty() {
-            recap.split_to(recap.len().min(most))
+            recap.split_to(recap.len().min(MAX_READ))
         } else if at < self.end_offset {
-            let piece = self.copy(at, most);
+            let piece = self.copy(at, MAX_READ);
             self.readers[index].offset += piece.len() as u64;
             Bytes::from(piece)
         } else {

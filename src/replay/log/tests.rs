@@ -305,13 +305,13 @@ async fn frees_an_ended_log_with_its_last_watched_reader() {
 }
 
 #[tokio::test]
-async fn splits_a_large_event_for_a_watched_reader() {
+async fn splits_a_large_event_for_a_reader() {
     let writer = new_log(LogLimits { max_bytes: 1 << 20, ..PACE });
-    let reader = writer.log.join(cursor_at(0), true, ()).expect("kept");
+    let reader = writer.log.join(cursor_at(0), false, ()).expect("kept");
     try_write(&writer, 1, 100_000);
     let mut all = Vec::new();
     while let Some(Some(Ok(piece))) = next_chunk(&reader).now_or_never() {
-        assert!(piece.len() <= MAX_WATCHED_READ);
+        assert!(piece.len() <= MAX_READ);
         all.extend_from_slice(&piece);
     }
     assert!(all == frame(1, 100_000));
