@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
+/// Memory of a waiting run besides its output: what it has read from its agent, or an HTTP/2 agent has sent before that.
 pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
 /// Time that a client has to read a large event, once in each wait. Smaller writes are followed by others, so that a client

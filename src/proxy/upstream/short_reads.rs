@@ -1,7 +1,7 @@
 //! Limits what one read takes from an agent's HTTP/1.1 connection.
 //!
 //! pingora keeps a buffer of 64 KiB per run for the body. The kernel provides memory only for the part that was written
-//! once, so shorter reads save the rest: three quarters of it with busy agents.
+//! once, so shorter reads save the rest.
 
 use async_trait::async_trait;
 use pingora_core::connectors::TransportConnector;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 /// Maximum bytes of one read.
-const MAX_READ: u64 = 16 << 10;
+const MAX_READ: u64 = 8 << 10;
 
 /// Begins an exchange on a connection, whose reads are short.
 pub(super) fn http1_session(stream: Stream, peer: &HttpPeer) -> HttpSession {
@@ -140,5 +140,29 @@ impl GetSocketDigest for ShortReads {
 impl Peek for ShortReads {
     async fn try_peek(&mut self, buf: &mut [u8]) -> io::Result<bool> {
         self.0.get_mut().try_peek(buf).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    #[tokio::test]
+    async fn takes_little_at_a_time_and_everything_in_the_end() {
+        let (mut agent, connection) = tokio::io::duplex(64 << 10);
+        agent.write_all(&[7; 20_000]).await.expect("room");
+        drop(agent);
+        let connection: Stream = Box::new(connection);
+        let mut short = ShortReads(connection.take(MAX_READ));
+        let mut sizes = Vec::new();
+        loop {
+            let mut buffer = Vec::with_capacity(64 << 10);
+            match short.read_buf(&mut buffer).await.expect("readable") {
+                0 => break,
+                size => sizes.push(size),
+            }
+        }
+        assert_eq!(sizes, [8192, 8192, 3616]);
     }
 }
