@@ -265,3 +265,17 @@ fn linear_work_of_requests() {
     let (short, long) = (count(SHORT), count(SHORT * FACTOR));
     assert_linear("requests", &short, &long);
 }
+
+/// Ids are equal whatever characters they escape, and a sum of sizes must not shrink by more than it grew.
+#[test]
+fn reads_runs_that_escape_one_id_in_two_ways() {
+    for (first, second) in [("é", "\\u00e9"), ("\\u00e9", "é")] {
+        let starts = [OPEN, CALL].map(|event| event.replace('@', first));
+        let others = [TEXT, ARGS, ACTIVITY, CALL_END, END, RESULT].map(|event| event.replace('@', second));
+        let run = to_run(starts.into_iter().chain(others));
+        for agent in sides() {
+            let sent = translate(run.as_bytes(), PeerDialect::new(ALL[0]), agent);
+            sides().into_iter().for_each(|client| drop(translate(&sent, agent, client)));
+        }
+    }
+}
