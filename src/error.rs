@@ -102,6 +102,9 @@ rejections! {
         "The run was lost with the replica that ran it.", "Start it again with a new runId.";
     ReplayUnavailable = 503 "replay_unavailable" [retry_after: Some(1)],
         "The gateway cannot check right now whether another replica has this run.", "Try again after the time in `Retry-After`.";
+    ReplayMemoryFull = 503 "replay_memory_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],
+        "The kept runs take all the memory that they may use together.",
+        "Try again shortly, resume with Last-Event-ID, or raise `replay.bytes`.";
     EventsMethodNotAllowed = 405 "events_method_not_allowed" [allow: Some("GET")],
         "The events of a run are read with GET.", "Send the request with the method GET.";
     ThreadBusy = 409 "thread_busy",

@@ -87,7 +87,7 @@ section! {
         /// Bytes buffered for one slow client before reading from its agent pauses.
         pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
         /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read nothing
-        /// for longest is disconnected.
+        /// for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
         pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
         /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond it,
         /// runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns memory.

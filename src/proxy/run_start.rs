@@ -308,6 +308,7 @@ impl Gateway {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             request_id: request_id.clone(),
+            caller: caller_key(&head.caller),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,

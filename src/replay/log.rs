@@ -178,6 +178,11 @@ impl RunLog {
         (RUN_OVERHEAD + state.retained_bytes()).saturating_sub(state.counted_bytes)
     }
 
+    /// Returns the memory that eviction frees at once.
+    pub(super) fn evictable_bytes(&self) -> usize {
+        self.state.lock().counted_bytes.saturating_sub(RUN_OVERHEAD)
+    }
+
     /// Disconnects all readers. The run continues without them.
     pub(crate) fn cut_off_readers(&self) {
         let mut state = self.state.lock();
@@ -237,6 +242,15 @@ impl RunLog {
 
     pub(crate) fn recap_through(&self) -> u64 {
         self.state.lock().first_number() - 1
+    }
+
+    /// Waits until the readers of a discarded log have read all frames, or have left.
+    pub(crate) async fn wait_freed(&self) {
+        self.wait_until(|| {
+            let state = self.state.lock();
+            (state.chunks.is_empty() || state.readers.is_empty()).then_some(())
+        })
+        .await;
     }
 
     pub(crate) async fn wait_for_event(&self, number: u64) {

@@ -50,6 +50,7 @@ const STEP_END: &str = r#"{"type":"STEP_FINISHED","stepName":"p@"}"#;
 const ACTIVITY: &str = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a@","activityType":"x","content":{}}"#;
 const PATCH: &str =
     r#"{"type":"ACTIVITY_DELTA","messageId":"a@","activityType":"x","patch":[{"op":"add","path":"/k","value":1}]}"#;
+const SNAPSHOT: &str = r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#;
 const STATE: &str =
     r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/k@","value":1},{"op":"add","path":"/l/-","value":1}]}"#;
 
@@ -72,6 +73,24 @@ static SHAPES: &[RunShape] = &[
         name: "state deltas",
         opening: &[r#"{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}"#],
         repeated: &[STATE],
+        later: &[],
+    },
+    shape("snapshots among activities", &[ACTIVITY, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots among reasoning", &[THOUGHT, THINKING, THOUGHT_END, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots among open messages and calls", &[OPEN, TEXT, CALL, ARGS, THOUGHT, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots of calls that wait", &[CALL, CALL_END, SNAPSHOT], &[SNAPSHOT]),
+    RunShape {
+        name: "additions at the front",
+        opening: &[r#"{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}"#],
+        repeated: &[r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/l/0","value":1}]}"#],
+        later: &[],
+    },
+    RunShape {
+        name: "moves of a growing value",
+        opening: &[r#"{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}"#],
+        repeated: &[
+            r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/l/-","value":1},{"op":"move","from":"/l","path":"/k"},{"op":"move","from":"/k","path":"/l"}]}"#,
+        ],
         later: &[],
     },
     RunShape {

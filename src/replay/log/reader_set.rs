@@ -11,12 +11,6 @@ impl LogState {
         self.readers.iter().map(|slot| slot.backlog(self.end_offset)).min()
     }
 
-    pub(crate) fn read_range(&self) -> (u64, u64) {
-        let fastest = self.readers.iter().map(|slot| slot.offset).max();
-        let slowest = self.readers.iter().map(|slot| slot.offset).min();
-        (fastest.unwrap_or(self.end_offset), slowest.unwrap_or(self.end_offset))
-    }
-
     pub(crate) fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
         self.readers.iter_mut().find(|slot| slot.number == number)
     }
@@ -76,7 +70,9 @@ impl LogState {
     /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a discarded
     /// log, those that every reader and the mirror have read.
     pub(crate) fn trim(&mut self, bound: usize) -> Vec<LogChunk> {
-        let (fastest, slowest) = self.read_range();
+        let read = || self.readers.iter().map(|slot| slot.offset);
+        let fastest = read().max().unwrap_or(self.end_offset);
+        let slowest = read().min().unwrap_or(self.end_offset);
         let slowest = self.mirror_offset.map_or(slowest, |mirror| mirror.min(slowest));
         let mut retained = self.retained_bytes();
         let mut trimmed = Vec::new();
