@@ -13,7 +13,7 @@ pub struct DetectionRule {
     /// the dialect it identifies
     pub dialect: &'static Dialect,
     pub(crate) pattern: EventPattern,
-    /// how strongly it indicates the dialect
+    /// the strength of the evidence
     pub weight: SignWeight,
     /// shown in logs
     pub description: &'static str,

@@ -38,7 +38,7 @@ impl DialectSign {
     }
 }
 
-/// How strongly a sign indicates its dialect, weakest first. One sign overrules any number of weaker ones.
+/// The strength of a sign, weakest first. One sign overrules any number of weaker ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignWeight {
     /// an event type that several dialects read alike

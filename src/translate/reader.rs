@@ -164,7 +164,8 @@ impl EventReader {
         let (parts, _) = self.split_members(row, members, sink.report());
         let run_id = self.run_id.as_ref();
         let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
-        reader.read(parts, sink);
+        let event = reader.read(parts, sink);
+        sink.emit(event);
     }
 
     /// Starts the run with its first event if the dialect's start is optional.

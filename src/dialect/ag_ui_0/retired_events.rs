@@ -24,7 +24,7 @@ impl RetiredEventReader {
         reader
     }
 
-    pub(crate) fn read(&mut self, mut parts: IncomingEvent<'_>, sink: &mut dyn CanonicalSink) {
+    pub(crate) fn read<'a>(&mut self, mut parts: IncomingEvent<'a>, sink: &mut dyn CanonicalSink) -> Event<'a> {
         sink.count_repair(EventRepair::RetiredType);
         if downgrade::repair_title(&mut parts.extensions) {
             sink.count_repair(EventRepair::TypeConverted);
@@ -35,7 +35,7 @@ impl RetiredEventReader {
         // The events have no ids; one that an agent adds may be that of its text.
         remove(&mut parts.extensions, Field::MessageId);
         self.0.assign_ids(&mut parts);
-        sink.emit(parts.into_event(AG_UI_0.name));
+        parts.into_event(AG_UI_0.name)
     }
 }
 
