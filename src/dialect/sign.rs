@@ -95,17 +95,6 @@ impl EventPattern {
             EventPattern::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
         }
     }
-
-    /// Returns false if no event with this text matches, unless it is the stream's first.
-    #[must_use]
-    pub(crate) fn may_match(self, data: &str) -> bool {
-        match self {
-            EventPattern::TypePrefix(start) => data.contains(start),
-            EventPattern::HasMember(own, member) => data.contains(own) && data.contains(member),
-            EventPattern::LacksMember(own, _) => data.contains(own),
-            EventPattern::FirstIsNot(_) => false,
-        }
-    }
 }
 
 /// A request feature that identifies a client's dialect.

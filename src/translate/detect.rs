@@ -21,14 +21,14 @@ pub(crate) struct DetectedDialect {
     pub(crate) evidence: &'static str,
 }
 
-/// Number of events that are searched for signs whatever their text; later ones are only if their text may have a sign.
-const FULLY_INSPECTED_EVENTS: u32 = 16;
-
 /// Maximum number of events that are kept to be read again.
 const MAX_KEPT_EVENTS: usize = 1024;
 
 /// Maximum total size of kept events in bytes. The first event is kept regardless of its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
+
+/// Maximum size of an event's members before its piece of text; pieces with more are treated like other events.
+const MAX_PIECE_HEAD_BYTES: usize = 1 << 10;
 
 /// The different signs that a stream has shown.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl SignTally {
 #[derive(Debug, Default)]
 pub(super) struct DialectDetector {
     tally: SignTally,
-    event_count: u32,
+    has_begun: bool,
     kept_events: Vec<String>,
     kept_bytes: usize,
     /// the last event up to its piece of text, if it has one
@@ -92,29 +92,27 @@ pub(super) struct DialectDetector {
 impl DialectDetector {
     /// Returns the sign of an event if it makes another dialect lead.
     pub(crate) fn inspect(&mut self, data: &str) -> Option<&'static DetectionRule> {
-        self.event_count = self.event_count.saturating_add(1);
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
         // Another piece of the same text has no other members.
         if self.is_next_piece(data) {
             return None;
         }
         let least = if self.is_incomplete { Some(SignWeight::OwnType) } else { self.tally.weight() };
-        let counts = |sign: &DetectionRule| Some(sign.weight) >= least;
-        if self.event_count > FULLY_INSPECTED_EVENTS
-            && !DETECTION_RULES.iter().any(|sign| counts(sign) && sign.pattern.may_match(data))
-        {
-            return None;
-        }
-        let sign = matching_signs(data, self.event_count == 1).next().filter(|sign| counts(sign))?;
+        let sign = matching_signs(data, is_first).next().filter(|sign| Some(sign.weight) >= least)?;
         self.tally.add(sign).then_some(sign)
     }
 
     /// Keeps an event that was read, until nothing can overrule the leader except an event type of another dialect,
     /// which needs nothing from before.
     pub(crate) fn keep(&mut self, data: &str) {
-        if self.is_incomplete || self.is_next_piece(data) || self.tally.weight() >= Some(SignWeight::DeclaredVersion) {
+        if self.is_next_piece(data) {
             return;
         }
-        self.set_piece_head(data);
+        self.piece_head.clear();
+        self.piece_head.push_str(piece_head(data).unwrap_or_default());
+        if self.is_incomplete || self.tally.weight() >= Some(SignWeight::DeclaredVersion) {
+            return;
+        }
         let is_within = self.kept_bytes + data.len() <= MAX_KEPT_BYTES && self.kept_events.len() < MAX_KEPT_EVENTS;
         if is_within || self.kept_events.is_empty() {
             self.kept_bytes += data.len();
@@ -141,27 +139,22 @@ impl DialectDetector {
     fn is_next_piece(&self, data: &str) -> bool {
         !self.piece_head.is_empty() && piece_head(data) == Some(&*self.piece_head)
     }
-
-    fn set_piece_head(&mut self, data: &str) {
-        self.piece_head.clear();
-        self.piece_head.push_str(piece_head(data).unwrap_or_default());
-    }
 }
 
 /// Returns an event up to its delta, if that names the item that the delta belongs to.
 fn piece_head(data: &str) -> Option<&str> {
     let head = &data[..data.find(r#""delta":"#)?];
-    (head.contains("Id\"") || head.contains("_id\"")).then_some(head)
+    let names_item = head.contains("Id\"") || head.contains("_id\"");
+    (names_item && head.len() <= MAX_PIECE_HEAD_BYTES).then_some(head)
 }
 
 /// Returns the signs in an event, the decisive one first.
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
-    let names: Vec<String> =
-        members.into_iter().flat_map(|object| object.members).map(|(key, _)| key.name().to_owned()).collect();
+    let members = members.map(|object| object.members).unwrap_or_default();
     DETECTION_RULES.iter().filter(move |sign| {
-        let has = |name: &str| names.iter().any(|own| own == name);
+        let has = |name: &str| members.iter().any(|(key, _)| key.name() == name);
         wire.as_ref().is_some_and(|wire| sign.pattern.matches(wire, &has, first))
     })
 }
