@@ -285,9 +285,10 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     match (agent.dialect.input, members.is_empty()) {
         (_, true) => {}
         (RunInputFormat::Current, false) => rest.extend(members),
-        // Interrupts, and the answers to them, were added in 0.0.57.
+        // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one that
+        // is to be detected has them.
         (RunInputFormat::SevenMembers, false) => {
-            if agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
+            if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
