@@ -3,10 +3,12 @@
 //!
 //! Clients of these versions fail on unknown event types but ignore unknown event members. So an event that a version
 //! lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The `until` column lists the events
-//! that a version lacks; without a `pin`, everything is written for the oldest version. Nothing is carried in requests,
-//! since some agents refuse unknown message members.
+//! that a version lacks. Without a `pin`, a peer gets what the seed prints: content parts, the roles of its messages,
+//! and calls that interleave. Clients since 0.0.42 accept that; 0.0.35 and 0.0.39 need their pins. Nothing is carried in
+//! requests, since some agents refuse unknown message members.
 
 mod downgrade;
+mod reopened_ids;
 mod sequencer;
 mod span_wrapper;
 mod adapter;
