@@ -21,6 +21,7 @@ mod table;
 mod ag_ui;
 mod custom;
 mod peer_dialect;
+pub(crate) mod interrupts;
 pub(crate) mod value_aliases;
 pub(crate) mod content_parts;
 pub(crate) mod event_shapes;

@@ -1,10 +1,11 @@
 //! Options for one side of a route.
 
 use super::adapter::DialectAdapter;
+use super::interrupts::InterruptForm;
 use super::peer_version::PeerVersion;
 use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
 use super::text_format::TextFormat;
-use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
+use super::tool_name::ToolName;
 
 impl PeerDialect {
     /// Creates a side with the default options.
@@ -17,7 +18,7 @@ impl PeerDialect {
             // Dialects without versions have no older peers.
             peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
             timestamp_unit: TimestampUnit::default(),
-            interrupt_tool: ToolName::from_static(DEFAULT_INTERRUPT_TOOL),
+            interrupt_tool: dialect.interrupt_form.and_then(InterruptForm::default_tool).unwrap_or(ToolName::NONE),
             value_aliases: &[],
             error_events: &[],
             is_auto: false,
@@ -38,13 +39,6 @@ impl PeerDialect {
 
 /// The option that names the tool for interrupts.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
-
-impl PeerDialect {
-    /// Returns the tool for interrupts, if the dialect uses one.
-    pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
-        self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
-    }
-}
 
 /// The value of a route's `client` or `agent` that enables detection.
 pub const AUTO: &str = "auto";

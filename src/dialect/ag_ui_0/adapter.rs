@@ -14,6 +14,7 @@ use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, Rele
 use crate::dialect::carry::CANONICAL_PREFIX;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
+use crate::dialect::interrupts;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
 use crate::dialect::row::{EventRow, EventShape};
@@ -124,8 +125,12 @@ impl DialectAdapter for AgUi0Adapter {
         }
     }
 
-    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
+        if event.kind == EventType::RunFinished {
+            let calls = interrupts::write_calls(&mut event, &self.peer);
+            calls.into_iter().for_each(|call| self.release(call, Some(""), &mut released));
+        }
         match self.peer.peer_version {
             PeerVersion::V0_1 | PeerVersion::V0_0_35 => {
                 let mut sequenced = Vec::new();

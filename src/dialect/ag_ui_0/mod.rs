@@ -19,6 +19,8 @@ use span_wrapper::THINKING_WITHOUT_IDS;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupts::InterruptForm;
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
@@ -82,7 +84,9 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
-    option_names: &["pin"],
+    option_names: &["pin", INTERRUPT_TOOL],
+    // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],
