@@ -17,6 +17,7 @@ mod tool_name;
 mod text_format;
 mod sign;
 mod message_adapter;
+mod interrupt_form;
 mod table;
 mod ag_ui;
 mod custom;

@@ -1,7 +1,7 @@
 //! Options for one side of a route.
 
 use super::adapter::DialectAdapter;
-use super::interrupts::InterruptForm;
+use super::interrupt_form::{InterruptForm, InterruptTools};
 use super::peer_version::PeerVersion;
 use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
 use super::text_format::TextFormat;
@@ -39,6 +39,25 @@ impl PeerDialect {
 
 /// The option that names the tool for interrupts.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
+
+impl PeerDialect {
+    /// Returns the form in which the peer's user is asked; `None` if the peer has interrupts itself.
+    pub(crate) fn interrupt_form(&self) -> Option<InterruptForm> {
+        let has_interrupts = self.dialect.is_versioned() && self.peer_version >= PeerVersion::V0_0_57;
+        self.dialect.interrupt_form.filter(|_| !has_interrupts)
+    }
+
+    /// Returns true if calls of this tool may be interrupts.
+    pub(crate) fn is_interrupt_tool(&self, name: &str) -> bool {
+        let Some(InterruptForm::ToolCall(tools)) = self.interrupt_form() else { return false };
+        self.interrupt_tool.as_str() == name || (self.has_default_tool(tools) && tools.input == Some(name))
+    }
+
+    /// Returns true if the route does not name another tool than the dialect's.
+    pub(crate) fn has_default_tool(&self, tools: InterruptTools) -> bool {
+        self.interrupt_tool.as_str() == tools.confirm
+    }
+}
 
 /// The value of a route's `client` or `agent` that enables detection.
 pub const AUTO: &str = "auto";

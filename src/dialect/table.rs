@@ -3,7 +3,7 @@
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
 use super::event_parts::OutgoingEvent;
-use super::interrupts::InterruptForm;
+use super::interrupt_form::InterruptForm;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};

@@ -19,7 +19,7 @@ use span_wrapper::THINKING_WITHOUT_IDS;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::interrupts::InterruptForm;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};

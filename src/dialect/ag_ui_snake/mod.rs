@@ -11,7 +11,7 @@ use adapter::AgUiSnakeAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::interrupts::InterruptForm;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};

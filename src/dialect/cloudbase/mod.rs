@@ -10,7 +10,7 @@ use start_with_args::CloudbaseAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::interrupts::{InterruptForm, InterruptTools};
+use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};

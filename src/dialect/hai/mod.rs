@@ -23,7 +23,7 @@ use messages::HaiMessages;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::interrupts::InterruptForm;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
 use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};

@@ -1,7 +1,8 @@
 //! Answers to interrupts in a client's request, which become the `resume` of the next run.
 
-use super::{ID, InterruptForm, PREFIX};
+use super::{ID, PREFIX};
 use crate::codec::json;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL, USER};
 use crate::event::{Field, IdMap, Json, MemberKey, Members, get, remove, set};
 
@@ -26,18 +27,18 @@ pub(crate) fn apply_answers(
         all.extend(entries.drain().filter(|(id, _)| !known.contains(id)).map(|(_, entry)| entry));
         set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
     }
-    let mut is_asked = false;
+    let mut is_question_open = false;
     messages.retain_mut(|message| {
         if has_role(message, TOOL) {
             return get(message, Field::ToolCallId).and_then(interrupt_id).is_none();
         }
-        if has_role(message, USER) && is_asked {
-            is_asked = false;
+        if has_role(message, USER) && is_question_open {
+            is_question_open = false;
             return false;
         }
         if has_role(message, ASSISTANT) {
-            is_asked = question_id(form, message).is_some();
-            return !is_asked && !(remove_interrupt_calls(message) && is_empty_message(message));
+            is_question_open = question_id(form, message).is_some();
+            return !is_question_open && !(remove_interrupt_calls(message) && is_empty_message(message));
         }
         true
     });
@@ -64,7 +65,7 @@ fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>]) -> IdMa
     }
     if let Some(reply) = visible[since..].iter().find(|message| has_role(message, USER)) {
         // A reply to several questions answers each of them.
-        for id in asked_last(form, &visible[run..since]) {
+        for id in last_questions(form, &visible[run..since]) {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(reply), get(reply, Field::Metadata));
             entries.insert(id, resolved);
         }
@@ -81,7 +82,7 @@ fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>]) -> IdMa
 }
 
 /// Returns the interrupts of the questions at the end of a run.
-fn asked_last(form: InterruptForm, run: &[&MessageMembers<'_>]) -> Vec<Json<'static>> {
+fn last_questions(form: InterruptForm, run: &[&MessageMembers<'_>]) -> Vec<Json<'static>> {
     let mut ids: Vec<_> = run.iter().rev().map_while(|message| question_id(form, message)).collect();
     ids.reverse();
     ids

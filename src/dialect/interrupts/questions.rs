@@ -1,7 +1,8 @@
 //! Interrupts at the end of an agent's run, as calls of the client's tools.
 
-use super::{ID, InterruptForm, InterruptTools, PREFIX};
+use super::{ID, PREFIX};
 use crate::codec::json;
+use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
 use crate::dialect::table::PeerDialect;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, into_owned_members};
 use std::borrow::Cow;
@@ -43,7 +44,7 @@ impl PendingInterrupt {
     }
 
     /// Returns true if the answer is more than a confirmation.
-    fn asks_for_input(&self) -> bool {
+    fn requires_input(&self) -> bool {
         let schema_type =
             find_member(&self.members, RESPONSE_SCHEMA).and_then(|schema| json::parse_member(schema, json::TYPE));
         find_member(&self.members, REASON).is_some_and(|reason| reason.is_str(INPUT_REQUIRED))
@@ -86,7 +87,7 @@ pub(crate) fn write_calls(finish: &mut Event<'_>, peer: &PeerDialect) -> Vec<Eve
 }
 
 fn call_of(interrupt: &PendingInterrupt, tools: InterruptTools, peer: &PeerDialect) -> [Event<'static>; 3] {
-    let input_tool = tools.input.filter(|_| interrupt.asks_for_input());
+    let input_tool = tools.input.filter(|_| interrupt.requires_input());
     let text_argument = if input_tool.is_some() { PROMPT } else { ACTION };
     let arguments = interrupt.call_arguments(text_argument);
     let name = match input_tool.filter(|_| peer.has_default_tool(tools)) {

@@ -19,7 +19,7 @@ use adapter::SocialAppAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::interrupts::InterruptForm;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
