@@ -18,8 +18,8 @@ use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, get};
 #[derive(Debug)]
 pub(super) struct ReopenedIds {
     version: PeerVersion,
-    /// ids of the messages and calls that the peer has
-    messages: IdMap<()>,
+    /// ids of the messages and calls that the peer has; for each message, how many of its ids were tried
+    messages: IdMap<usize>,
     calls: IdMap<()>,
     /// by the agent's id
     reopened: IdMap<ReopenedMessage>,
@@ -213,6 +213,8 @@ impl ReopenedIds {
         push_custom(event, canonical_type, released);
     }
 
+    /// Releases a chunk of a call. One that the peer has already is started again, because its arguments go on: those
+    /// of an additional call are empty, but without them those of the call would be incomplete.
     fn release_call_chunk<'a>(
         &mut self,
         event: Event<'a>,
@@ -225,15 +227,9 @@ impl ReopenedIds {
         {
             let id = id.clone().into_owned();
             self.open_chunk = Some(OpenChunk { kind: event.kind, id: id.clone() });
-            if !self.add_call(&event, id.clone()) {
-                self.repeated_calls.insert(id, ());
-            }
+            self.add_call(&event, id);
         }
-        let open = self.open_chunk.as_ref().filter(|open| open.kind == event.kind);
-        match open.is_some_and(|open| self.repeated_calls.contains(&open.id)) {
-            true => push_custom(event, canonical_type, released),
-            false => released.push_event(event, canonical_type),
-        }
+        released.push_event(event, canonical_type);
     }
 
     fn is_chunk_open(&self, kind: EventType, id: &Json<'_>) -> bool {
@@ -242,8 +238,12 @@ impl ReopenedIds {
 
     /// Returns true if the peer did not have the message.
     fn add_message(&mut self, id: Json<'static>) -> bool {
-        self.retained_bytes += memory_limits::text_cost(id.as_str());
-        self.messages.insert(id, ()).is_none()
+        let is_new = !self.messages.contains(&id);
+        if is_new {
+            self.retained_bytes += memory_limits::text_cost(id.as_str());
+            self.messages.insert(id, 1);
+        }
+        is_new
     }
 
     /// Returns true if the peer did not have the call. Its message is added too.
@@ -252,19 +252,24 @@ impl ReopenedIds {
             let message = event.get(Field::ParentMessageId).cloned().map_or_else(|| id.clone(), Json::into_owned);
             self.add_message(message);
         }
-        self.retained_bytes += memory_limits::text_cost(id.as_str());
-        self.calls.insert(id, ()).is_none()
+        let is_new = !self.calls.contains(&id);
+        if is_new {
+            self.retained_bytes += memory_limits::text_cost(id.as_str());
+            self.calls.insert(id, ());
+        }
+        is_new
     }
 
     /// Returns an id for text of a message that the peer has.
     fn unused_id(&mut self, id: &Json<'_>) -> Json<'static> {
-        let mut count = 2;
+        let mut count = self.messages.get(id).copied().unwrap_or(1);
         loop {
+            count += 1;
             let candidate = id.with_suffix(&format!(":{count}"));
             if self.add_message(candidate.clone()) {
+                self.messages.insert(id.clone().into_owned(), count);
                 return candidate;
             }
-            count += 1;
         }
     }
 
