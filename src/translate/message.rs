@@ -282,8 +282,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                 }
             }
             MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_refused_list(side, &value) => {
-                let (content, whole) =
-                    content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&written, Field::Role));
+                let (content, whole) = content_parts::write(&value, side, get(&written, Field::Role));
                 written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }

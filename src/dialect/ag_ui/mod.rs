@@ -40,6 +40,7 @@ pub static AG_UI: Dialect = Dialect {
     strip: &[],
     has_event_line: false,
     option_names: &[],
+    interrupt_form: None,
     adapter: None,
     message_adapter: None,
     signs: SIGNS,

@@ -1,9 +1,9 @@
 //! `hai` messages in requests and snapshots.
 
+use super::block_storage;
 use super::block_storage::BLOCKS_NOTE;
 use super::blocks::{DeltaContent, block_text, parse_delta};
 use super::members::block;
-use super::{block_storage, interrupts};
 use crate::codec::json;
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
@@ -33,10 +33,6 @@ impl MessageAdapter for HaiMessages {
         if !is_json || find_member(extensions, BLOCKS_NOTE).is_some() {
             block_storage::write(message, extensions, canonical, text_format == TextFormat::Blocks);
         }
-    }
-
-    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
-        interrupts::apply_answers(request, messages);
     }
 
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat> {
