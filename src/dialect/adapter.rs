@@ -111,6 +111,14 @@ pub(crate) enum ReleasedEvent<'a> {
     AsCustom(Event<'a>),
 }
 
+impl ReleasedEvent<'_> {
+    /// Returns true if the event opens a message or a call that the dialect adds.
+    pub(crate) fn opens_added_item(&self) -> bool {
+        let ReleasedEvent::ByRow { event, canonical_type: Some("") } = self else { return false };
+        matches!(event.kind, EventType::TextMessageStart | EventType::ToolCallStart)
+    }
+}
+
 impl<'a> ReleasedEvents<'a> {
     pub(crate) fn pass(event: Event<'a>, canonical_type: Option<&'static str>) -> Self {
         ReleasedEvents::default().with_event(event, canonical_type)

@@ -29,6 +29,11 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
+    /// Returns true if the end of a run has interrupts for this peer, which were added in 0.0.57.
+    pub(crate) fn has_interrupts(&self) -> bool {
+        self.dialect.is_canonical() || (self.dialect.is_versioned() && self.peer_version >= PeerVersion::V0_0_57)
+    }
+
     /// Returns the configured name.
     #[must_use]
     pub fn name(&self) -> &'static str {

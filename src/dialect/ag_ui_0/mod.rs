@@ -80,6 +80,8 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
+    // Of THINKING_START.
+    shown_members: &["title"],
     option_names: &["pin"],
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,

@@ -15,7 +15,7 @@ use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::input::{ASSISTANT, TOOL, USER};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
 
@@ -40,6 +40,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     value_aliases: &[role(ASSISTANT, "助手"), role(USER, "用户"), role("system", "系统"), role(TOOL, "工具")],
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
     option_names: &["timestamp", "roles", "errors"],
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,

@@ -13,7 +13,7 @@ use crate::dialect::carry::CarryLocation;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
     EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: &[], until: None, seed }
@@ -48,6 +48,8 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("frame_too_large", "MODEL_ERROR"),
         code("too_much_open", "MODEL_ERROR"),
     ],
+    // 事件类型 lists text, tool calls, state and steps.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],

@@ -12,12 +12,13 @@ use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::chunk_names::ChunkNames;
+use super::not_shown;
 use super::report::TranslationReport;
 use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
+use crate::event::{Event, EventLoss, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -116,8 +117,13 @@ impl EventWriter {
         if event.kind == EventType::RunStarted && !self.peer.dialect.carries_protocol_version {
             event.remove(Field::ProtocolVersion);
         }
-        let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
+        let mut interrupts = self.count_interrupts(&event);
+        let Some(adapter) = &mut self.adapter else {
+            to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
+            return self.write_by_row(event, canonical_type, to);
+        };
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
+            interrupts = interrupts.saturating_sub(u64::from(released.opens_added_item()));
             match released {
                 ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
                 ReleasedEvent::Complete { row, outgoing } => {
@@ -126,7 +132,29 @@ impl EventWriter {
                 ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
             }
         }
+        to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
         Ok(())
+    }
+
+    /// Returns the number of interrupts that the peer does not see unless they are written as something else.
+    fn count_interrupts(&self, event: &Event<'_>) -> u64 {
+        if event.kind == EventType::RunFinished && !self.peer.has_interrupts() {
+            event.get(Field::Outcome).map_or(0, not_shown::count_interrupts)
+        } else {
+            0
+        }
+    }
+
+    /// Counts an event that the peer gets and does not show.
+    pub(super) fn count_not_shown(&self, event: &Event<'_>, report: &mut TranslationReport) {
+        let loss = match event.kind {
+            EventType::Custom => not_shown::is_wrapped_frame(event, report.agent).then_some(EventLoss::EventNotShown),
+            _ => {
+                let hidden = self.peer.dialect.hidden_content;
+                not_shown::loss_of_event(event).filter(|loss| hidden.contains(loss))
+            }
+        };
+        loss.into_iter().for_each(|loss| report.count_loss(loss));
     }
 
     /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was added.
@@ -158,6 +186,7 @@ impl EventWriter {
     }
 
     fn write_canonical(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        self.count_not_shown(&event, to.report);
         let before = to.out.len();
         let label = self.peer.dialect.label_index(event.kind);
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
