@@ -112,10 +112,14 @@ pub(crate) enum ReleasedEvent<'a> {
 }
 
 impl ReleasedEvent<'_> {
-    /// Returns true if the event opens a message or a call that the dialect adds.
-    pub(crate) fn opens_added_item(&self) -> bool {
+    /// Returns true if the event begins a call or a message that the dialect adds, or is all of it.
+    pub(crate) fn adds_item(&self, has_whole_messages: bool) -> bool {
         let ReleasedEvent::ByRow { event, canonical_type: Some("") } = self else { return false };
-        matches!(event.kind, EventType::TextMessageStart | EventType::ToolCallStart)
+        match event.kind {
+            EventType::TextMessageStart | EventType::ToolCallStart => true,
+            EventType::TextMessageEnd => has_whole_messages,
+            _ => false,
+        }
     }
 }
 

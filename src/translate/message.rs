@@ -236,11 +236,13 @@ pub(super) fn write<'a>(
         adapter.remove_repeated(&mut messages, dialect.name);
     }
     for message in messages {
+        let loss = not_shown::loss_of_message(&message);
         if accepts_role_of(&message, side) {
+            losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries, losses));
         } else if carries.try_carry() {
-            not_shown::count_message(&message, losses);
+            losses[loss as usize] += 1;
             waiting.push(json::to_object(&message));
         }
     }

@@ -46,6 +46,7 @@ pub mod verify;
 mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
+pub(crate) mod client_limits;
 #[cfg(test)]
 mod tests;
 

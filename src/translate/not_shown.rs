@@ -7,7 +7,7 @@ use crate::codec::json;
 use crate::dialect::Dialect;
 use crate::dialect::content_parts;
 use crate::event::input::{ACTIVITY, REASONING};
-use crate::event::{Event, EventLoss, EventType, Field, Json, LossCounts, Members, get};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
 
 const INTERRUPTS: &str = "interrupts";
 
@@ -56,26 +56,24 @@ pub(super) fn count_elements(list: &Json<'_>) -> u64 {
 
 /// Returns the number of carried members that clients of the agent's own dialect show.
 pub(super) fn count_shown_members(event: &Event<'_>, agent: &Dialect) -> u64 {
-    let metadata = event.get(Field::Metadata).filter(|_| !agent.shown_members.is_empty());
-    let own = metadata.and_then(|metadata| json::parse_member(metadata, agent.name));
+    let own = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, agent.name));
     let own = own.as_ref().and_then(json::parse_members).unwrap_or_default();
     let is_empty = |value: &Json<'_>| matches!(value.as_str(), "null" | "\"\"" | "[]" | "{}");
     let shown = own.iter().filter(|(key, value)| agent.shown_members.contains(&key.name()) && !is_empty(value));
     to_count(shown.count())
 }
 
-/// Counts a message that is carried because the receiver's dialect lacks its role.
-pub(super) fn count_message(message: &Members<'_>, losses: &mut LossCounts) {
+/// Returns the loss if the receiver does not show the message, by its role.
+pub(super) fn loss_of_message(message: &Members<'_>) -> EventLoss {
     let role = get(message, Field::Role);
     let has_role = |name| role.is_some_and(|role| role.is_str(name));
-    let loss = if has_role(ACTIVITY) {
+    if has_role(ACTIVITY) {
         EventLoss::ActivityNotShown
     } else if has_role(REASONING) {
         EventLoss::ReasoningNotShown
     } else {
         EventLoss::TextNotShown
-    };
-    losses[loss as usize] += 1;
+    }
 }
 
 /// Returns the number of parts of a content, which were not written where `written` lacks them.

@@ -398,7 +398,7 @@ impl EventSink for StreamPipe<'_> {
         if matches!(output.state, StreamState::Closed(_)) {
             return report.count_loss(EventLoss::AfterTerminal);
         }
-        if *agent != output.client {
+        if !agent.shown_members.is_empty() && *agent != output.client {
             report.count_loss_times(EventLoss::TextNotShown, not_shown::count_shown_members(&event, agent));
         }
         let ending = guard.process(event, report, &mut |event, report| {

@@ -123,7 +123,10 @@ impl EventWriter {
             return self.write_by_row(event, canonical_type, to);
         };
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
-            interrupts = interrupts.saturating_sub(u64::from(released.opens_added_item()));
+            // A call or a message asks instead.
+            if interrupts > 0 && released.adds_item(self.peer.dialect.has_whole_messages()) {
+                interrupts -= 1;
+            }
             match released {
                 ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
                 ReleasedEvent::Complete { row, outgoing } => {
