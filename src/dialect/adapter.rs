@@ -111,18 +111,6 @@ pub(crate) enum ReleasedEvent<'a> {
     AsCustom(Event<'a>),
 }
 
-impl ReleasedEvent<'_> {
-    /// Returns true if the event begins a call or a message that the dialect adds, or is all of it.
-    pub(crate) fn adds_item(&self, has_whole_messages: bool) -> bool {
-        let ReleasedEvent::ByRow { event, canonical_type: Some("") } = self else { return false };
-        match event.kind {
-            EventType::TextMessageStart | EventType::ToolCallStart => true,
-            EventType::TextMessageEnd => has_whole_messages,
-            _ => false,
-        }
-    }
-}
-
 impl<'a> ReleasedEvents<'a> {
     pub(crate) fn pass(event: Event<'a>, canonical_type: Option<&'static str>) -> Self {
         ReleasedEvents::default().with_event(event, canonical_type)

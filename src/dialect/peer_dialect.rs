@@ -29,9 +29,10 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
-    /// Returns true if the end of a run has interrupts for this peer, which were added in 0.0.57.
-    pub(crate) fn has_interrupts(&self) -> bool {
-        self.dialect.is_canonical() || (self.dialect.is_versioned() && self.peer_version >= PeerVersion::V0_0_57)
+    /// Returns true if the peer has interrupts, which were added in 0.0.57, or a tool that asks its user instead.
+    pub(crate) fn shows_interrupts(&self) -> bool {
+        let has_interrupts = self.dialect.is_versioned() && self.peer_version >= PeerVersion::V0_0_57;
+        has_interrupts || self.dialect.is_canonical() || self.interrupt_tool_name().is_some()
     }
 
     /// Returns the configured name.

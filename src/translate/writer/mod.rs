@@ -117,16 +117,12 @@ impl EventWriter {
         if event.kind == EventType::RunStarted && !self.peer.dialect.carries_protocol_version {
             event.remove(Field::ProtocolVersion);
         }
-        let mut interrupts = self.count_interrupts(&event);
-        let Some(adapter) = &mut self.adapter else {
+        if event.kind == EventType::RunFinished && !self.peer.shows_interrupts() {
+            let interrupts = event.get(Field::Outcome).map_or(0, not_shown::count_interrupts);
             to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
-            return self.write_by_row(event, canonical_type, to);
-        };
+        }
+        let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
-            // A call or a message asks instead.
-            if interrupts > 0 && released.adds_item(self.peer.dialect.has_whole_messages()) {
-                interrupts -= 1;
-            }
             match released {
                 ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
                 ReleasedEvent::Complete { row, outgoing } => {
@@ -135,17 +131,7 @@ impl EventWriter {
                 ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
             }
         }
-        to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
         Ok(())
-    }
-
-    /// Returns the number of interrupts that the peer does not see unless they are written as something else.
-    fn count_interrupts(&self, event: &Event<'_>) -> u64 {
-        if event.kind == EventType::RunFinished && !self.peer.has_interrupts() {
-            event.get(Field::Outcome).map_or(0, not_shown::count_interrupts)
-        } else {
-            0
-        }
     }
 
     /// Counts an event that the peer gets and does not show.
