@@ -176,6 +176,13 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     texts.join(SEPARATOR)
 }
 
+/// Returns the number of parts other than text.
+pub(crate) fn count_media(content: &Json<'_>) -> usize {
+    let is_text = |part: &Json<'_>| json::parse_member(part, json::TYPE).is_some_and(|kind| kind.is_str(TEXT));
+    let parts = Some(content).filter(|content| content.json_type() == JsonType::Array).and_then(json::parse_elements);
+    parts.unwrap_or_default().iter().filter(|part| !is_text(part)).count()
+}
+
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {
     value.json_type() == JsonType::Array
         && json::parse_elements(value).is_some_and(|parts| {

@@ -30,6 +30,11 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
+    /// Returns true if the peer has interrupts, or another form in which its user is asked.
+    pub(crate) fn shows_interrupts(&self) -> bool {
+        self.dialect.is_canonical() || self.dialect.interrupt_form.is_some()
+    }
+
     /// Returns the configured name.
     #[must_use]
     pub fn name(&self) -> &'static str {

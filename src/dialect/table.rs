@@ -10,7 +10,7 @@ use super::row::{EventRow, EventShape};
 use super::sign::{DialectSign, RequestSign};
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
-use crate::event::{Event, EventType, Field, MemberKey};
+use crate::event::{Event, EventLoss, EventType, Field, MemberKey};
 
 /// One dialect, described by its differences from AG-UI 1.0.
 #[derive(Debug)]
@@ -39,6 +39,10 @@ pub struct Dialect {
     pub(crate) common_fields: &'static [Field],
     /// Members of events and their messages that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
+    /// Members of its own events that its clients show to the user, besides what the canonical events have.
+    pub(crate) shown_members: &'static [&'static str],
+    /// Content that its clients get in AG-UI's events, and do not show, because its document does not name them.
+    pub(crate) hidden_content: &'static [EventLoss],
     /// True if frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
     /// The [`PeerDialect`] options that apply to this dialect.

@@ -21,7 +21,7 @@ pub use field::Field;
 pub(crate) use id_map::IdMap;
 pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
-pub use repair::{EventLoss, EventRepair};
+pub use repair::{EventLoss, EventRepair, LossCounts};
 pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;

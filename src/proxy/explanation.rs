@@ -13,10 +13,12 @@ use crate::config::access::{AccessConfig, OnExpiry};
 use crate::config::header_names::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
 use crate::config::{UpstreamConfig, did_you_mean, enum_values, format_duration};
+use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::policy::dry_run::{DryRun, GateReport, GateVerdict, ReportedRejection};
 use crate::policy::{self, CallerContext, RouteMatch};
 use crate::replay::ReplayKey;
+use crate::translate::{EventLoss, LossCounts, client_limits};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, header};
@@ -70,7 +72,7 @@ pub(crate) struct ExplainedRoute {
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ExplainedDialect {
     pub(crate) configured: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +80,9 @@ pub(crate) struct ExplainedDialect {
     /// why the dialect was detected
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected_by: Option<&'static str>,
+    /// losses of what a client of the dialect gets and does not show, if the agent sends it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_shown: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,6 +94,9 @@ pub(crate) struct ExplainedRequest {
     pub(crate) fields: Vec<(String, String, &'static str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body_bytes: Option<usize>,
+    /// what the agent cannot accept or does not see of the body, with its number
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) losses: BTreeMap<&'static str, u64>,
 }
 
 impl Gateway {
@@ -190,8 +198,9 @@ impl Gateway {
                 configured: route.client.name(),
                 detected: detected.filter(|_| route.client.is_auto).map(|client| client.dialect.name),
                 detected_by: preview.as_ref().and_then(|preview| preview.detected_by),
+                not_shown: detected.or(Some(route.client)).map(list_not_shown).unwrap_or_default(),
             },
-            agent: ExplainedDialect { configured: route.agent.name(), detected: None, detected_by: None },
+            agent: ExplainedDialect { configured: route.agent.name(), ..ExplainedDialect::default() },
             answer: preview.as_ref().map(|preview| match route.two_step {
                 Some(_) => "application/json",
                 None => preview.framing.media_type(),
@@ -215,7 +224,8 @@ impl Gateway {
         let bytes = request.map(|_| body.len());
         let template = route.cluster.settings.events.as_ref();
         let first = if template.is_some() { AgentOperation::Start(body) } else { AgentOperation::Run(body) };
-        let mut steps = vec![self.explain_request(route, matched, head, first, bytes)];
+        let losses = request.map(|request| count_losses(&request.losses)).unwrap_or_default();
+        let mut steps = vec![ExplainedRequest { losses, ..self.explain_request(route, matched, head, first, bytes) }];
         if let Some(template) = template {
             let ids = request.map(|request| (request.ids.thread_id.text(), request.ids.run_id.text()));
             let (thread_id, run_id) = ids.unwrap_or_default();
@@ -262,7 +272,7 @@ impl Gateway {
         explained.sort();
         explained.dedup();
         let urls = route.cluster.settings.upstreams.iter().map(|upstream| request_url(upstream, path)).collect();
-        ExplainedRequest { method, urls, fields: explained, body_bytes: bytes }
+        ExplainedRequest { method, urls, fields: explained, body_bytes: bytes, losses: BTreeMap::new() }
     }
 
     /// Returns a header field and its source. Values that the gateway does not set are masked.
@@ -330,6 +340,19 @@ impl Gateway {
         insert("on_token_expiry", expiry);
         settings
     }
+}
+
+/// Returns the losses for a client whose dialect is known.
+fn list_not_shown(client: PeerDialect) -> Vec<&'static str> {
+    if client.is_auto {
+        return Vec::new();
+    }
+    client_limits::list_not_shown(client).into_iter().map(EventLoss::label).collect()
+}
+
+fn count_losses(losses: &LossCounts) -> BTreeMap<&'static str, u64> {
+    let counts = EventLoss::ALL.iter().map(|loss| (loss.label(), losses[*loss as usize]));
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {

@@ -41,7 +41,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{EventLoss, RunIds, Stream, detect};
+use crate::translate::{RunIds, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -125,7 +125,6 @@ impl Gateway {
         // After all that may refuse the run. From here on the thread belongs to its caller even if the run fails: it is
         // unknown what the agent saw of the run, and a retry comes from this caller.
         self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
-        route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
             Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
@@ -299,6 +298,7 @@ impl Gateway {
             .with_allowed_tools(route.tools.clone())
             .with_budget(access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
         stream.write_as(head.framing);
+        stream.report_mut().add_losses(&request.losses);
         if let Some(token) = token {
             stream = stream.with_frame_ids(token.as_str());
         }

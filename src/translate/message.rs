@@ -4,12 +4,14 @@ use super::carry::GATEWAY_KEY;
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
-use super::{aliases, carry, content_parts, nested_values, value_aliases};
+use super::{aliases, carry, content_parts, nested_values, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
 use crate::event::schema::MESSAGES;
-use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::{
+    Event, EventLoss, EventRepair, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set,
+};
 use std::borrow::Cow;
 
 /// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
@@ -40,7 +42,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     event.set(Field::Messages, to_array(&canonical, false));
 }
 
-pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect) {
+pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect, report: &mut TranslationReport) {
     let Some(value) = remove(&mut outgoing.members, Field::Messages) else {
         return;
     };
@@ -48,7 +50,9 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write(messages, side, &CarryPolicy::Always);
+            let mut losses = LossCounts::default();
+            let written = write(messages, side, &CarryPolicy::Always, &mut losses);
+            report.add_losses(&losses);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
             if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
@@ -214,11 +218,13 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
+/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message. Counts what the side
+/// does not show in `losses`.
 pub(super) fn write<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
+    losses: &mut LossCounts,
 ) -> Vec<MessageMembers<'a>> {
     let dialect = side.dialect;
     if dialect.is_canonical() {
@@ -230,10 +236,13 @@ pub(super) fn write<'a>(
         adapter.remove_repeated(&mut messages, dialect.name);
     }
     for message in messages {
+        let loss = not_shown::loss_of_message(&message);
         if accepts_role_of(&message, side) {
+            losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
-            out.push(write_message(message, side, preceding, carries));
+            out.push(write_message(message, side, preceding, carries, losses));
         } else if carries.try_carry() {
+            losses[loss as usize] += 1;
             waiting.push(json::to_object(&message));
         }
     }
@@ -299,6 +308,7 @@ fn write_message<'a>(
     side: PeerDialect,
     preceding: Option<Json<'static>>,
     carries: &CarryPolicy,
+    losses: &mut LossCounts,
 ) -> MessageMembers<'a> {
     let dialect = side.dialect;
     let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
@@ -332,6 +342,10 @@ fn write_message<'a>(
         written.extend(own);
     }
     if !(carried_before.is_none() && canonical.is_empty()) && carries.try_carry() {
+        if let Some(whole) = get(&canonical, Field::Content) {
+            losses[EventLoss::PartNotShown as usize] +=
+                not_shown::count_hidden_parts(whole, get(&written, Field::Content));
+        }
         let carried = carry::wrap_canonical(dialect.carry_location, carried_before.as_ref(), &canonical, None);
         written.extend(carried.map(|carried| (carry::extension_key(place), carried)));
     }

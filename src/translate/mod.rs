@@ -29,6 +29,7 @@ mod agent_error;
 mod allowed_tools;
 mod run_ids;
 mod aliases;
+mod not_shown;
 mod message;
 mod message_ids;
 mod call_tracker;
@@ -45,10 +46,11 @@ pub mod verify;
 mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;
+pub(crate) mod client_limits;
 #[cfg(test)]
 mod tests;
 
-pub use crate::event::{EventLoss, EventRepair};
+pub use crate::event::{EventLoss, EventRepair, LossCounts};
 pub(crate) use agent_error::AgentError;
 pub use allowed_tools::AllowedTools;
 pub(crate) use budget::BudgetLimit;

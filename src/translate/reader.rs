@@ -193,6 +193,7 @@ impl EventReader {
         let other = self.dialect.other_label_index();
         sink.report().events_read[other] += 1;
         sink.report().count_repair(EventRepair::MalformedFrame);
+        sink.report().count_loss(EventLoss::EventNotShown);
         let event = Event::new(EventType::Raw).with(Field::Event, what.as_borrowed());
         sink.emit(event.with(Field::Source, Json::string(MALFORMED_SOURCE)));
     }

@@ -2,7 +2,7 @@
 
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::{CanonicalSink, DetectionRule};
-use crate::event::{Event, EventLoss, EventRepair};
+use crate::event::{Event, EventLoss, EventRepair, LossCounts};
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct TranslationReport {
     /// repair counts in the order of [`EventRepair`]
     pub repairs: [u64; EventRepair::ALL.len()],
     /// loss counts in the order of [`EventLoss`]
-    pub losses: [u64; EventLoss::ALL.len()],
+    pub losses: LossCounts,
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
     /// events from the agent, by label in its dialect
@@ -72,6 +72,16 @@ impl TranslationReport {
     pub(crate) fn count_loss(&mut self, loss: EventLoss) {
         self.losses[loss as usize] += 1;
         self.record(TraceEntry::Loss(loss), loss.label(), loss.rule());
+    }
+
+    pub(crate) fn count_loss_times(&mut self, loss: EventLoss, times: u64) {
+        (0..times).for_each(|_| self.count_loss(loss));
+    }
+
+    pub(crate) fn add_losses(&mut self, counts: &LossCounts) {
+        for (loss, count) in EventLoss::ALL.iter().zip(counts) {
+            self.count_loss_times(*loss, *count);
+        }
     }
 
     fn record(&mut self, note: TraceEntry, label: &'static str, rule: Option<&'static str>) {

@@ -9,7 +9,9 @@ use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, 
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
 use crate::event::input::MessageMembers;
-use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set};
+use crate::event::{
+    EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set,
+};
 
 /// The `description` of a context entry that is made from plain text.
 const CONTEXT_DESCRIPTION: &str = "context";
@@ -22,8 +24,8 @@ pub struct TranslatedRequest {
     /// the JSON body
     pub body: String,
     pub(crate) ids: RunIds,
-    /// number of members and messages that the agent cannot accept
-    pub downgraded: u64,
+    /// what the agent cannot accept or does not see
+    pub losses: LossCounts,
     /// the initial state of the stream's guard
     pub conversation: ConversationState,
     /// with the client's ids; only for a resumable run
@@ -83,8 +85,8 @@ pub(crate) fn translate_input(
     });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    let (body, downgraded) = encode_input(input, agent);
-    Ok(TranslatedRequest { body, ids, downgraded, conversation: known, recap_input })
+    let (body, losses) = encode_input(input, agent);
+    Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })
 }
 
 fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
@@ -254,11 +256,12 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
     }
 }
 
-/// Encodes the input; also returns the number of members and messages that the agent cannot accept.
-pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
+/// Encodes the input; also returns what the agent cannot accept or does not see.
+pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, LossCounts) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
-    let mut messages = message::write(messages, agent, &carries);
+    let mut losses = LossCounts::default();
+    let mut messages = message::write(messages, agent, &carries, &mut losses);
     // Each hop declares its own protocol version.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.member_case == MemberCase::Snake;
@@ -303,7 +306,8 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     top.extend(rest);
     aliases::write_field_names(agent.dialect.field_aliases, &mut top);
     let body = json::build_object(|object| top.iter().for_each(|member| object.copy_member(member, snake)));
-    (body.as_str().to_owned(), carries.lost_count())
+    losses[EventLoss::Downgraded as usize] = carries.lost_count();
+    (body.as_str().to_owned(), losses)
 }
 
 /// Carries the remaining members on the last message, or on the request itself if it has no messages.

@@ -19,7 +19,7 @@ use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
 use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
-use super::{EventSink, RunIds, memory_limits};
+use super::{EventSink, RunIds, memory_limits, not_shown};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
 use crate::dialect::{Dialect, PeerDialect};
@@ -398,6 +398,9 @@ impl EventSink for StreamPipe<'_> {
         }
         if matches!(output.state, StreamState::Closed(_)) {
             return report.count_loss(EventLoss::AfterTerminal);
+        }
+        if !agent.shown_members.is_empty() && *agent != output.client {
+            report.count_loss_times(EventLoss::TextNotShown, not_shown::count_shown_members(&event, agent));
         }
         let ending = guard.process(event, report, &mut |event, report| {
             output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });

@@ -179,12 +179,14 @@ fn page() -> String {
     }
     write_line(
         &mut out,
-        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
+        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out or, if its label ends with `_not_shown`, carries content that the receiver does not show: the\nclient's user does not see it or, in a request, the agent. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
     );
     let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/repair.rs"));
     let sentences = label_docs(&source.expect("the source"));
     let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.rule()));
-    for (label, class, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), "loss", one.rule()))) {
+    let loss_class = |one: &EventLoss| if one.is_carried() { "loss, carried" } else { "loss" };
+    let losses = EventLoss::ALL.iter().map(|one| (one.label(), loss_class(one), one.rule()));
+    for (label, class, rule) in repairs.chain(losses) {
         let (_, doc) =
             sentences.iter().find(|(own, _)| own == label).unwrap_or_else(|| panic!("{label} has no sentence"));
         let (cause, effect) = doc.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon: {doc}"));

@@ -38,6 +38,8 @@ pub static AG_UI: Dialect = Dialect {
     value_aliases: &[],
     common_fields: &[],
     strip: &[],
+    shown_members: &[],
+    hidden_content: &[],
     has_event_line: false,
     option_names: &[],
     interrupt_form: None,

@@ -17,7 +17,7 @@ use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::input::{ASSISTANT, TOOL, USER};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
 
@@ -45,6 +45,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
     // Not printed: a call as in the related dialects is a guess.
     interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,

@@ -15,7 +15,7 @@ use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
     EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: &[], until: None, seed }
@@ -56,6 +56,8 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         confirm: "confirm_action",
         input: Some("request_input"),
     })),
+    // 事件类型 lists text, tool calls, state and steps.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],

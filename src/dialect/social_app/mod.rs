@@ -23,7 +23,7 @@ use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(
     wire: &'static str,
@@ -45,6 +45,10 @@ pub static SOCIAL_APP: Dialect = Dialect {
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
     strip: &["inputTokens", "outputTokens", "cost", "latencyMs", "model"],
+    // §3.3, §3.4; `ui_schema` becomes an activity if it is an object.
+    shown_members: &["key_points", "suggested_actions", "error", "ui_schema"],
+    // §3 lists runs, steps, tool calls, text and snapshots.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     // §2: "event 与 JSON 内 type 一致"
     has_event_line: true,
     // §3.4: a question to the user is an answer whose `result_type` is "clarification".

@@ -101,7 +101,7 @@ pub(crate) struct RunTotals {
     pub(crate) events_in: u64,
     pub(crate) events_out: u64,
     pub(crate) repairs: u64,
-    /// events dropped deliberately
+    /// content that was left out on purpose, or that the receiver does not show
     pub(crate) losses: u64,
     /// events in a dialect other than the agent's
     pub(crate) foreign: u64,
