@@ -7,7 +7,7 @@ use super::report::TranslationReport;
 use super::{aliases, carry, content_parts, nested_values, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL, USER};
 use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
@@ -48,7 +48,7 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write(messages, side, &CarryPolicy::Always);
+            let written = write_for_client(messages, side);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
             if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
@@ -106,14 +106,14 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    if let Some(parts) =
-        get(&canonical, Field::Content).filter(|_| form.parts != ContentParts::Never).and_then(content_parts::read)
-    {
+    let takes_any = !matches!(form.parts, ContentParts::Never | ContentParts::OfUser);
+    if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
+    let is_user = get(&canonical, Field::Role).is_some_and(|role| role.is_str(USER));
     let takes = |content: &&Json<'_>| {
-        form.parts != ContentParts::Never
-            && (content_parts::is_parts(content) || content.json_type() == JsonType::Object)
+        ((takes_any || (is_user && form.parts == ContentParts::OfUser)) && content_parts::is_parts(content))
+            || (takes_any && content.json_type() == JsonType::Object)
     };
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
@@ -214,11 +214,29 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
+/// Writes canonical messages for a client, which shows them: as [`write`] does, but those whose role the dialect lacks
+/// become messages if it has a form for them.
+pub(super) fn write_for_client(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> Vec<MessageMembers<'_>> {
+    let adapter = side.dialect.message_adapter;
+    let show = |message: &MessageMembers<'_>| adapter?.show(message, side.dialect.name, side.text_format);
+    write_with(messages, side, &CarryPolicy::Always, &show)
+}
+
 /// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
 pub(super) fn write<'a>(
+    messages: Vec<MessageMembers<'a>>,
+    side: PeerDialect,
+    carries: &CarryPolicy,
+) -> Vec<MessageMembers<'a>> {
+    write_with(messages, side, carries, &|_| None)
+}
+
+/// Writes messages; `show` converts those whose role the dialect lacks.
+fn write_with<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
+    show: &dyn Fn(&MessageMembers<'a>) -> Option<MessageMembers<'static>>,
 ) -> Vec<MessageMembers<'a>> {
     let dialect = side.dialect;
     if dialect.is_canonical() {
@@ -233,6 +251,8 @@ pub(super) fn write<'a>(
         if accepts_role_of(&message, side) {
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries));
+        } else if let Some(shown) = show(&message) {
+            out.push(shown);
         } else if carries.try_carry() {
             waiting.push(json::to_object(&message));
         }

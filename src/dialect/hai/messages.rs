@@ -1,14 +1,16 @@
 //! `hai` messages in requests and snapshots.
 
 use super::block_storage::BLOCKS_NOTE;
+use super::block_writer::{BlockWriter, render_delta};
 use super::blocks::{DeltaContent, block_text, parse_delta};
 use super::members::block;
 use super::{block_storage, interrupts};
 use crate::codec::json;
+use crate::dialect::carry::{self, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
-use crate::event::input::MessageMembers;
-use crate::event::{Field, Json, JsonType, Members, find_member, get};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned};
 
 #[derive(Debug)]
 pub(super) struct HaiMessages;
@@ -33,6 +35,32 @@ impl MessageAdapter for HaiMessages {
         if !is_json || find_member(extensions, BLOCKS_NOTE).is_some() {
             block_storage::write(message, extensions, canonical, text_format == TextFormat::Blocks);
         }
+    }
+
+    fn show(
+        &self,
+        message: &MessageMembers<'_>,
+        dialect: &str,
+        text_format: TextFormat,
+    ) -> Option<MessageMembers<'static>> {
+        let role = get(message, Field::Role).filter(|_| text_format == TextFormat::Blocks)?;
+        let content = get(message, Field::Content)?;
+        let delta = match &*role.text()? {
+            REASONING if content.json_type() == JsonType::String => BlockWriter::render_thought(content),
+            ACTIVITY => render_delta(get(message, Field::ActivityType)?, content, dialect),
+            _ => return None,
+        };
+        let canonical: Members<'_> =
+            message.iter().filter(|(key, _)| *key != MemberKey::Known(Field::Id)).cloned().collect();
+        let location = CarryLocation::Extra;
+        let extra = carry::wrap_canonical(location, None, &canonical, None)?;
+        let (place, _) = location.carry_member()?;
+        Some(vec![
+            (MemberKey::Known(Field::Id), get_owned(message, Field::Id)?),
+            (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
+            (MemberKey::Known(Field::Content), Json::string(delta.as_str())),
+            (carry::extension_key(place), extra),
+        ])
     }
 
     fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
