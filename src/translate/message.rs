@@ -217,6 +217,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
 /// Writes canonical messages for a client, which shows them: as [`write`] does, but those whose role the dialect lacks
 /// become messages if it has a form for them.
 pub(super) fn write_for_client(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> Vec<MessageMembers<'_>> {
+    let side = PeerDialect { text_format: side.text_format.for_client(), ..side };
     let adapter = side.dialect.message_adapter;
     let show = |message: &MessageMembers<'_>| adapter?.show(message, side.dialect.name, side.text_format);
     write_with(messages, side, &CarryPolicy::Always, &show)

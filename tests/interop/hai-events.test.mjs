@@ -81,7 +81,7 @@ test("the specification's component shows an activity as a block beside its mess
   const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
   const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
   client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
-  eventsOf(translate("ag-ui", "hai:blocks", golden("ag-ui-to-hai.blocks/activities"))).forEach((event) => client.take(event));
+  eventsOf(translate("ag-ui", "hai", golden("ag-ui-to-hai/activities"))).forEach((event) => client.take(event));
   assert.deepEqual(component.dialogue.messages.map((one) => [one.id, one.contents.map((block) => block.output)]), [
     ["a", [{ type: "PLAN", data: { n: 1 } }]],
     ["m", [{ type: "chart", data: { points: [1.1] } }, { type: "text", content: "好" }]],
@@ -101,7 +101,7 @@ for (const [what, ...said] of [
     client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
     const run = [{ type: "RUN_STARTED", threadId: "t", runId: "r" }, ...said, { type: "RUN_FINISHED", threadId: "t", runId: "r" }];
     const stream = run.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
-    eventsOf(translate("ag-ui", "hai:blocks", stream)).forEach((event) => client.take(event));
+    eventsOf(translate("ag-ui", "hai", stream)).forEach((event) => client.take(event));
     const texts = component.dialogue.messages.flatMap((one) => one.contents.map((block) => block.output.content));
     assert.equal(texts.join(""), "");
   });

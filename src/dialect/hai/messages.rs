@@ -6,11 +6,11 @@ use super::blocks::{DeltaContent, block_text, parse_delta};
 use super::members::block;
 use super::{block_storage, interrupts};
 use crate::codec::json;
-use crate::dialect::carry::{self, CarryLocation};
+use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned};
+use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned};
 
 #[derive(Debug)]
 pub(super) struct HaiMessages;
@@ -86,9 +86,15 @@ impl MessageAdapter for HaiMessages {
     }
 }
 
-/// Returns true for a block and false for a string. Thinking blocks count only if the gateway made them.
+/// Returns true for a block and false for a string, or for an event that would be a block. Thinking blocks count only if
+/// the gateway made them.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
-    let delta = get(members, Field::Delta)?;
+    let Some(delta) = get(members, Field::Delta) else {
+        let name = get(members, Field::Name).and_then(Json::text)?;
+        let kind = EventType::from_wire(name.strip_prefix(CANONICAL_PREFIX)?)?;
+        let is_block = kind == EventType::ActivitySnapshot || kind == EventType::ReasoningMessageContent;
+        return is_block.then_some(false);
+    };
     let ours = find_member(members, "extra").is_some();
     match parse_delta(Some(delta)) {
         DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),

@@ -150,7 +150,7 @@ impl EventWriter {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
             // If text is written as strings, a chunk has no thinking block to unfold to.
-            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
+            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format != TextFormat::String,
         }
     }
 
