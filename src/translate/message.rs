@@ -219,7 +219,12 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
 pub(super) fn write_for_client(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> Vec<MessageMembers<'_>> {
     let side = PeerDialect { text_format: side.text_format.for_client(), ..side };
     let adapter = side.dialect.message_adapter;
-    let show = |message: &MessageMembers<'_>| adapter?.show(message, side.dialect.name, side.text_format);
+    let show = |message: &MessageMembers<'_>| {
+        let mut shown = adapter?.show(message, side.dialect.name, side.text_format)?;
+        value_aliases::write_role(side, &mut shown, &mut Members::new());
+        aliases::write_field_names(side.dialect.field_aliases, &mut shown);
+        Some(shown)
+    };
     write_with(messages, side, &CarryPolicy::Always, &show)
 }
 
