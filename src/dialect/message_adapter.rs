@@ -28,8 +28,8 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     );
 
-    /// Converts a message whose role the dialect lacks to one that a client shows, with the original in the carrying member;
-    /// returns `None` if the dialect has no form for it.
+    /// Converts a message whose role the dialect lacks to another form, with the original in the carrying member. Returns
+    /// `None` if the dialect has none for it.
     fn show(
         &self,
         message: &MessageMembers<'_>,

@@ -48,7 +48,7 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write_for_client(messages, side);
+            let written = write(messages, side.for_client(), &CarryPolicy::Always);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
             if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
@@ -214,35 +214,12 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages for a client, which shows them: as [`write`] does, but those whose role the dialect lacks
-/// become messages if it has a form for them.
-pub(super) fn write_for_client(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> Vec<MessageMembers<'_>> {
-    let side = PeerDialect { text_format: side.text_format.for_client(), ..side };
-    let adapter = side.dialect.message_adapter;
-    let show = |message: &MessageMembers<'_>| {
-        let mut shown = adapter?.show(message, side.dialect.name, side.text_format)?;
-        value_aliases::write_role(side, &mut shown, &mut Members::new());
-        aliases::write_field_names(side.dialect.field_aliases, &mut shown);
-        Some(shown)
-    };
-    write_with(messages, side, &CarryPolicy::Always, &show)
-}
-
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
+/// Writes canonical messages. Those whose role the dialect lacks are shown in another form, or carried on an adjacent
+/// message.
 pub(super) fn write<'a>(
-    messages: Vec<MessageMembers<'a>>,
-    side: PeerDialect,
-    carries: &CarryPolicy,
-) -> Vec<MessageMembers<'a>> {
-    write_with(messages, side, carries, &|_| None)
-}
-
-/// Writes messages; `show` converts those whose role the dialect lacks.
-fn write_with<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
-    show: &dyn Fn(&MessageMembers<'a>) -> Option<MessageMembers<'static>>,
 ) -> Vec<MessageMembers<'a>> {
     let dialect = side.dialect;
     if dialect.is_canonical() {
@@ -257,7 +234,7 @@ fn write_with<'a>(
         if accepts_role_of(&message, side) {
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries));
-        } else if let Some(shown) = show(&message) {
+        } else if let Some(shown) = show_message(&message, side) {
             out.push(shown);
         } else if carries.try_carry() {
             waiting.push(json::to_object(&message));
@@ -272,6 +249,14 @@ fn write_with<'a>(
         }
     }
     out
+}
+
+/// Converts a message whose role the dialect lacks, if it has another form for it.
+fn show_message(message: &MessageMembers<'_>, side: PeerDialect) -> Option<MessageMembers<'static>> {
+    let mut shown = side.dialect.message_adapter?.show(message, side.dialect.name, side.text_format)?;
+    value_aliases::write_role(side, &mut shown, &mut Members::new());
+    aliases::write_field_names(side.dialect.field_aliases, &mut shown);
+    Some(shown)
 }
 
 /// The members of a message, grouped by where they are written.

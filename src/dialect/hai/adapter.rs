@@ -32,7 +32,7 @@ pub(super) struct HaiAdapter {
 impl HaiAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
         // Only a client's text is written here.
-        let peer = PeerDialect { text_format: peer.text_format.for_client(), ..peer };
+        let peer = peer.for_client();
         Box::new(HaiAdapter {
             peer,
             collaborations: CollaborationState::default(),

@@ -6,7 +6,7 @@
 //! with more than text are carried whole, and restored if the message is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
-use super::blocks::{DeltaContent, parse_delta};
+use super::blocks::{BLOCKS_NOTE, DeltaContent, parse_delta};
 use super::members::block;
 use super::user_content;
 use crate::codec::json;
@@ -15,9 +15,6 @@ use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
 use std::borrow::Cow;
-
-/// Stores content in its original form.
-pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
     text: Json<'static>,

@@ -1,8 +1,7 @@
 //! `hai` messages in requests and snapshots.
 
-use super::block_storage::BLOCKS_NOTE;
 use super::block_writer::{BlockWriter, render_delta};
-use super::blocks::{DeltaContent, block_text, parse_delta};
+use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta};
 use super::members::block;
 use super::{block_storage, interrupts};
 use crate::codec::json;

@@ -8,7 +8,7 @@
 //! The document prints content without media only, so all forms are guesses: AG-UI's parts, and lists or sequences of the
 //! document's outputs (`{type, data/content}`, §4.2). Text alone is written as a string.
 
-use super::block_storage::BLOCKS_NOTE;
+use super::blocks::BLOCKS_NOTE;
 use super::members::{block, media};
 use crate::codec::json;
 use crate::dialect::{carry, content_parts};
