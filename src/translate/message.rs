@@ -7,7 +7,7 @@ use super::report::TranslationReport;
 use super::{aliases, carry, content_parts, nested_values, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL, USER};
 use crate::event::schema::MESSAGES;
 use crate::event::{
     Event, EventLoss, EventRepair, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set,
@@ -51,7 +51,7 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let list = match messages {
         Some(messages) => {
             let mut losses = LossCounts::default();
-            let written = write(messages, side, &CarryPolicy::Always, &mut losses);
+            let written = write(messages, side.for_client(), &CarryPolicy::Always, &mut losses);
             report.add_losses(&losses);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
             if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
@@ -110,14 +110,14 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    if let Some(parts) =
-        get(&canonical, Field::Content).filter(|_| form.parts != ContentParts::Never).and_then(content_parts::read)
-    {
+    let takes_any = !matches!(form.parts, ContentParts::Never | ContentParts::OfUser);
+    if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
+    let is_user = get(&canonical, Field::Role).is_some_and(|role| role.is_str(USER));
     let takes = |content: &&Json<'_>| {
-        form.parts != ContentParts::Never
-            && (content_parts::is_parts(content) || content.json_type() == JsonType::Object)
+        ((takes_any || (is_user && form.parts == ContentParts::OfUser)) && content_parts::is_parts(content))
+            || (takes_any && content.json_type() == JsonType::Object)
     };
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
@@ -218,8 +218,8 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
         && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message. Counts what the side
-/// does not show in `losses`.
+/// Writes canonical messages. Those whose role the dialect lacks are shown in another form, or carried on an adjacent
+/// message. Counts what the side does not show in `losses`.
 pub(super) fn write<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -241,6 +241,8 @@ pub(super) fn write<'a>(
             losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries, losses));
+        } else if let Some(shown) = show_message(&message, side) {
+            out.push(shown);
         } else if carries.try_carry() {
             losses[loss as usize] += 1;
             waiting.push(json::to_object(&message));
@@ -255,6 +257,14 @@ pub(super) fn write<'a>(
         }
     }
     out
+}
+
+/// Converts a message whose role the dialect lacks, if it has another form for it.
+fn show_message(message: &MessageMembers<'_>, side: PeerDialect) -> Option<MessageMembers<'static>> {
+    let mut shown = side.dialect.message_adapter?.show(message, side.dialect.name, side.text_format)?;
+    value_aliases::write_role(side, &mut shown, &mut Members::new());
+    aliases::write_field_names(side.dialect.field_aliases, &mut shown);
+    Some(shown)
 }
 
 /// The members of a message, grouped by where they are written.

@@ -2,11 +2,11 @@
 
 use super::linked_messages::{IdPlaces, LinkedMessages};
 use super::message_classes::MessageClasses;
-use super::patched_json::PatchedJson;
 use super::recap_frame::{RecapFrame, merge_metadata};
 use super::recap_item::{RecapItem, item_id};
 use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata};
 use crate::codec::json;
+use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, EventShape, PeerDialect};
 use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
@@ -68,7 +68,7 @@ impl MessageList {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
-        let written = message::write(canonical, side, &message::CarryPolicy::Always, &mut LossCounts::default());
+        let written = message::write(canonical, side.for_client(), &message::CarryPolicy::Always, &mut LossCounts::default());
         let mut made = MessageList::default();
         for message in written {
             made.push(RecapMessage::from_members(message, side));

@@ -3,12 +3,12 @@
 //! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
 //! apply differently (with `test`, a missing path, or a name that some clients reject), or that copies or shifts much more than
 //! agents have sent, is left to the client.
-//! `dialect/json_patch.rs` checks and repairs patches in transit without a document; both use [`is_pointer`].
+//! `json_patch` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
+use super::carry;
 use crate::codec::json;
 use crate::event::schema::is_pointer;
 use crate::event::{Field, IdMap, Json, Members, get};
-use crate::translate::carry;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ const SHIFTS_PER_CREDIT: usize = 64;
 
 /// A document, and how much of it patches may still copy or shift.
 #[derive(Clone, Debug)]
-pub(super) struct PatchedJson {
+pub(crate) struct PatchedJson {
     root: JsonTree,
     /// comes with each patch, so that a few bytes of patches cannot copy a large value again and again, or into itself
     credit: usize,
@@ -42,7 +42,7 @@ enum JsonTree {
 
 /// A patch could not be applied; the document is unchanged.
 #[derive(Clone, Debug)]
-pub(super) struct PatchNotApplied;
+pub(crate) struct PatchNotApplied;
 
 impl PatchedJson {
     pub(crate) fn new(value: &Json<'_>) -> Self {
