@@ -220,7 +220,7 @@ scalar_or_mapping! {
     pub(crate) enum PeerDialectSpec {
         /// `client: ag-ui`
         Name(kind::DialectRefKind),
-        /// `client: {dialect: hai, content: blocks}`
+        /// `client: {dialect: hai, content: string}`
         Mapping(PeerDialectMapping),
     }
     const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
@@ -232,8 +232,8 @@ section! {
     pub(crate) struct PeerDialectMapping {
         /// The dialect's name. Required.
         pub(crate) dialect: Required<Scalar<kind::DialectRefKind>>, required "the dialect, such as `dialect: hai`";
-        /// The form of streamed text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are
-        /// accepted from it.
+        /// The form of text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are accepted from
+        /// it. Clients get blocks by default, and agents strings.
         pub(crate) content: Option<Scalar<kind::Content>>;
         /// The spelling of member names sent to the peer: `camel` or `snake`. Both are accepted from it.
         pub(crate) fields: Option<Scalar<kind::Fields>>;

@@ -5,7 +5,7 @@ use super::carry;
 use crate::codec::json;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::table::{ContentParts, PeerDialect};
-use crate::event::input::TOOL;
+use crate::event::input::{TOOL, USER};
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
@@ -48,8 +48,8 @@ pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     changed.then(|| json::to_array(&read))
 }
 
-/// Prefers data to a URL, and a URL to a file id.
-fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
+/// Converts a `binary` part; prefers data to a URL, and a URL to a file id.
+pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(part)?;
     if !carry::take(&mut members, json::TYPE)?.is_str(BINARY) {
         return None;
@@ -85,6 +85,10 @@ pub(crate) fn write<'a>(
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
         ContentParts::Never => flat(),
+        ContentParts::OfUser if role.is_some_and(|role| role.is_str(USER)) && has_media(content) => {
+            (content.clone(), None)
+        }
+        ContentParts::OfUser => flat(),
         // Tool results can have parts only since 1.0.
         ContentParts::Binary(_) if role.is_some_and(|role| role.is_str(TOOL)) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
@@ -177,6 +181,11 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let texts: Vec<String> =
         parts.iter().filter_map(|part| json::parse_member(part, TEXT)?.text().map(Cow::into_owned)).collect();
     texts.join(SEPARATOR)
+}
+
+/// Returns true if a part is not text.
+pub(crate) fn has_media(content: &Json<'_>) -> bool {
+    count_media(content) > 0
 }
 
 /// Returns the number of parts other than text.

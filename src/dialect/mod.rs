@@ -25,6 +25,7 @@ pub(crate) mod value_aliases;
 pub(crate) mod content_parts;
 pub(crate) mod event_shapes;
 pub(crate) mod json_patch;
+pub(crate) mod patched_json;
 pub(crate) mod reasoning_ids;
 mod ag_ui_0;
 mod ag_ui_snake;

@@ -24,6 +24,11 @@ impl PeerDialect {
         }
     }
 
+    /// Returns the side of a client, with its default text format.
+    pub(crate) fn for_client(self) -> Self {
+        PeerDialect { text_format: self.text_format.for_client(), ..self }
+    }
+
     /// Creates an adapter for one direction of a run, if the dialect needs one.
     pub(crate) fn new_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
         self.dialect.adapter.map(|new| new(*self))

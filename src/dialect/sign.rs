@@ -65,7 +65,7 @@ pub(crate) struct RequestSign {
 
 impl RequestSign {
     pub(super) const fn new(pattern: RequestPattern, description: &'static str) -> Self {
-        RequestSign { pattern, text_format: TextFormat::String, description }
+        RequestSign { pattern, text_format: TextFormat::BySide, description }
     }
 }
 

@@ -170,6 +170,8 @@ pub(crate) enum ContentParts {
     Never,
     /// text and media, as in AG-UI 1.0
     Media,
+    /// media only of users, as in AG-UI 1.0; text alone is a string
+    OfUser,
     /// text and `binary`; media since this version
     Binary(PeerVersion),
 }

@@ -8,7 +8,7 @@ use super::report::TranslationReport;
 use super::{aliases, call_arguments, carry, content_parts, nested_values, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL};
+use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
 use crate::event::schema::MESSAGES;
 use crate::event::{
     Event, EventLoss, EventRepair, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set,
@@ -51,7 +51,7 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write(messages, side);
+            let written = write(messages, side.for_client());
             report.add_losses(&written.losses);
             let written = written.list;
             // Without a message to carry them on, messages with unknown roles are carried on the event.
@@ -112,16 +112,15 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    if let Some(parts) =
-        get(&canonical, Field::Content).filter(|_| form.parts != ContentParts::Never).and_then(content_parts::read)
-    {
+    let takes_any = !matches!(form.parts, ContentParts::Never | ContentParts::OfUser);
+    if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
     // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
-    let takes_object = role == ACTIVITY || dialect.is_versioned();
+    let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
+    let takes_parts = takes_any || (role == USER && form.parts == ContentParts::OfUser);
     let takes = |content: &&Json<'_>| {
-        form.parts != ContentParts::Never
-            && (content_parts::is_parts(content) || (takes_object && content.json_type() == JsonType::Object))
+        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
     };
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
@@ -213,7 +212,8 @@ pub(super) fn write(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> Wri
     written
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
+/// Writes canonical messages. Those whose role the dialect lacks are shown in another form, or carried on an adjacent
+/// message.
 pub(super) fn write_by_policy<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
@@ -236,6 +236,8 @@ pub(super) fn write_by_policy<'a>(
             written.losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(waiting)));
             written.list.push(write_message(message, side, preceding, carries, &mut written.losses));
+        } else if let Some(shown) = show_message(&message, side) {
+            written.list.push(shown);
         } else if carries.try_carry() {
             written.losses[loss as usize] += 1;
             waiting.push(json::to_object(&message));
@@ -248,6 +250,14 @@ pub(super) fn write_by_policy<'a>(
         add_carried_member(last, dialect.carry_location, FOLLOWING, list);
     }
     written
+}
+
+/// Converts a message whose role the dialect lacks, if it has another form for it.
+fn show_message(message: &MessageMembers<'_>, side: PeerDialect) -> Option<MessageMembers<'static>> {
+    let mut shown = side.dialect.message_adapter?.show(message, side.dialect.name, side.text_format)?;
+    value_aliases::write_role(side, &mut shown, &mut Members::new());
+    aliases::write_field_names(side.dialect.field_aliases, &mut shown);
+    Some(shown)
 }
 
 /// The members of a message, grouped by where they are written.

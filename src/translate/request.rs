@@ -344,7 +344,7 @@ mod tests {
         let hai = translate_body(body, &AG_UI, &HAI);
         let expected = concat!(
             r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":["#,
-            r#"{"id":"1","role":"user","content":"看图","extra":{"ag-ui":{"content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]}}},"#,
+            r#"{"id":"1","role":"user","content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]},"#,
             r#"{"id":"3","role":"assistant","content":"好","timestamp":5,"extra":{"k":1,"ag-ui":{"metadata":{"x":2},"preceding":[{"id":"2","role":"reasoning","content":"想"}],"input":{"parentRunId":"p"}}}}],"#,
             r#""tools":[],"context":[],"forwardedProps":{"a":12345678901234567890}}"#
         );

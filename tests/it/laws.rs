@@ -32,13 +32,13 @@ use diglot::translate::{RunIds, Stream, request};
 const STREAMS: u64 = 500;
 
 /// HAI with all its options.
-const HAI: [&str; 4] = ["hai", "hai.blocks", "hai.snake", "hai.blocks.snake"];
+const HAI: [&str; 4] = ["hai", "hai.string", "hai.snake", "hai.string.snake"];
 
 /// Options that change what a dialect can say.
 const WITH_OPTIONS: [&str; 7] = [
-    "hai.blocks",
+    "hai.string",
     "hai.snake",
-    "hai.blocks.snake",
+    "hai.string.snake",
     "ag-ui-0.pin=0-0-42",
     "ag-ui-0.pin=0-0-45",
     "ag-ui-0.pin=0-0-59",
@@ -59,7 +59,7 @@ static DIALECT_LAWS: &[DialectLaw] = &[
     DialectLaw {
         sides: &HAI,
         stream: |seed, peer| {
-            hai::stream(seed, peer.text_format == TextFormat::Blocks, peer.member_case == MemberCase::Snake)
+            hai::stream(seed, peer.text_format != TextFormat::String, peer.member_case == MemberCase::Snake)
         },
         normalize: normalize_hai,
     },
@@ -511,7 +511,7 @@ fn l2_requests_survive_canonical() {
 fn command_line_round_trip_finds_no_difference() {
     for dialect in HAI {
         for seed in 0..STREAMS / 5 {
-            let sent = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
+            let sent = hai::stream(seed, side(dialect).text_format != TextFormat::String, dialect.ends_with("snake"));
             for (from, to, events) in [(dialect, "ag-ui", sent), ("ag-ui", dialect, ag_ui::stream(seed))] {
                 let mut trip = RoundTrip::new(side(from), side(to), Some(RunIds::new("t1", "r1")));
                 events.iter().for_each(|event| trip.push_event(event));

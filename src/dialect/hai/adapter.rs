@@ -5,9 +5,10 @@
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::{BlockWriter, ReasoningOrigin};
+use super::block_writer::{BlockWriter, ReasoningOrigin, RenderedBlock};
 use super::blocks::block_text;
 use super::collaboration::{CollaborationState, CollaborationStep};
+use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
 use super::{interrupts, placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
@@ -24,16 +25,20 @@ pub(super) struct HaiAdapter {
     collaborations: CollaborationState,
     block_reader: BlockReader,
     block_writer: BlockWriter,
+    shown_activities: ShownActivities,
     subagent_names: SubagentNames,
 }
 
 impl HaiAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
+        // Only a client's text is written here.
+        let peer = peer.for_client();
         Box::new(HaiAdapter {
             peer,
             collaborations: CollaborationState::default(),
             block_reader: BlockReader::default(),
             block_writer: BlockWriter::default(),
+            shown_activities: ShownActivities::default(),
             subagent_names: SubagentNames::default(),
         })
     }
@@ -62,10 +67,17 @@ impl HaiAdapter {
     /// Writes activities and subagents as messages between agents, or as output blocks.
     fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
+        if self.shown_activities.is_kept(&event) {
+            return ReleasedEvents::from(ReleasedEvent::AsCustomNoOp(event));
+        }
         let steps = match event.kind {
             EventType::ActivitySnapshot | EventType::ActivityDelta => {
+                let id = message_id(&event.members);
                 match self.collaborations.write(event, dialect.name) {
-                    Ok(steps) => steps,
+                    Ok(steps) => {
+                        self.shown_activities.show_elsewhere(id);
+                        steps
+                    }
                     Err(event) => return self.write_activity_block(event),
                 }
             }
@@ -78,30 +90,55 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Restores an activity's block. If text is written in blocks, other activities become new blocks.
+    /// Restores an activity's block. If text is written in blocks, other activities become new blocks, and a change becomes
+    /// the block with its new content.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
-        let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);
-        let Some((_, row)) = content.filter(|_| event.kind == EventType::ActivitySnapshot) else {
+        let Some((_, row)) = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version) else {
             return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
         };
-        match self.block_writer.try_block(event, dialect.name) {
-            Ok(outgoing) => self.write_content(row, outgoing),
-            Err(event) if !self.writes_blocks() => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-            Err(event) => {
-                let (outgoing, own_message) = self.block_writer.render_block(event, dialect.name);
-                let boundary = |kind| own_message.clone().map(|id| Event::new(kind).with(Field::MessageId, id));
-                let mut released = ReleasedEvents::default();
-                if let Some(start) = boundary(EventType::TextMessageStart) {
-                    released.push_event(start, Some(""));
-                }
-                self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
-                if let Some(end) = boundary(EventType::TextMessageEnd) {
-                    released.push_event(end, Some(""));
-                }
-                released
-            }
+        if event.kind == EventType::ActivityDelta {
+            return match self.shown_activities.apply(&event) {
+                Some(content) => self.render_block(row, event, content),
+                None => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
+            };
         }
+        if let Some(outgoing) = self.block_writer.match_block(&event, dialect.name) {
+            self.shown_activities.show_block(&event, Some(&outgoing));
+            return self.write_content(row, outgoing);
+        }
+        if !self.writes_blocks() {
+            return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
+        }
+        self.shown_activities.show_block(&event, None);
+        let content = event.get_or_empty(Field::Content);
+        self.render_block(row, event, content)
+    }
+
+    /// Writes a block in the open message, or in a message of its own.
+    fn render_block<'a>(
+        &mut self,
+        row: &'static EventRow,
+        event: Event<'a>,
+        content: Json<'static>,
+    ) -> ReleasedEvents<'a> {
+        let id = message_id(&event.members);
+        let open = self.block_writer.last_open_message();
+        let is_own = open.is_none();
+        let message = open.unwrap_or_else(|| self.shown_activities.open_message(&id));
+        let block_id = self.shown_activities.block_id(&id);
+        let boundary = |kind| Event::new(kind).with(Field::MessageId, message.clone());
+        let mut released = ReleasedEvents::default();
+        if is_own {
+            released.push_event(boundary(EventType::TextMessageStart), Some(""));
+        }
+        let block = RenderedBlock { content, message: message.clone(), block_id };
+        let outgoing = block.write(event, self.peer.dialect.name);
+        self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
+        if is_own {
+            released.push_event(boundary(EventType::TextMessageEnd), Some(""));
+        }
+        released
     }
 
     /// Writes reasoning as thinking blocks, in its original message or in a new one.
@@ -282,6 +319,12 @@ impl DialectAdapter for HaiAdapter {
                     .with_event(event, canonical_type)
             }
             EventType::RunFinished => self.write_finish(event, canonical_type),
+            EventType::MessagesSnapshot => {
+                if self.writes_blocks() {
+                    self.shown_activities.replace(&event);
+                }
+                ReleasedEvents::pass(event, canonical_type)
+            }
             kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, now_ms),
             kind if placeholder::carries_event(kind) => self.write_activity(event),
             _ => ReleasedEvents::pass(event, canonical_type),
@@ -302,5 +345,9 @@ impl DialectAdapter for HaiAdapter {
             EventType::StateDelta => state_delta::write(outgoing),
             _ => {}
         }
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        self.shown_activities.content_bytes()
     }
 }

@@ -6,17 +6,15 @@
 //! with more than text are carried whole, and restored if the message is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
-use super::blocks::{DeltaContent, parse_delta};
+use super::blocks::{BLOCKS_NOTE, DeltaContent, parse_delta};
 use super::members::block;
+use super::user_content;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
 use std::borrow::Cow;
-
-/// Stores content in its original form.
-pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 struct StoredBlocks {
     text: Json<'static>,
@@ -34,7 +32,12 @@ enum NonTextBlock {
 /// Replaces stored blocks with their text, and returns the other blocks as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
-    if !get(canonical, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
+    let role = get(canonical, Field::Role);
+    if role.is_some_and(|role| role.is_str(USER)) {
+        user_content::read(canonical, own);
+        return surrounding;
+    }
+    if !role.is_some_and(|role| role.is_str(ASSISTANT)) {
         return surrounding;
     }
     let Some(content) = get(canonical, Field::Content).cloned() else {
@@ -111,7 +114,11 @@ fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Member
 /// Restores the stored form; `own` holds the carried members.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
-    if !get(outgoing, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
+    let role = get(outgoing, Field::Role);
+    if role.is_some_and(|role| role.is_str(USER)) {
+        return user_content::write(outgoing, stored.map(Json::into_owned), canonical);
+    }
+    if !role.is_some_and(|role| role.is_str(ASSISTANT)) {
         return;
     }
     let Some(content) =

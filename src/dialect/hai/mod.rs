@@ -13,6 +13,8 @@ mod interrupts;
 mod block_activity;
 mod block_reader;
 mod block_writer;
+mod shown_activities;
+mod user_content;
 mod block_storage;
 mod state_delta;
 mod run_boundary;
@@ -57,7 +59,7 @@ pub static HAI: Dialect = Dialect {
     message: MessageFormat {
         roles: &[USER, ASSISTANT, "system", TOOL, "developer"],
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
-        parts: ContentParts::Never,
+        parts: ContentParts::OfUser,
         since: &[],
         lenient_since: None,
     },

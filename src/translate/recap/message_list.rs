@@ -1,10 +1,10 @@
 //! The client's message list, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
 
-use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
 use super::recap_item::{RecapItem, item_id};
 use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata};
 use crate::codec::json;
+use crate::dialect::patched_json::JsonTree;
 use crate::dialect::{EventRow, EventShape, PeerDialect};
 use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
@@ -54,7 +54,7 @@ impl MessageList {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
-        let written = message::write(canonical, side).list;
+        let written = message::write(canonical, side.for_client()).list;
         let mut made = MessageList::default();
         for message in written {
             made.push(RecapMessage::from_members(message, side));

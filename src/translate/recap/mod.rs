@@ -22,7 +22,6 @@
 //! A dialect with whole messages (`OwnShape::is_whole_message`) receives all of them again, because a message list
 //! cannot express everything in them.
 
-mod patched_json;
 mod recap_frame;
 mod recap_message;
 mod recap_state;

@@ -1,8 +1,8 @@
 //! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
-use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, to_string_inner};
 use crate::codec::json;
+use crate::dialect::patched_json::JsonTree;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, remove};
 use crate::translate::{aliases, carry, value_aliases};

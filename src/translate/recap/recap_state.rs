@@ -3,9 +3,9 @@
 //! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are repeated
 //! after it, with all later ones.
 
-use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;
+use crate::dialect::patched_json::JsonTree;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, remove};
 use crate::translate::aliases::RunStamps;

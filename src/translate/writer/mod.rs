@@ -129,6 +129,7 @@ impl EventWriter {
                     self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
                 }
                 ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
+                ReleasedEvent::AsCustomNoOp(event) => self.wrap_in_custom(&event, to)?,
             }
         }
         Ok(())
@@ -165,7 +166,7 @@ impl EventWriter {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
             // If text is written as strings, a chunk has no thinking block to unfold to.
-            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
+            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format != TextFormat::String,
         }
     }
 

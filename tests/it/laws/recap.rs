@@ -224,7 +224,7 @@ fn late_clients_catch_up_over_a_dialect_that_extends_ag_ui() {
 fn late_clients_catch_up_over_hai_streams() {
     let of = |seed, client: PeerDialect| {
         let stream =
-            hai::stream(seed, client.text_format == TextFormat::Blocks, client.member_case == MemberCase::Snake);
+            hai::stream(seed, client.text_format != TextFormat::String, client.member_case == MemberCase::Snake);
         translate_frames(&stream, client, client)
     };
     assert_no_failures(HAI.iter().map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());

@@ -2,12 +2,12 @@
 //!
 //! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
 //! apply differently (with `test`, a missing path, or a name that some clients reject) is left to the client.
-//! `dialect/json_patch.rs` checks and repairs patches in transit without a document; both use [`is_pointer`].
+//! `json_patch` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
+use super::carry;
 use crate::codec::json;
 use crate::event::schema::is_pointer;
 use crate::event::{Field, IdMap, Json, Members, get};
-use crate::translate::carry;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::fmt;
 const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
 #[derive(Clone, Debug)]
-pub(super) enum JsonTree {
+pub(crate) enum JsonTree {
     Text(Box<str>),
     Array(Vec<JsonTree>),
     /// by the name as a JSON string
@@ -25,7 +25,7 @@ pub(super) enum JsonTree {
 
 /// A patch could not be applied; the document is unchanged.
 #[derive(Clone, Debug)]
-pub(super) struct PatchNotApplied;
+pub(crate) struct PatchNotApplied;
 
 impl JsonTree {
     pub(crate) fn new(value: &Json<'_>) -> Self {
