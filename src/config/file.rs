@@ -237,10 +237,12 @@ section! {
         pub(crate) content: Option<Scalar<kind::Content>>;
         /// The spelling of member names sent to the peer: `camel` or `snake`. Both are accepted from it.
         pub(crate) fields: Option<Scalar<kind::Fields>>;
-        /// The client's tool that asks the user the question of an agent's interrupt; at most 64 bytes.
+        /// The client's tool that asks the user the question of an agent's interrupt; at most 64 bytes. Defaults to
+        /// `confirmAction`; for `cloudbase` to `confirm_action`, and `request_input` for questions that need input.
         pub(crate) interrupt_tool: Option<Scalar<kind::ClientTool>>;
         /// The peer's AG-UI version, such as `0.0.45`: events that this version lacks are translated to ones that it
-        /// has. Without it, the output suits the oldest version, which all versions accept. `0.1` means Python's 0.1.x.
+        /// has. Without it, the output has content parts, all roles of messages and calls that interleave, which clients
+        /// since 0.0.42 accept. `0.1` means Python's 0.1.x.
         pub(crate) pin: Option<Scalar<kind::Pin>>;
         /// The unit of timestamps: `ms`, `s`, or `auto`, which reads numbers below 10^11 as seconds and writes
         /// milliseconds.

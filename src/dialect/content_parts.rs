@@ -73,12 +73,10 @@ pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Returns the content for a peer, and the original parts if any would be lost. `open` is true if the peer accepts
-/// carried members.
+/// Returns the content for a peer, and the original parts if any would be lost.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
-    open: bool,
     role: Option<&Json<'_>>,
 ) -> (Json<'a>, Option<Json<'a>>) {
     let flat = || (Json::string(&joined_text(content)), Some(content.clone()));
@@ -92,7 +90,7 @@ pub(crate) fn write<'a>(
         // Tool results can have parts only since 1.0.
         ContentParts::Binary(_) if role.is_some_and(|role| role.is_str(TOOL)) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
-        ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
+        ContentParts::Binary(_) if !accepts_lists(side.peer_version) => flat(),
         ContentParts::Binary(_) => match json::parse_elements(content).and_then(|parts| to_binary_parts(&parts)) {
             Some((parts, exact)) => (parts, (!exact).then(|| content.clone())),
             None => flat(),
@@ -100,11 +98,10 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true if the peer accepts a list as content. In events, 0.0.35 and 0.0.39 fail on one (measured). In
-/// requests, the seed allows it (`content: string | InputContent[]`), so only an agent that is pinned to an older
-/// version gets none.
-fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
-    pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
+/// Returns true if the peer accepts a list as content. The seed has lists (`content: string | InputContent[]`); 0.0.35
+/// and 0.0.39 fail on one (measured), so a peer that is pinned to them gets none.
+fn accepts_lists(pin: PeerVersion) -> bool {
+    pin >= PeerVersion::V0_0_42 || pin == PeerVersion::Any
 }
 
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];

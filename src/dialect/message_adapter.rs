@@ -37,9 +37,6 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     ) -> Option<MessageMembers<'static>>;
 
-    /// Moves messages that answer interrupts into the request's members.
-    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
-
     /// Detects the text format used in an event or request, if possible.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;
 

@@ -3,6 +3,7 @@
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
 use super::event_parts::OutgoingEvent;
+use super::interrupt_form::InterruptForm;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
@@ -46,6 +47,8 @@ pub struct Dialect {
     pub(crate) has_event_line: bool,
     /// The [`PeerDialect`] options that apply to this dialect.
     pub option_names: &'static [&'static str],
+    /// The form in which a client's user sees interrupts, if the dialect has none itself.
+    pub(crate) interrupt_form: Option<InterruptForm>,
     /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
     /// Converts messages, if they differ from AG-UI's in more than names.
@@ -121,7 +124,7 @@ pub struct PeerDialect {
     pub peer_version: PeerVersion,
     /// unit of the timestamps that the gateway writes
     pub timestamp_unit: TimestampUnit,
-    /// calls of this tool are interrupts
+    /// interrupts are calls of this tool
     pub interrupt_tool: ToolName,
     /// aliases that take precedence over the dialect's own
     pub value_aliases: &'static [ValueAlias],

@@ -297,7 +297,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                 let role = get(&written, Field::Role);
                 let (content, whole) = match carries.is_plain(side) {
                     true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
-                    false => content_parts::write(&value, side, carries.is_open(), role),
+                    false => content_parts::write(&value, side, role),
                 };
                 written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));

@@ -12,7 +12,7 @@ use super::{
     message_ids,
 };
 use crate::codec::json;
-use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
+use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::{
     EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set,
@@ -146,8 +146,8 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
-    if let Some(adapter) = client.dialect.message_adapter {
-        adapter.read_answers(&mut members, &mut messages);
+    if let Some(form) = client.dialect.interrupt_form {
+        interrupts::apply_answers(form, &mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.json_type() == JsonType::String) {
         let context = context_from_text(context);

@@ -93,6 +93,18 @@ static SHAPES: &[RunShape] = &[
         later: &[],
     },
     RunShape {
+        name: "a message and a call that start again",
+        opening: &[],
+        repeated: &[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#,
+        ],
+        later: &[],
+    },
+    RunShape {
         name: "changes of one activity",
         opening: &[r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"x","content":{"l":[]}}"#],
         repeated: &[
@@ -223,6 +235,8 @@ fn linear_work_of_recaps() {
 fn linear_work_of_requests() {
     let message = r#"{"id":"m@","role":"assistant","content":"x","toolCalls":[{"id":"interrupt:@","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"q@","role":"user","content":"x"},{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
     let answer = r#"{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
+    let question = r#"{"id":"interrupt:@","role":"assistant","content":"x"}"#;
+    let reply = r#"{"id":"u","role":"user","content":"x"}"#;
     let thought =
         r#"{"id":"t@","role":"reasoning","content":"x"},{"id":"a@","role":"activity","activityType":"x","content":{}}"#;
     let tool = r#"{"name":"f@","description":"d","parameters":{}}"#;
@@ -238,6 +252,7 @@ fn linear_work_of_requests() {
         [
             ("messages", body(&list(message, count), "")),
             ("answers", body(&list(answer, count), "")),
+            ("questions", body(&format!("{},{reply}", list(question, count)), "")),
             ("reasoning and activities", body(&list(thought, count), "")),
             ("tools", body("", &list(tool, count))),
             ("one message again and again", body(&list(&message.replace('@', "1"), count), "")),

@@ -363,8 +363,8 @@ fn l2_ag_ui_requests_survive_canonical() {
     }
 }
 
-/// For any stream of a 1.0 agent, a client accepts the output for its version; and a client of any version accepts the
-/// output without a version.
+/// For any stream of a 1.0 agent, a client accepts the output for its version; and a client of any version since 0.0.42
+/// accepts the output without a version.
 #[test]
 fn old_clients_accept_what_is_written_for_them() {
     for dialect in PINS {

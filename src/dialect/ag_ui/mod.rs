@@ -42,6 +42,7 @@ pub static AG_UI: Dialect = Dialect {
     hidden_content: &[],
     has_event_line: false,
     option_names: &[],
+    interrupt_form: None,
     adapter: None,
     message_adapter: None,
     signs: SIGNS,

@@ -3,10 +3,12 @@
 //!
 //! Clients of these versions fail on unknown event types but ignore unknown event members. So an event that a version
 //! lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The `until` column lists the events
-//! that a version lacks; without a `pin`, everything is written for the oldest version. Nothing is carried in requests,
-//! since some agents refuse unknown message members.
+//! that a version lacks. Without a `pin`, a peer gets what the seed prints: content parts, the roles of its messages,
+//! and calls that interleave. Clients since 0.0.42 accept that; 0.0.35 and 0.0.39 need their pins. Nothing is carried in
+//! requests, since some agents refuse unknown message members.
 
 mod downgrade;
+mod reopened_ids;
 mod sequencer;
 mod span_wrapper;
 mod adapter;
@@ -17,6 +19,8 @@ use span_wrapper::THINKING_WITHOUT_IDS;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
@@ -82,7 +86,9 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     input: RunInputFormat::SevenMembers,
     // Of THINKING_START.
     shown_members: &["title"],
-    option_names: &["pin"],
+    option_names: &["pin", INTERRUPT_TOOL],
+    // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],

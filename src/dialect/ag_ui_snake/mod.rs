@@ -11,6 +11,8 @@ use adapter::AgUiSnakeAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
@@ -41,7 +43,9 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     value_aliases: &[role(ASSISTANT, "助手"), role(USER, "用户"), role("system", "系统"), role(TOOL, "工具")],
     hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
-    option_names: &["timestamp", "roles", "errors"],
+    option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
+    // Not printed: a call as in the related dialects is a guess.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,

@@ -10,6 +10,8 @@ use start_with_args::CloudbaseAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
@@ -49,6 +51,12 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     ],
     // 事件类型 lists text, tool calls, state and steps.
     hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
+    option_names: &[INTERRUPT_TOOL],
+    // 用户确认, 用户输入
+    interrupt_form: Some(InterruptForm::ToolCall(InterruptTools {
+        confirm: "confirm_action",
+        input: Some("request_input"),
+    })),
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],

@@ -10,10 +10,11 @@ use super::blocks::block_text;
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
-use super::{interrupts, placeholder, run_boundary, state_delta};
+use super::{placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::PeerDialect;
 use crate::dialect::text_format::TextFormat;
@@ -217,11 +218,10 @@ impl HaiAdapter {
     }
 
     /// Writes calls for a run's interrupts before the run ends.
-    fn write_finish<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+    fn write_finish<'a>(&self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
-        if let Some(tool) = self.peer.interrupt_tool_name() {
-            interrupts::interrupt_calls(&event, tool).into_iter().for_each(|call| released.push_event(call, Some("")));
-        }
+        let calls = interrupts::write_calls(&mut event, &self.peer);
+        calls.into_iter().for_each(|call| released.push_event(call, Some("")));
         released.with_event(event, canonical_type)
     }
 }

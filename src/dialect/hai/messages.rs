@@ -1,9 +1,9 @@
 //! `hai` messages in requests and snapshots.
 
+use super::block_storage;
 use super::block_writer::{BlockWriter, render_delta};
 use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta};
 use super::members::block;
-use super::{block_storage, interrupts};
 use crate::codec::json;
 use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
@@ -60,10 +60,6 @@ impl MessageAdapter for HaiMessages {
             (MemberKey::Known(Field::Content), Json::string(delta.as_str())),
             (carry::extension_key(place), extra),
         ])
-    }
-
-    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
-        interrupts::apply_answers(request, messages);
     }
 
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat> {

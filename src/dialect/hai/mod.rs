@@ -9,7 +9,6 @@ mod blocks;
 mod own_shapes;
 mod collaboration;
 mod subagents;
-mod interrupts;
 mod block_activity;
 mod block_reader;
 mod block_writer;
@@ -26,6 +25,7 @@ use messages::HaiMessages;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
 use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
@@ -66,6 +66,8 @@ pub static HAI: Dialect = Dialect {
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.
     input: RunInputFormat::SevenMembers,
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
+    // §3.3.2: the tool is called `confirmAction`.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,

@@ -19,6 +19,7 @@ use adapter::SocialAppAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
@@ -50,6 +51,8 @@ pub static SOCIAL_APP: Dialect = Dialect {
     hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     // §2: "event 与 JSON 内 type 一致"
     has_event_line: true,
+    // §3.4: a question to the user is an answer whose `result_type` is "clarification".
+    interrupt_form: Some(InterruptForm::Message),
     adapter: Some(SocialAppAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],

@@ -1,63 +1,24 @@
-//! Interrupts: a HAI agent asks the user by calling one of the client's tools (`seeds/000` §3.3.2).
-//!
-//! ```text
-//! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call interrupt:<id> of the route's tool for each, then RUN_FINISHED
-//! messages: […, {toolCallId: "interrupt:<id>"}]    ──▶ resume: [{interruptId: <id>, …}], and the message leaves
-//! ```
-//! No state is needed, because the answer has the id of the call. An interrupt for one of the agent's own tool calls
-//! gets a separate call: an answer to the original call would not show which interrupt it belongs to, and `resume`
-//! "must cover **every** interrupt id" (`specs/ag-ui-1.0.md` §2).
+//! Answers to interrupts in a client's request, which become the `resume` of the next run.
 
+use super::{ID, PREFIX};
 use crate::codec::json;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
-use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, remove, set};
+use crate::dialect::interrupt_form::InterruptForm;
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL, USER};
+use crate::event::{Field, IdMap, Json, MemberKey, Members, get, remove, set};
 
-/// The id prefix for calls that represent interrupts.
-const PREFIX: &str = "interrupt:";
-
-const INTERRUPTS: &str = "interrupts";
-const ID: &str = "id";
-
-const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
-
-/// The `confirmAction` argument that describes the action.
-const ACTION: &str = "action";
-
-/// Members of a `resume` entry, and the statuses of a finished interrupt.
 const INTERRUPT_ID: &str = "interruptId";
 const STATUS: &str = "status";
 const PAYLOAD: &str = "payload";
 const RESOLVED: &str = "resolved";
 const CANCELLED: &str = "cancelled";
 
-/// Returns the start, arguments and end of a call for each interrupt.
-pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
-    let list = finish.get(Field::Outcome).and_then(|outcome| json::parse_member(outcome, INTERRUPTS));
-    let mut events = Vec::new();
-    for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
-        let Some(members) = json::parse_members(&interrupt) else { continue };
-        let find = |name: &str| find_member(&members, name);
-        let Some(id) = find(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
-        let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
-        let arguments = json::build_object(|object| {
-            if let Some(action) = find(CALL_ARGUMENTS[1]).or(find(CALL_ARGUMENTS[0])) {
-                object.member(ACTION, action.as_str());
-            }
-            for name in CALL_ARGUMENTS {
-                find(name).into_iter().for_each(|value| object.member(name, value.as_str()));
-            }
-        });
-        let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());
-        events.push(event(EventType::ToolCallStart).with(Field::ToolCallName, Json::string(tool)));
-        events.push(event(EventType::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())));
-        events.push(event(EventType::ToolCallEnd));
-    }
-    events
-}
-
 /// Moves answers into `resume`, and removes the calls and messages that represent interrupts.
-pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
-    let mut entries = collect_answers(messages);
+pub(crate) fn apply_answers(
+    form: InterruptForm,
+    members: &mut Members<'_>,
+    messages: &mut Vec<MessageMembers<'static>>,
+) {
+    let mut entries = collect_answers(form, messages);
     if !entries.is_empty() {
         let before = remove(members, Field::Resume).map(Json::into_owned);
         let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
@@ -66,11 +27,20 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
         all.extend(entries.drain().filter(|(id, _)| !known.contains(id)).map(|(_, entry)| entry));
         set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
     }
+    let mut is_question_open = false;
     messages.retain_mut(|message| {
         if has_role(message, TOOL) {
             return get(message, Field::ToolCallId).and_then(interrupt_id).is_none();
         }
-        !(has_role(message, ASSISTANT) && remove_interrupt_calls(message) && is_empty_message(message))
+        if has_role(message, USER) && is_question_open {
+            is_question_open = false;
+            return false;
+        }
+        if has_role(message, ASSISTANT) {
+            is_question_open = question_id(form, message).is_some();
+            return !is_question_open && !(remove_interrupt_calls(message) && is_empty_message(message));
+        }
+        true
     });
 }
 
@@ -78,7 +48,7 @@ pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<Messag
 /// because the agent waits for all of them.
 ///
 /// Only answers after the assistant's last reply or call count; earlier ones belong to earlier runs.
-fn collect_answers(messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
+fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
     let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let visible: Vec<_> = messages.iter().filter(is_visible).collect();
     let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
@@ -93,6 +63,13 @@ fn collect_answers(messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
             entries.insert(id, resolved);
         }
     }
+    if let Some(reply) = visible[since..].iter().find(|message| has_role(message, USER)) {
+        // A reply to several questions answers each of them.
+        for id in last_questions(form, &visible[run..since]) {
+            let resolved = resume_entry(&id, RESOLVED, answer_payload(reply), get(reply, Field::Metadata));
+            entries.insert(id, resolved);
+        }
+    }
     if visible.len() > since {
         for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
             if !entries.contains(&id) {
@@ -104,6 +81,21 @@ fn collect_answers(messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
     entries
 }
 
+/// Returns the interrupts of the questions at the end of a run.
+fn last_questions(form: InterruptForm, run: &[&MessageMembers<'_>]) -> Vec<Json<'static>> {
+    let mut ids: Vec<_> = run.iter().rev().map_while(|message| question_id(form, message)).collect();
+    ids.reverse();
+    ids
+}
+
+/// Returns the interrupt that a message asks for.
+fn question_id(form: InterruptForm, message: &MessageMembers<'_>) -> Option<Json<'static>> {
+    if form != InterruptForm::Message || get(message, Field::ToolCalls).is_some() || !has_role(message, ASSISTANT) {
+        return None;
+    }
+    interrupt_id(get(message, Field::Id)?)
+}
+
 fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata: Option<&Json<'_>>) -> Json<'static> {
     json::build_object(|object| {
         object.member(INTERRUPT_ID, id.as_str());
@@ -113,8 +105,8 @@ fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata
     })
 }
 
-/// Parses an answer, which is a string in this dialect but may contain JSON. The document's `"true"` becomes `true`; a
-/// user who declines (`"false"`) has also answered. Null means no payload.
+/// Parses an answer, which is a string in these dialects but may contain JSON. The `"true"` of HAI's document becomes
+/// `true`; a user who declines (`"false"`) has also answered. Null means no payload.
 fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
     let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));
