@@ -62,6 +62,10 @@ label_enum! {
         UnknownType = "unknown_type",
         /// only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM
         ForeignType = "foreign_type",
+        /// AG-UI 1.0 has no event of this type any more (THINKING_*): it is read as its successor (REASONING_*), with an id that the gateway makes
+        RetiredType = "retired_type",
+        /// an older client has one span of thinking with one message at a time: the starts and ends that it needs are added
+        ThinkingFramed = "thinking_framed",
         /// a frame was not an event: it is sent as RAW
         MalformedFrame = "malformed_frame" breaks "each frame is a JSON object with a type and its required members",
         /// a member was in snake_case or occurred twice: it is sent in camelCase, once

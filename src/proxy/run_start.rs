@@ -339,7 +339,6 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             slow_clients: Arc::clone(&self.slow_clients),
             keep_alive: self.keep_alive,
-            detected_dialect: Arc::clone(&route.detected_dialect),
             access: Arc::clone(access),
             record,
         };
@@ -404,7 +403,7 @@ impl RunRequestHead {
     fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
-        let agent = route.current_agent();
+        let agent = route.agent;
         let tools = route.tools.as_deref();
         let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
         let request =

@@ -10,7 +10,10 @@ use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
-use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, UnreadableEvent};
+use crate::dialect::{
+    CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, RetiredEventReader, UnreadableEvent,
+    find_retired_row,
+};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
 /// End marker sent by some producers. It is not a frame in any dialect.
@@ -27,7 +30,11 @@ pub(super) struct EventReader {
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
     has_begun: bool,
-    detector: Option<DialectDetector>,
+    detector: Option<Box<DialectDetector>>,
+    /// as in the request
+    run_id: Option<Json<'static>>,
+    /// made for the first retired event
+    retired_events: Option<Box<RetiredEventReader>>,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -41,7 +48,8 @@ enum CarriedType {
 }
 
 impl EventReader {
-    pub(crate) fn new(peer: PeerDialect) -> Self {
+    /// Creates a reader; `run_id` is the request's.
+    pub(crate) fn new(peer: PeerDialect, run_id: Option<Json<'static>>) -> Self {
         EventReader {
             peer,
             dialect: peer.dialect,
@@ -50,6 +58,8 @@ impl EventReader {
             last_row: None,
             has_begun: false,
             detector: peer.is_auto.then(Default::default),
+            run_id,
+            retired_events: None,
         }
     }
 
@@ -64,19 +74,31 @@ impl EventReader {
         }
     }
 
-    /// Switches to the dialect of this frame if it shows the first sign of one.
+    /// Switches to another dialect if the signs up to this frame indicate it more strongly than the one in use.
     fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
-        let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.inspect(data)) else {
-            return;
-        };
+        let Some(detector) = &mut self.detector else { return };
+        let Some(sign) = detector.inspect(data) else { return detector.keep(data) };
         sink.report().switch_dialect(sign);
-        *self = EventReader::new(PeerDialect::new(sign.dialect));
-        // Replays the kept events to rebuild the state of open messages and calls; they have already been emitted.
+        let detector = self.detector.take();
+        *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
+        // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
             events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
             ..TranslationReport::default()
         });
-        before.iter().for_each(|data| self.read_frame(data, &mut discarded));
+        detector
+            .iter()
+            .flat_map(|detector| detector.kept_events())
+            .for_each(|data| self.read_frame(data, &mut discarded));
+        self.detector = detector.filter(|detector| !detector.is_settled());
+        if let Some(detector) = &mut self.detector {
+            detector.keep(data);
+        }
+    }
+
+    /// Returns the bytes of the events that are kept to be read again as another dialect's.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.detector.as_ref().map_or(0, |detector| detector.kept_bytes())
     }
 
     /// Returns how many bytes of state are kept for calls without a result.
@@ -114,6 +136,9 @@ impl EventReader {
         let Some((label, row)) = known else {
             self.read_other(sink);
             sink.report().events_read[dialect.other_label_index()] += 1;
+            if let Some(row) = find_retired_row(dialect, &wire) {
+                return self.read_retired(row, object.members, sink);
+            }
             match detect::dialect_of_event(&wire, data) {
                 Some(foreign) => {
                     sink.report().foreign_dialect.get_or_insert(foreign.name);
@@ -133,6 +158,14 @@ impl EventReader {
         }
         let source = object.canonical.then_some(data);
         sink.emit(Event { kind: row.kind, members: object.members, source });
+    }
+
+    fn read_retired(&mut self, row: &'static EventRow, members: Members<'_>, sink: &mut impl EventSink) {
+        let (parts, _) = self.split_members(row, members, sink.report());
+        let run_id = self.run_id.as_ref();
+        let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
+        let event = reader.read(parts, sink);
+        sink.emit(event);
     }
 
     /// Starts the run with its first event if the dialect's start is optional.

@@ -26,8 +26,8 @@ pub struct TranslationReport {
     pub events_read: Box<[u64]>,
     /// events to the client, by label in its dialect
     pub events_written: Box<[u64]>,
-    /// the change of the agent's dialect upon detection
-    pub dialect_switch: Option<DialectSwitch>,
+    /// the changes of the agent's dialect upon detection, in order
+    pub dialect_switches: Vec<DialectSwitch>,
     /// the first broken rule
     pub broken_rule: Option<BrokenRule>,
     /// the dialect of the first event that belongs to another dialect than the agent's
@@ -51,7 +51,7 @@ impl TranslationReport {
     pub(super) fn switch_dialect(&mut self, sign: &'static DetectionRule) {
         let labels = vec![0; sign.dialect.other_label_index() + 1].into_boxed_slice();
         let from = std::mem::replace(&mut self.agent, sign.dialect.name);
-        self.dialect_switch = Some(DialectSwitch {
+        self.dialect_switches.push(DialectSwitch {
             rule: sign,
             from_dialect: from,
             events_read: std::mem::replace(&mut self.events_read, labels),

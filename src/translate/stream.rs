@@ -88,7 +88,7 @@ impl Stream {
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
-            reader: EventReader::new(agent),
+            reader: EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone())),
             stages: StreamStages {
                 output: ClientOutput {
                     state: StreamState::Running,
@@ -271,8 +271,9 @@ impl Stream {
     /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
     pub(crate) fn retained_bytes(&self) -> usize {
         let StreamStages { guard, output, .. } = &self.stages;
-        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-        self.frame_reader.heap_size() + waiting + guard.retained_bytes
+        let reading = self.frame_reader.heap_size() + self.reader.kept_bytes() + self.reader.retained_bytes();
+        let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
+        reading + waiting + guard.retained_bytes
     }
 
     /// Returns how the run ended, once its terminal event was written.

@@ -169,10 +169,13 @@ fn page() -> String {
     ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));
     write_line(
         &mut out,
-        "\n## Detection\n\nFor `auto` and `diglot detect`, the first rule that matches an event:\n\n| dialect | rule |\n|---|---|",
+        "\n## Detection\n\nFor `auto` and `diglot detect`, the sign of an event is the first rule that matches it. A stream has the dialect with the strongest\nsign; of several, the one with most signs of that weight; of these, the first.\n\n| dialect | rule | weight |\n|---|---|---|",
     );
     for sign in DETECTION_RULES.iter() {
-        write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
+        write_line(
+            &mut out,
+            format_args!("| `{}` | {} | {} |", sign.dialect.name, sign.description, sign.weight.text()),
+        );
     }
     write_line(
         &mut out,

@@ -12,9 +12,11 @@ mod reopened_ids;
 mod sequencer;
 mod span_wrapper;
 mod adapter;
+mod retired_events;
 
 use adapter::AgUi0Adapter;
 use downgrade::NON_EMPTY_DELTA;
+pub(crate) use retired_events::{RetiredEventReader, find_retired_row};
 use span_wrapper::THINKING_WITHOUT_IDS;
 
 use crate::dialect::ag_ui::AG_UI;
@@ -23,7 +25,7 @@ use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
@@ -96,8 +98,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     ..AG_UI
 };
 
-static SIGNS: &[DialectSign] =
-    &[DialectSign::new(EventPattern::TypePrefix("THINKING_"), "THINKING_* exists only before AG-UI 1.0")];
+static SIGNS: &[DialectSign] = &[DialectSign::shared_type("THINKING_", "THINKING_* exists only before AG-UI 1.0")];
 
 static VERSIONED_OUTCOME: OwnShape = OwnShape::new("the outcome of a run, as far as the peer's version has it");
 

@@ -14,7 +14,7 @@ use crate::dialect::carry::CarryLocation;
 use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
+use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::input::{ASSISTANT, TOOL, USER};
 use crate::event::{EventLoss, EventType, Field};
@@ -55,10 +55,15 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("RUN_STARTED", "thread_id", "RUN_STARTED has a thread_id"),
-    DialectSign::has_member("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
-    DialectSign::has_member("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
-    DialectSign::has_member("THINKING_TEXT_MESSAGE_START", "messageId", "THINKING_TEXT_MESSAGE_START has a messageId"),
+    DialectSign::spelling("RUN_STARTED", "thread_id", "RUN_STARTED has a thread_id"),
+    DialectSign::spelling("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
+    DialectSign::spelling("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
+    // AG-UI before 1.0 has the type, too, with a span around the messages.
+    DialectSign::new(
+        EventPattern::HasMember("THINKING_TEXT_MESSAGE_START", "messageId"),
+        SignWeight::SharedType,
+        "THINKING_TEXT_MESSAGE_START has a messageId",
+    ),
 ];
 
 static REQUEST_SIGNS: &[RequestSign] = &[

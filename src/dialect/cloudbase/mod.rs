@@ -66,14 +66,17 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("RUN_ERROR", "error", "RUN_ERROR has a nested error (cloudbase, 错误事件)"),
-    DialectSign::has_member("TOOL_CALL_START", "args", "TOOL_CALL_START has args (cloudbase, 用户输入)"),
-    DialectSign::new(EventPattern::LacksMember("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
-    DialectSign::new(
+    DialectSign::spelling("RUN_ERROR", "error", "RUN_ERROR has a nested error (cloudbase, 错误事件)"),
+    DialectSign::own_member("TOOL_CALL_START", "args", "TOOL_CALL_START has args (cloudbase, 用户输入)"),
+    DialectSign::absence(
+        EventPattern::LacksMember("RUN_STARTED", "threadId"),
+        "RUN_STARTED has no threadId (cloudbase)",
+    ),
+    DialectSign::absence(
         EventPattern::LacksMember("RUN_FINISHED", "threadId"),
         "RUN_FINISHED has no threadId (cloudbase, 响应格式)",
     ),
-    DialectSign::new(
+    DialectSign::absence(
         EventPattern::FirstIsNot("RUN_STARTED"),
         "the stream does not begin with RUN_STARTED (cloudbase, 响应格式)",
     ),

@@ -27,7 +27,7 @@ use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
 use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
+use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::{ASSISTANT, TOOL, USER};
@@ -81,15 +81,13 @@ pub static HAI: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* exists only in HAI"),
-    DialectSign::new(
-        EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"),
-        "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI",
-    ),
-    DialectSign::new(EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT exists only in HAI"),
-    DialectSign::has_member("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
-    DialectSign::has_member("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
-    DialectSign::has_member("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
+    DialectSign::own_type("BUSINESS_DATA_", "BUSINESS_DATA_* exists only in HAI"),
+    DialectSign::own_type("AGENT_COLLABORATIVE_MESSAGE_", "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI"),
+    DialectSign::own_type("MESSAGE_SNAPSHOT", "MESSAGE_SNAPSHOT exists only in HAI"),
+    DialectSign::spelling("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
+    DialectSign::spelling("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
+    DialectSign::spelling("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
+    DialectSign::spelling("RUN_FINISHED", "message_id", "RUN_FINISHED has a message_id (HAI §4.2)"),
 ];
 
 static REQUEST_SIGNS: &[RequestSign] = &[

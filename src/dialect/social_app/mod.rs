@@ -66,14 +66,14 @@ pub static SOCIAL_APP: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("TEXT_MESSAGE_END", "answer", "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
-    DialectSign::has_member("TOOL_CALL_ARGS", "args", "TOOL_CALL_ARGS has args (social-app §3.3)"),
-    DialectSign::has_member("TOOL_CALL_RESULT", "tool_name", "TOOL_CALL_RESULT has a tool_name (social-app §3.3)"),
-    DialectSign::has_member("STEP_STARTED", "threadId", "STEP_STARTED has a thread id (social-app §3.2)"),
-    DialectSign::has_member("TOOL_CALL_START", "threadId", "TOOL_CALL_START has a thread id (social-app §3.3)"),
-    DialectSign::has_member("STATE_SNAPSHOT", "threadId", "STATE_SNAPSHOT has a thread id (social-app §3.5)"),
-    DialectSign::has_member("TEXT_MESSAGE_START", "threadId", "TEXT_MESSAGE_START has a thread id (social-app §4)"),
-    DialectSign::has_member("TEXT_MESSAGE_CONTENT", "threadId", "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)"),
+    DialectSign::own_member("TEXT_MESSAGE_END", "answer", "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
+    DialectSign::own_member("TOOL_CALL_ARGS", "args", "TOOL_CALL_ARGS has args (social-app §3.3)"),
+    DialectSign::own_member("TOOL_CALL_RESULT", "tool_name", "TOOL_CALL_RESULT has a tool_name (social-app §3.3)"),
+    DialectSign::own_member("STEP_STARTED", "threadId", "STEP_STARTED has a thread id (social-app §3.2)"),
+    DialectSign::own_member("TOOL_CALL_START", "threadId", "TOOL_CALL_START has a thread id (social-app §3.3)"),
+    DialectSign::own_member("STATE_SNAPSHOT", "threadId", "STATE_SNAPSHOT has a thread id (social-app §3.5)"),
+    DialectSign::own_member("TEXT_MESSAGE_START", "threadId", "TEXT_MESSAGE_START has a thread id (social-app §4)"),
+    DialectSign::own_member("TEXT_MESSAGE_CONTENT", "threadId", "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)"),
 ];
 
 static WHOLE_MESSAGE: OwnShape = OwnShape { is_whole_message: true, ..OwnShape::new("a whole message in its end") };

@@ -18,7 +18,7 @@ use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventLoss, EventType, Field, Json, PROTOCOL_VERSION};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -50,6 +50,16 @@ pub(super) struct OutputContext<'o> {
     pub(crate) now_ms: i64,
     /// whether the event is the gateway's final error, which the budget does not limit
     pub(crate) is_final_error: bool,
+}
+
+const fn frames_thinking(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::ReasoningStart
+            | EventType::ReasoningMessageStart
+            | EventType::ReasoningMessageEnd
+            | EventType::ReasoningEnd
+    )
 }
 
 fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
@@ -122,9 +132,15 @@ impl EventWriter {
             to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
+        let own_type = canonical_type;
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
             match released {
-                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
+                ReleasedEvent::ByRow { event, canonical_type } => {
+                    if frames_thinking(event.kind) && canonical_type == Some("") && own_type != Some("") {
+                        to.report.count_allowed_repair(EventRepair::ThinkingFramed);
+                    }
+                    self.write_by_row(event, canonical_type, to)?;
+                }
                 ReleasedEvent::Complete { row, outgoing } => {
                     self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
                 }
