@@ -347,6 +347,11 @@ impl Rejection {
     /// Returns the problem document (RFC 9457); `instance` is the request id.
     #[must_use]
     pub fn problem_document(&self, instance: &str) -> String {
+        self.problem_document_with(instance, self.kind.code())
+    }
+
+    /// Returns the problem document with the client's name for the code; `type` keeps the gateway's.
+    pub(crate) fn problem_document_with(&self, instance: &str, code: &str) -> String {
         let registered = self.kind.spec().problem_type;
         let mut problem = serde_json::json!({
             "type": registered.map_or_else(|| format!("urn:diglot:problem:{}", self.kind.code()), str::to_owned),
@@ -354,7 +359,7 @@ impl Rejection {
             "status": self.status(),
             "detail": self.message(),
             "instance": instance,
-            "code": self.kind.code(),
+            "code": code,
             "hint": self.hint(),
         });
         if let Some(policy) = &self.policy {

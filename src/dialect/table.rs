@@ -185,6 +185,8 @@ pub(crate) enum RunInputFormat {
     Current,
     /// the 0.x form, with exactly seven members, which every older agent accepts
     SevenMembers,
+    /// the same, with messages of four roles and with text as their content
+    PlainMessages,
 }
 
 /// AG-UI's rows, a basis for dialects that replace only some of them.
@@ -281,7 +283,7 @@ impl Dialect {
                         // A carried member with this name would conflict with an alias of the row.
                         key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
                     };
-                    let splices = |key: &MemberKey<'_>| !keeps(key);
+                    let splices = |key: &MemberKey<'_>| !keeps(key) && carry::is_stable_name(key);
                     let (own, rest) = carry::unpack(value, self.name, splices);
                     outgoing.extensions.extend(own);
                     let rest = rest.map(|rest| (MemberKey::Known(Field::Metadata), rest));

@@ -106,6 +106,12 @@ pub(crate) fn canonical_role(side: PeerDialect, value: &str) -> &str {
     AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
 }
 
+/// Returns the dialect's name for an error code of the gateway.
+pub(crate) fn wire_code(side: PeerDialect, code: &'static str) -> &'static str {
+    let lookup = AliasLookup { peer: side, kind: Some(EventType::RunError) };
+    lookup.alias_of(Field::Code, code).map_or(code, |alias| alias.wire)
+}
+
 pub(crate) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);

@@ -61,6 +61,13 @@ impl MemberKey<'_> {
         }
     }
 
+    /// Returns the key of the member that AG-UI readers find under this name, in either spelling.
+    #[must_use]
+    pub(crate) fn into_canonical(self) -> Self {
+        let known = Field::from_wire(self.name());
+        known.map_or(self, MemberKey::Known)
+    }
+
     #[must_use]
     pub(crate) fn into_owned(self) -> MemberKey<'static> {
         match self {

@@ -65,10 +65,10 @@ mod tests {
         assert_eq!(labels(named("ag-ui")), "");
         let pinned = |peer_version| PeerDialect { peer_version, ..named("ag-ui-0") };
         assert_eq!(labels(pinned(PeerVersion::V0_0_59)), "part_not_shown");
-        let social_app = labels(named("social-app"));
+        let backend_client = labels(named("social-app"));
         assert!(
-            social_app.starts_with("activity_not_shown, reasoning_not_shown, subagent_not_shown, "),
-            "{social_app}"
+            backend_client.starts_with("activity_not_shown, reasoning_not_shown, subagent_not_shown, "),
+            "{backend_client}"
         );
     }
 }

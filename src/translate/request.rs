@@ -1,22 +1,22 @@
 //! Translates one request: client dialect → canonical `RunAgentInput` → agent dialect.
 
-use super::message::CarryPolicy;
+use super::carry_policy::CarryPolicy;
+use super::input_repair::CONTEXT_DESCRIPTION;
 use super::recap::RecapInput;
+use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages};
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
-use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, message, message_ids, value_aliases};
+use super::{
+    AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, gateway_notes, input_repair, message,
+    message_ids,
+};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::{
     EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set,
 };
-
-/// The `description` of a context entry that is made from plain text.
-const CONTEXT_DESCRIPTION: &str = "context";
-
-pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 
 /// A request ready for the agent.
 #[derive(Debug)]
@@ -85,8 +85,25 @@ pub(crate) fn translate_input(
     });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    let (body, losses) = encode_input(input, agent);
+    // Agents of the other dialects get what their clients send.
+    let is_ag_ui = agent.dialect.input == RunInputFormat::Current || agent.dialect.is_versioned();
+    let left_out = if is_ag_ui { input_repair::repair_input(&mut input)? } else { 0 };
+    gateway_notes::remove_notes(&mut input.messages, client, agent);
+    let (body, mut losses) = encode_input(input, agent);
+    losses[EventLoss::Downgraded as usize] += left_out;
     Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })
+}
+
+/// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.
+pub(crate) fn translate_with_notes(
+    body: &[u8],
+    client: PeerDialect,
+    agent: PeerDialect,
+    fresh: &RunIds,
+) -> Result<String, RequestRefusal> {
+    let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
+    message_ids::restore_ids(&mut input.messages);
+    Ok(encode_input(input, agent).0)
 }
 
 fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
@@ -121,7 +138,7 @@ pub(crate) fn decode_input<'a>(
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
     if !client.dialect.is_canonical() {
-        unpack_input(&mut members, &mut messages, client.dialect.carry_location);
+        unpack_input(&mut members, &mut messages, client.dialect.carry_location)?;
     }
     // "binary" was retired in 1.0; older clients may still send it.
     for message in &mut messages {
@@ -156,72 +173,6 @@ fn take_id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -
     }
 }
 
-fn read_messages(
-    members: &mut Members<'_>,
-    client: PeerDialect,
-) -> Result<Vec<MessageMembers<'static>>, RequestRefusal> {
-    let Some(list) = remove(members, Field::Messages) else {
-        return refuse("/messages", "is missing; it must be an array of messages");
-    };
-    let Some((elements, count)) = json::parse_first_elements(&list, MESSAGES_LIMIT) else {
-        return refuse("/messages", "must be an array of messages");
-    };
-    if count > MESSAGES_LIMIT {
-        return refuse("/messages", format!("has {count} messages; at most {MESSAGES_LIMIT} are taken"));
-    }
-    let mut messages = Vec::with_capacity(elements.len());
-    for (at, element) in elements.iter().enumerate() {
-        let Some(mut message) = json::parse_message(element) else {
-            return refuse(format!("/messages/{at}"), "must be an object");
-        };
-        aliases::read_field_names(client.dialect.field_aliases, &mut message);
-        message.retain(|(_, value)| !value.is_null());
-        supply_result_id(&mut message);
-        check_message(&message, at, client)?;
-        message::read(message, client, &mut messages);
-    }
-    Ok(messages)
-}
-
-fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Result<(), RequestRefusal> {
-    let place = |field: Field| format!("/messages/{at}/{}", field.camel());
-    let roles = client.dialect.message.roles;
-    match get(message, Field::Role).map(|role| (role.json_type(), role.text())) {
-        None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
-        Some((_, role)) => {
-            let found = role.map_or_else(|| "not a string".to_owned(), |role| format!("`{}`", shorten(&role)));
-            return refuse(place(Field::Role), format!("is {found}; it must be one of {}", roles.join(", ")));
-        }
-    }
-    for field in [Field::Id, Field::ToolCallId] {
-        match get(message, field).map(Json::json_type) {
-            Some(JsonType::String) => {}
-            None if field != Field::Id => {}
-            None => return refuse(place(field), "is missing; every message needs an id"),
-            Some(_) => return refuse(place(field), "must be a string"),
-        }
-    }
-    if get(message, Field::ToolCalls).is_some_and(|calls| calls.json_type() != JsonType::Array) {
-        return refuse(place(Field::ToolCalls), "must be an array");
-    }
-    Ok(())
-}
-
-/// Gives a tool message without an id the id that its result has in the stream (seed 003, 用户确认).
-fn supply_result_id(message: &mut Members<'_>) {
-    if get(message, Field::Id).is_none()
-        && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
-    {
-        let id = super::tool_result_id(call);
-        message.insert(0, (MemberKey::Known(Field::Id), id));
-    }
-}
-
-fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(40).collect()
-}
-
 /// Converts a context string: a JSON list is used as is; any other text becomes the only entry.
 fn context_from_text(context: &Json<'_>) -> Json<'static> {
     let text = context.text().unwrap_or_default();
@@ -238,30 +189,42 @@ fn context_from_text(context: &Json<'_>) -> Json<'static> {
     json::to_array(&[entry])
 }
 
-fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'static>], location: CarryLocation) {
-    let place = location.carry_member().map_or("", |(member, _)| member);
-    let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, message::INPUT_MEMBER)) {
-        Some(input) => json::parse_owned_members(&input),
+fn unpack_input(
+    members: &mut Members<'_>,
+    messages: &mut Vec<MessageMembers<'static>>,
+    location: CarryLocation,
+) -> Result<(), RequestRefusal> {
+    let (place, key) = location.carry_member().unwrap_or_default();
+    // Only the last one is of the latest request.
+    let held: Vec<_> = messages.iter_mut().filter_map(|message| carry::take(message, message::INPUT_MEMBER)).collect();
+    let mut carried = match held.last() {
+        Some(input) => json::parse_owned_members(input),
         None => carry::take(members, place).map(|held| {
             let found = carry::unwrap_canonical(&held, location);
             members.extend(found.rest.map(|own| (carry::extension_key(place), own)));
             found.canonical
         }),
-    };
-    // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
-    let is_own =
-        |key: &MemberKey<'_>| matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages));
-    for (key, value) in carried.unwrap_or_default().into_iter().filter(|(key, _)| !is_own(key)) {
-        set(members, key, value);
     }
+    .unwrap_or_default();
+    if let Some(list) = carry::take(&mut carried, INPUT_MESSAGES).filter(|_| messages.is_empty()) {
+        *messages = read_input_messages(&list, &format!("/{place}/{key}/{INPUT_MESSAGES}"))?;
+    }
+    for (key, value) in carried {
+        let key = key.into_canonical();
+        // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
+        let is_own = matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages));
+        if !is_own && !value.is_null() {
+            set(members, key, value);
+        }
+    }
+    Ok(())
 }
 
 /// Encodes the input; also returns what the agent cannot accept or does not see.
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, LossCounts) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
-    let mut losses = LossCounts::default();
-    let mut messages = message::write(messages, agent, &carries, &mut losses);
+    let mut written = message::write_by_policy(messages, agent, &carries);
     // Each hop declares its own protocol version.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.member_case == MemberCase::Snake;
@@ -285,27 +248,34 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
         let value = remove(&mut members, field).unwrap_or_else(|| Json::from_trusted(default));
         rest.push((MemberKey::Known(field), value));
     }
-    match (agent.dialect.input, members.is_empty()) {
-        (_, true) => {}
-        (RunInputFormat::Current, false) => rest.extend(members),
-        // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one that
-        // is to be detected has them.
-        (RunInputFormat::SevenMembers, false) => {
+    match agent.dialect.input {
+        RunInputFormat::Current => {
+            // A member with the agent's name for an id would be a second one.
+            members.retain(|(key, _)| !agent.dialect.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)));
+            rest.extend(members);
+        }
+        RunInputFormat::SevenMembers | RunInputFormat::PlainMessages => {
+            // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one
+            // that is to be detected has them.
             if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
+            if !written.unplaced.is_empty() {
+                members.push((carry::extension_key(INPUT_MESSAGES), json::to_array(&written.unplaced)));
+            }
             if !members.is_empty() && carries.try_carry() {
-                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut rest);
+                carry_input(agent.dialect.carry_location, &members, &mut written.list, &mut rest);
             }
         }
     }
     if let Some((_, place)) = rest.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
-        *place = message::to_array(&messages, snake);
+        *place = message::to_array(&written.list, snake);
     }
     top.extend(rest);
     aliases::write_field_names(agent.dialect.field_aliases, &mut top);
     let body = json::build_object(|object| top.iter().for_each(|member| object.copy_member(member, snake)));
+    let mut losses = written.losses;
     losses[EventLoss::Downgraded as usize] = carries.lost_count();
     (body.as_str().to_owned(), losses)
 }
@@ -332,6 +302,7 @@ fn carry_input<'a>(
 mod tests {
     use super::*;
     use crate::dialect::{AG_UI, HAI};
+    use crate::translate::request_messages::MESSAGES_LIMIT;
 
     fn fresh_ids() -> RunIds {
         RunIds::new("t-new", "r-new")

@@ -161,6 +161,27 @@ test("old clients show what the current client shows", LIMIT, async () => {
   assertNone([...unneeded]);
 });
 
+// Scenario 4 of seed 001, with what the client itself keeps and sends.
+test("every client answers an interrupt by a tool message, which becomes resume", LIMIT, async () => {
+  const outcome = { type: "interrupt", interrupts: [{ id: "i1", reason: "confirmation", message: "Delete 15 files?" }] };
+  const run = { threadId: "th", runId: "r" };
+  const events = [{ type: "RUN_STARTED", ...run }, { type: "RUN_FINISHED", ...run, outcome }];
+  const input = Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+  for (const version of VERSIONS) {
+    const side = sideFor(version);
+    const { refused, messages } = await hear(version, await heardAt({ name: "interrupt", from: "ag-ui", input }, side));
+    assert.equal(refused, undefined, version);
+    const [call] = messages.flatMap((message) => message.toolCalls ?? []);
+    assert.equal(call.function.name, "confirmAction", version);
+    assert.equal(JSON.parse(call.function.arguments).action, "Delete 15 files?", version);
+    const answer = { id: "a", role: "tool", toolCallId: call.id, content: "confirmed" };
+    const body = { ...run, messages: [...messages, answer], tools: [], context: [] };
+    const sent = await translate({ from: side, to: "ag-ui", input: JSON.stringify(body), request: true });
+    const { resume, messages: left } = JSON.parse(sent);
+    assert.deepEqual([resume, left], [[{ interruptId: "i1", status: "resolved", payload: "confirmed" }], []], version);
+  }
+});
+
 test("an old client rejects more than a quarter of the corpus without `ag-ui-0`", LIMIT, async () => {
   const refused = await refusals("ag-ui", ["0.0.35"]);
   assert.ok(refused.length > streams.length / 4, `only ${refused.length} of ${streams.length}`);

@@ -86,11 +86,11 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
+    // Of THINKING_START.
+    shown_members: &["title"],
     option_names: &["pin", INTERRUPT_TOOL],
     // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
     interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
-    // Of THINKING_START.
-    shown_members: &["title"],
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],

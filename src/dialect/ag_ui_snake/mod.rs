@@ -38,14 +38,14 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     value_aliases: &[role(ASSISTANT, "助手"), role(USER, "用户"), role("system", "系统"), role(TOOL, "工具")],
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
     option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
     // Not printed: a call as in the related dialects is a guess.
     interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
-    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,

@@ -29,11 +29,10 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
-    // are unchanged, since the list has only common codes. A refusal before the stream belongs to HTTP, not to the
-    // dialect: its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and
-    // which the five codes could not distinguish.
+    // are unchanged, since the list has only common codes. A refusal before the stream has the same code: its problem
+    // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not distinguish.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
@@ -50,14 +49,14 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("frame_too_large", "MODEL_ERROR"),
         code("too_much_open", "MODEL_ERROR"),
     ],
+    // 事件类型 lists text, tool calls, state and steps.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     option_names: &[INTERRUPT_TOOL],
     // 用户确认, 用户输入
     interrupt_form: Some(InterruptForm::ToolCall(InterruptTools {
         confirm: "confirm_action",
         input: Some("request_input"),
     })),
-    // 事件类型 lists text, tool calls, state and steps.
-    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],

@@ -40,7 +40,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"

@@ -144,9 +144,8 @@ impl EventWriter {
                 ReleasedEvent::Complete { row, outgoing } => {
                     self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
                 }
-                ReleasedEvent::AsCustom(event) | ReleasedEvent::AsCustomNoOp(event) => {
-                    self.write_as_custom(event, to)?;
-                }
+                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
+                ReleasedEvent::AsCustomNoOp(event) => self.wrap_in_custom(&event, to)?,
             }
         }
         Ok(())

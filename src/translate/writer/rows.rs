@@ -159,11 +159,16 @@ impl EventWriter {
         }
     }
 
-    /// Wraps an event without a counterpart as CUSTOM `ag-ui.<TYPE>`.
+    /// Wraps an event without a counterpart, which the client does not show.
     pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         not_shown::loss_of_custom(&event).into_iter().for_each(|loss| to.report.count_loss(loss));
+        self.wrap_in_custom(&event, to)
+    }
+
+    /// Writes an event as CUSTOM `ag-ui.<TYPE>`.
+    pub(super) fn wrap_in_custom(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
-        let value = event_to_value(&event);
+        let value = event_to_value(event);
         let label =
             self.row_of(EventType::Custom).map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
         let before = to.out.len();
