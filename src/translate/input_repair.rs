@@ -1,5 +1,5 @@
-//! Makes a request acceptable to an agent that parses it as AG-UI's own: `ag_ui.core` (Python) answers 422 for one value of
-//! the wrong type at any depth (`specs/ag-ui-1.0.md` §6).
+//! Makes a request valid AG-UI: `ag_ui.core` (Python) answers 422 for one value of the wrong type at any depth
+//! (`specs/ag-ui-1.0.md` §6). Forms that only the client's dialect has are restored from notes for an agent of that dialect.
 //!
 //! A value with one obvious reading is converted: JSON in place of text becomes its text. What has none is refused here,
 //! where the client learns its place.
