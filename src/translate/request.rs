@@ -84,7 +84,7 @@ pub(crate) fn translate_input(
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let left_out = input_repair::repair_input(&mut input, agent)?;
-    gateway_notes::remove_notes(&mut input.messages, client, agent);
+    gateway_notes::remove_notes(&mut input, client, agent);
     let (body, lost) = encode_input(input, agent);
     let downgraded = left_out + lost;
     Ok(TranslatedRequest { body, ids, downgraded, conversation: known, recap_input })

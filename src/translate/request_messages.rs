@@ -4,7 +4,7 @@
 //! the same checks.
 
 use super::request_refusal::{RequestRefusal, refuse};
-use super::{aliases, carry, message, value_aliases};
+use super::{aliases, message, value_aliases};
 use crate::codec::json;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::input::MessageMembers;
