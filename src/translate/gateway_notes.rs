@@ -6,8 +6,7 @@
 use super::carry::{self, CANONICAL_KEY, GATEWAY_KEY};
 use crate::codec::json;
 use crate::dialect::{ALL, PeerDialect};
-use crate::event::input::MessageMembers;
-use crate::event::{Field, Json, MemberKey, Members, find_member, get, remove, set};
+use crate::event::{Field, Json, MemberKey, Members, RunAgentInput, find_member, get, remove, set};
 
 /// Finds the metadata keys that hold notes of the gateway.
 struct NoteKeys {
@@ -17,18 +16,17 @@ struct NoteKeys {
     includes_agent: bool,
 }
 
-/// Removes notes from messages. Those under the key of the agent's dialect stay, because writing restores from them.
-pub(super) fn remove_notes(messages: &mut [MessageMembers<'_>], client: PeerDialect, agent: PeerDialect) {
+/// Removes notes from messages, their calls and the answers to interrupts. A message's notes under the key of the agent's
+/// dialect stay, because writing restores from them.
+pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, agent: PeerDialect) {
     let includes_agent = agent.dialect.is_canonical() || agent.dialect.is_versioned();
     let keys = NoteKeys { client, agent, includes_agent };
-    let keys_in_calls = NoteKeys { client, agent, includes_agent: true };
-    for message in messages {
+    let all_keys = NoteKeys { client, agent, includes_agent: true };
+    for message in &mut input.messages {
         keys.clean_metadata(message);
-        let calls = get(message, Field::ToolCalls).filter(|calls| may_have_notes(calls));
-        if let Some(calls) = calls.and_then(|calls| keys_in_calls.clean_calls(calls)) {
-            set(message, MemberKey::Known(Field::ToolCalls), calls);
-        }
+        all_keys.clean_list(message, Field::ToolCalls);
     }
+    all_keys.clean_list(&mut input.members, Field::Resume);
 }
 
 fn may_have_notes(value: &Json<'_>) -> bool {
@@ -36,16 +34,24 @@ fn may_have_notes(value: &Json<'_>) -> bool {
 }
 
 impl NoteKeys {
-    fn clean_calls(&self, calls: &Json<'_>) -> Option<Json<'static>> {
+    /// Removes notes from the metadata of each element of a list.
+    fn clean_list(&self, owner: &mut Members<'_>, field: Field) {
+        let list = get(owner, field).filter(|list| may_have_notes(list));
+        if let Some(list) = list.and_then(|list| self.clean_elements(list)) {
+            set(owner, MemberKey::Known(field), list);
+        }
+    }
+
+    fn clean_elements(&self, list: &Json<'_>) -> Option<Json<'static>> {
         let mut is_changed = false;
         let mut cleaned = Vec::new();
-        for call in json::parse_elements(calls)? {
-            let mut members = json::parse_members(&call).filter(|members| find_member(members, METADATA).is_some());
+        for element in json::parse_elements(list)? {
+            let mut members = json::parse_members(&element).filter(|members| find_member(members, METADATA).is_some());
             let changed = members.as_mut().is_some_and(|members| self.clean_metadata(members));
             is_changed |= changed;
             cleaned.push(match members.filter(|_| changed) {
                 Some(members) => json::to_object(&members),
-                None => call.clone().into_owned(),
+                None => element.clone().into_owned(),
             });
         }
         is_changed.then(|| json::to_array(&cleaned))

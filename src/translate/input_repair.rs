@@ -1,14 +1,16 @@
-//! Makes a request acceptable to an agent that parses it as AG-UI's own: `ag_ui.core` (Python) answers 422 for one value of
-//! the wrong type at any depth (`specs/ag-ui-1.0.md` §6).
+//! Makes a request valid AG-UI: `ag_ui.core` (Python) answers 422 for one value of the wrong type at any depth
+//! (`specs/ag-ui-1.0.md` §6). Forms that only the client's dialect has are restored from notes for an agent of that dialect.
 //!
 //! A value with one obvious reading is converted: JSON in place of text becomes its text. What has none is refused here,
 //! where the client learns its place.
 
 use super::call_arguments::{ARGUMENTS, FUNCTION};
+use super::carry_policy::CarryPolicy;
 use super::report::TranslationReport;
 use super::request_refusal::{RequestRefusal, refuse};
 use super::{carry, content_parts, message, nested_values};
 use crate::codec::json;
+use crate::dialect::PeerDialect;
 use crate::event::input::{ACTIVITY, MessageMembers, TOOL, USER};
 use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, RunAgentInput, find_member, get, set};
 
@@ -16,6 +18,7 @@ use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, RunAg
 pub(super) const CONTEXT_DESCRIPTION: &str = "context";
 
 const NAME: &str = "name";
+const PARAMETERS: &str = "parameters";
 const METADATA: &str = Field::Metadata.camel();
 const STATUSES: [&str; 2] = ["resolved", "cancelled"];
 
@@ -23,15 +26,16 @@ const STATUSES: [&str; 2] = ["resolved", "cancelled"];
 ///
 /// # Errors
 /// Fails if a tool or an answer to an interrupt cannot be read.
-pub(super) fn repair_input(input: &mut RunAgentInput<'_>) -> Result<u64, RequestRefusal> {
+pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) -> Result<u64, RequestRefusal> {
     let mut report = TranslationReport::default();
     for message in &mut input.messages {
         let mut owned = crate::event::into_owned_members(std::mem::take(message));
         repair_message(&mut owned, &mut report);
         *message = owned;
     }
+    let left_out = report.repairs[EventRepair::ValueCarried as usize];
     let members = &mut input.members;
-    repair_list(members, Field::Tools, repair_tool)?;
+    repair_list(members, Field::Tools, |tool, place| repair_tool(tool, place, agent))?;
     repair_list(members, Field::Context, |entry, _| Ok(repair_context(entry)))?;
     repair_list(members, Field::Resume, check_answer)?;
     match get(members, Field::ParentRunId).map(|id| (id.json_type(), Json::string(id.as_str()))) {
@@ -39,7 +43,40 @@ pub(super) fn repair_input(input: &mut RunAgentInput<'_>) -> Result<u64, Request
         Some((JsonType::Number, id)) => set(members, MemberKey::Known(Field::ParentRunId), id),
         Some(_) => return refuse(format!("/{}", Field::ParentRunId.camel()), "must be a string"),
     }
-    Ok(report.repairs[EventRepair::ValueCarried as usize])
+    Ok(left_out + remove_later_members(input, agent))
+}
+
+/// Removes members that older agents refuse: Python 0.1.8 and older take none that they do not know (measured).
+fn remove_later_members(input: &mut RunAgentInput<'_>, agent: PeerDialect) -> u64 {
+    if CarryPolicy::for_request(agent).is_open() {
+        return 0;
+    }
+    let mut lost = 0;
+    let mut retain = |members: &mut Members<'_>, field: Field, known: &[&str]| {
+        if let Some(list) = get(members, field).and_then(|list| retain_members(list, known, &mut lost)) {
+            set(members, MemberKey::Known(field), list);
+        }
+    };
+    retain(&mut input.members, Field::Tools, &[NAME, Field::Description.camel(), PARAMETERS]);
+    retain(&mut input.members, Field::Context, &[Field::Description.camel(), Field::Value.camel()]);
+    for message in &mut input.messages {
+        retain(message, Field::ToolCalls, &[Field::Id.camel(), json::TYPE, FUNCTION]);
+    }
+    lost
+}
+
+/// Removes the unknown members of each element; returns `None` if there are none.
+fn retain_members(list: &Json<'_>, known: &[&str], lost: &mut u64) -> Option<Json<'static>> {
+    let mut left = Vec::new();
+    let before = *lost;
+    for element in json::parse_elements(list)? {
+        let mut members = json::parse_owned_members(&element)?;
+        let count = members.len();
+        members.retain(|(key, _)| known.contains(&key.name()));
+        *lost += (count - members.len()) as u64;
+        left.push(json::to_object(&members));
+    }
+    (*lost > before).then(|| json::to_array(&left))
 }
 
 fn repair_message(message: &mut MessageMembers<'static>, report: &mut TranslationReport) {
@@ -143,8 +180,8 @@ fn repair_list(
     Ok(())
 }
 
-/// Gives a tool the form `{name, description, parameters}` (seed 001, 工具定义).
-fn repair_tool(tool: &Json<'_>, place: &str) -> RepairedElement {
+/// Gives a tool the form `{name, description, parameters}` (seed 001, 工具定义), of which 1.0 does not require the last.
+fn repair_tool(tool: &Json<'_>, place: &str, agent: PeerDialect) -> RepairedElement {
     let Some(mut members) = json::parse_owned_members(tool) else { return refuse(place, "must be an object") };
     let count = members.len();
     members.retain(|(_, value)| !value.is_null());
@@ -164,6 +201,10 @@ fn repair_tool(tool: &Json<'_>, place: &str) -> RepairedElement {
         };
         is_changed = true;
         set_named(&mut members, name, text);
+    }
+    if agent.dialect.is_versioned() && find_member(&members, PARAMETERS).is_none() {
+        is_changed = true;
+        members.push((carry::extension_key(PARAMETERS), Json::from_trusted("{}")));
     }
     check_metadata(&members, place)?;
     Ok(is_changed.then(|| json::to_object(&members)))

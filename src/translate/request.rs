@@ -85,10 +85,8 @@ pub(crate) fn translate_input(
     });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    // Agents of the other dialects get what their clients send.
-    let is_ag_ui = agent.dialect.input == RunInputFormat::Current || agent.dialect.is_versioned();
-    let left_out = if is_ag_ui { input_repair::repair_input(&mut input)? } else { 0 };
-    gateway_notes::remove_notes(&mut input.messages, client, agent);
+    let left_out = input_repair::repair_input(&mut input, agent)?;
+    gateway_notes::remove_notes(&mut input, client, agent);
     let (body, mut losses) = encode_input(input, agent);
     losses[EventLoss::Downgraded as usize] += left_out;
     Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })

@@ -4,7 +4,7 @@
 //! the same checks.
 
 use super::request_refusal::{RequestRefusal, refuse};
-use super::{aliases, carry, message, value_aliases};
+use super::{aliases, message, value_aliases};
 use crate::codec::json;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::input::MessageMembers;
@@ -155,4 +155,54 @@ fn supply_result_id(message: &mut Members<'_>) {
 
 fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::{HAI, PeerDialect};
+    use crate::translate::{AllowedTools, RunIds, request};
+
+    fn refusal_of(messages: &str) -> String {
+        let body = format!(r#"{{"threadId":"t","runId":"r","messages":[{messages}]}}"#);
+        let (side, ids) = (PeerDialect::new(&HAI), RunIds::new("t-new", "r-new"));
+        let tools = AllowedTools::new(["f"]);
+        let refused = request::translate_with_tools(body.as_bytes(), side, side, &ids, Some(&tools));
+        refused.expect_err("refused").to_string()
+    }
+
+    fn message_with(carried: &str) -> String {
+        format!(r#"{{"id":"1","role":"user","content":"x","extra":{{"ag-ui":{{{carried}}}}}}}"#)
+    }
+
+    #[test]
+    fn counts_carried_messages_with_the_others() {
+        let list = |count: usize| vec![r#"{"id":"0","role":"system","content":""}"#; count].join(",");
+        let carried = |count: usize| message_with(&format!(r#""preceding":[{}]"#, list(count)));
+        assert_eq!(
+            refusal_of(&carried(10_001)),
+            "/messages/0/extra/ag-ui/preceding: has 10001 messages; at most 10000 are taken"
+        );
+        assert_eq!(
+            refusal_of(&format!("{},{}", carried(6_000), carried(6_000))),
+            "/messages/1: is, with what it carries, beyond the limit of 10000 messages"
+        );
+    }
+
+    #[test]
+    fn checks_carried_tools_and_calls_as_any_others() {
+        let call = r#"[{"id":"c","type":"function","function":{"name":"f","name":"g","arguments":"{}"}}]"#;
+        let carried = format!(r#""preceding":[{{"id":"0","role":"assistant","tool_calls":{call}}}]"#);
+        let rows = [
+            (carried, "/messages/0/toolCalls/0/function/name: occurs twice"),
+            (
+                format!(r#""role":"assistant","tool_calls":{call}"#),
+                "/messages/0/toolCalls/0/function/name: occurs twice",
+            ),
+            (r#""input":{"tools":[{"name":"g"}]}"#.to_owned(), "/tools/0/name: the tool `g` is not allowed"),
+        ];
+        for (carried, reason) in rows {
+            let refused = refusal_of(&message_with(&carried));
+            assert!(refused.starts_with(reason), "{refused}");
+        }
+    }
 }
