@@ -382,6 +382,16 @@ fn summarise(stream: &[u8]) -> (String, usize, usize) {
     (text, began, ended)
 }
 
+/// Joins as soon as the recaps of others leave room for one.
+async fn join_among_others(log: &Arc<RunLog>) -> LogReader {
+    loop {
+        match log.join(ReadFrom::Recap(0), false, ()) {
+            Err(JoinError::Full) => tokio::task::yield_now().await,
+            joined => return joined.expect("kept"),
+        }
+    }
+}
+
 /// Readers that join while the run writes and its oldest frames are folded get every event exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn joins_at_any_moment_deliver_everything_once() {
@@ -401,14 +411,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
             let mut first = true;
             // Some stay, some reconnect.
             while log.is_open() || first {
-                let reader = match log.join(ReadFrom::Recap(0), false, ()) {
-                    // Too many recaps of others are being built.
-                    Err(JoinError::Full) => {
-                        tokio::task::yield_now().await;
-                        continue;
-                    }
-                    joined => joined.expect("kept"),
-                };
+                let reader = join_among_others(&log).await;
                 let mut all = Vec::new();
                 while let Some(Ok(piece)) = next_chunk(&reader).await {
                     all.extend_from_slice(&piece);
@@ -441,7 +444,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
     ];
     writer.push(&mut ends.concat(), EVENTS + 1);
     writer.finish();
-    let late = log.join(ReadFrom::Recap(0), false, ()).expect("kept");
+    let late = join_among_others(&log).await;
     let mut streams = vec![read_available(&late)];
     for reader in readers {
         // A reader that was cut off got less; it would reconnect.

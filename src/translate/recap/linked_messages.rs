@@ -105,7 +105,7 @@ impl<P: Copy + Ord> IdPlaces<P> {
         self.first.contains(id)
     }
 
-    pub(crate) fn first(&self, id: &Json<'_>) -> Option<P> {
+    pub(crate) fn find_first(&self, id: &Json<'_>) -> Option<P> {
         self.first.get(id).copied()
     }
 
@@ -121,7 +121,7 @@ impl<P: Copy + Ord> IdPlaces<P> {
     }
 
     pub(crate) fn remove(&mut self, id: &Json<'_>, place: P) {
-        let is_first = self.first(id) == Some(place);
+        let is_first = self.find_first(id) == Some(place);
         let others = self.others.get_mut(id);
         match others.and_then(|others| if is_first { others.pop_first() } else { others.take(&place) }) {
             Some(next) if is_first => _ = self.first.get_mut(id).map(|first| *first = next),

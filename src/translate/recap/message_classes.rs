@@ -1,4 +1,4 @@
-//! Which messages of the list a snapshot drops (`specs/ag-ui-1.0.md` §3.4). Those that it does not are not looked at.
+//! The messages of the list that a snapshot drops (`specs/ag-ui-1.0.md` §3.4), found without a look at the others.
 
 use super::recap_message::RecapMessage;
 use crate::codec::json;
@@ -20,7 +20,7 @@ pub(super) struct MessageClasses {
 
 impl MessageClasses {
     /// Returns the messages of the same class.
-    pub(crate) fn of(&mut self, message: &RecapMessage) -> &mut BTreeSet<usize> {
+    pub(crate) fn class_of(&mut self, message: &RecapMessage) -> &mut BTreeSet<usize> {
         match &*message.role {
             ACTIVITY => {
                 let own = get_owned(&message.rest, Field::ActivityType).unwrap_or(Json::NULL);

@@ -37,7 +37,7 @@ struct CallPlace {
     index: usize,
 }
 
-/// What a snapshot has added, replaced or removed.
+/// The ids that a snapshot has added, replaced or removed.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotChanges {
     pub(crate) messages: Vec<Json<'static>>,
@@ -88,7 +88,7 @@ impl MessageList {
     fn register(&mut self, number: usize) {
         let Some(entry) = self.messages.get(number) else { return };
         self.places.insert(&entry.id, number);
-        self.classes.of(entry).insert(number);
+        self.classes.class_of(entry).insert(number);
         for (index, call) in entry.calls.iter().flatten().enumerate() {
             self.call_places.insert(&call.id, CallPlace { message: number, index });
         }
@@ -97,7 +97,7 @@ impl MessageList {
     fn unregister(&mut self, number: usize) {
         let Some(entry) = self.messages.get(number) else { return };
         self.places.remove(&entry.id, number);
-        self.classes.of(entry).remove(&number);
+        self.classes.class_of(entry).remove(&number);
         for (index, call) in entry.calls.iter().flatten().enumerate() {
             self.call_places.remove(&call.id, CallPlace { message: number, index });
         }
@@ -118,11 +118,11 @@ impl MessageList {
 
     /// Finds the first message with this id, as the real client does.
     fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
-        self.messages.get_mut(self.places.first(id)?)
+        self.messages.get_mut(self.places.find_first(id)?)
     }
 
     fn find_call(&mut self, id: &Json<'_>) -> Option<(&mut bool, &mut RecapCall)> {
-        let CallPlace { message, index } = self.call_places.first(id)?;
+        let CallPlace { message, index } = self.call_places.find_first(id)?;
         let entry = self.messages.get_mut(message)?;
         let call = entry.calls.as_mut()?.get_mut(index)?;
         Some((&mut entry.has_closed_content, call))
@@ -191,7 +191,7 @@ impl MessageList {
         // A dialect that may write null for what is absent means none by it.
         let parent = event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("") && !parent.is_null());
         let parent = parent.cloned().map(Json::into_owned);
-        let found = parent.as_ref().and_then(|parent| self.places.first(parent));
+        let found = parent.as_ref().and_then(|parent| self.places.find_first(parent));
         let message = match found.filter(|found| self.has_role(*found, ASSISTANT)) {
             Some(place) => place,
             None => {
@@ -275,7 +275,7 @@ impl MessageList {
         };
         entry.metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
         entry.rest = pick_members(event, &[Field::SubagentRunId]);
-        let owner = self.call_places.first(&call).map(|call| call.message);
+        let owner = self.call_places.find_first(&call).map(|call| call.message);
         let owner = owner.filter(|owner| self.has_role(*owner, ASSISTANT));
         entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
         match owner {
@@ -309,7 +309,7 @@ impl MessageList {
             .get(Field::Content)
             .map_or(MessageContent::None, |content| MessageContent::Value(PatchedJson::new(content)));
         entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
-        let Some(number) = self.places.first(&entry.id) else {
+        let Some(number) = self.places.find_first(&entry.id) else {
             entry.metadata = metadata;
             self.push(entry);
             return;
@@ -329,7 +329,7 @@ impl MessageList {
 
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
-        let Some(number) = self.places.first(&id).filter(|found| self.has_role(*found, ACTIVITY)) else { return };
+        let Some(number) = self.places.find_first(&id).filter(|found| self.has_role(*found, ACTIVITY)) else { return };
         let Some(entry) = self.messages.get_mut(number) else { return };
         let tree = match &mut entry.content {
             MessageContent::Value(tree) if entry.changes.is_empty() => Some(tree),
@@ -341,9 +341,9 @@ impl MessageList {
                 let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
                 entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                 let class = pick_members(event, &[Field::ActivityType]);
-                self.classes.of(entry).remove(&number);
+                self.classes.class_of(entry).remove(&number);
                 class.into_iter().for_each(|(key, value)| set(&mut entry.rest, key, value));
-                self.classes.of(entry).insert(number);
+                self.classes.class_of(entry).insert(number);
             }
             None => entry.changes.push(frame),
         }
@@ -379,7 +379,7 @@ impl MessageList {
         let dropped = self.classes.dropped_by(&new, event);
         let last_of: IdMap<usize> = new.iter().enumerate().map(|(at, entry)| (entry.id.clone(), at)).collect();
         let named =
-            new.iter().filter_map(|entry| self.places.first(&entry.id)).filter(|place| !dropped.contains(place));
+            new.iter().filter_map(|entry| self.places.find_first(&entry.id)).filter(|place| !dropped.contains(place));
         let affected: Vec<_> = named.chain(dropped.iter().copied()).collect();
         let mut new: Vec<_> = new.into_iter().map(Some).collect();
         for number in affected {

@@ -105,7 +105,7 @@ async fn sends_the_loss_of_a_run_to_a_client_that_is_ahead_of_the_copy() {
 
 /// The replica of the first run still has it when another one starts a run with the same id and another body.
 #[tokio::test]
-async fn serves_no_run_whose_id_another_replica_has_used_again() {
+async fn serves_the_latest_run_with_an_id() {
     let (agent, redis) = (start_paused_agent(), Redis::start().await);
     let (one, other) = start_pair(&agent, &redis, "").await;
     let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
