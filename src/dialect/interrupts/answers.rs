@@ -38,7 +38,7 @@ pub(crate) fn apply_answers(
         }
         if has_role(message, ASSISTANT) {
             is_question_open = question_id(form, message).is_some();
-            return !is_question_open && !(remove_interrupt_calls(message) && is_empty_message(message));
+            return !(is_question_open || (remove_interrupt_calls(message) && is_empty_message(message)));
         }
         true
     });
