@@ -82,7 +82,6 @@ pub(crate) fn write<'a>(
     let flat = || (Json::string(&joined_text(content)), Some(content.clone()));
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
-        ContentParts::Never => flat(),
         ContentParts::OfUser if role.is_some_and(|role| role.is_str(USER)) && has_media(content) => {
             (content.clone(), None)
         }

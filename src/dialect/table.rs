@@ -170,7 +170,6 @@ pub(crate) struct MessageFormat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentParts {
-    Never,
     /// text and media, as in AG-UI 1.0
     Media,
     /// media only of users, as in AG-UI 1.0; text alone is a string

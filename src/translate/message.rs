@@ -112,7 +112,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    let takes_any = !matches!(form.parts, ContentParts::Never | ContentParts::OfUser);
+    let takes_any = form.parts != ContentParts::OfUser;
     if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
