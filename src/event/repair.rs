@@ -62,6 +62,8 @@ label_enum! {
         UnknownType = "unknown_type",
         /// only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM
         ForeignType = "foreign_type",
+        /// an event had the name that AG-UI gives it: it is read as that
+        AgUiName = "ag_ui_name",
         /// a frame was not an event: it is sent as RAW
         MalformedFrame = "malformed_frame" breaks "each frame is a JSON object with a type and its required members",
         /// a member was in snake_case or occurred twice: it is sent in camelCase, once

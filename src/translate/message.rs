@@ -121,7 +121,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         carry::note_json(&mut own, Field::Content);
     }
     let mut found = unwrapped.canonical;
-    let surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
+    let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
         (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
         // Canonical content is used as is.
         _ => SurroundingMessages::default(),
@@ -136,8 +136,17 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         set(&mut canonical, MemberKey::Known(Field::Metadata), metadata);
     }
     append_carried(before.as_ref(), out);
-    out.extend(surrounding.before);
-    out.push(crate::event::into_owned_members(canonical));
+    let first = surrounding.before.first_mut().filter(|_| surrounding.replaces_message);
+    match (first, dialect.message_adapter) {
+        (Some(first), Some(adapter)) => {
+            adapter.carry_message(&canonical, first, dialect.name);
+            out.extend(surrounding.before);
+        }
+        _ => {
+            out.extend(surrounding.before);
+            out.push(crate::event::into_owned_members(canonical));
+        }
+    }
     out.extend(surrounding.after);
     append_carried(after.as_ref(), out);
 }
@@ -227,10 +236,12 @@ pub(super) fn write<'a>(
     let mut out: Vec<MessageMembers<'a>> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Json<'static>> = Vec::new();
     if let Some(adapter) = dialect.message_adapter {
-        adapter.remove_repeated(&mut messages, dialect.name);
+        adapter.join_parts(&mut messages, dialect.name);
     }
+    let is_joined =
+        |message: &Members<'_>| dialect.message_adapter.is_some_and(|it| it.is_joined_part(message, dialect.name));
     for message in messages {
-        if accepts_role_of(&message, side) {
+        if accepts_role_of(&message, side) && !is_joined(&message) {
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
             out.push(write_message(message, side, preceding, carries));
         } else if carries.try_carry() {

@@ -23,6 +23,7 @@ mod chunk_names;
 pub(crate) mod explain_trace;
 pub(crate) mod report;
 mod nested_values;
+mod object_arguments;
 pub mod detect;
 mod request_refusal;
 mod agent_error;

@@ -11,8 +11,10 @@ mod collaboration;
 mod subagents;
 mod interrupts;
 mod block_activity;
+mod open_message;
 mod block_reader;
 mod block_writer;
+mod message_parts;
 mod block_storage;
 mod state_delta;
 mod run_boundary;
@@ -177,7 +179,7 @@ static ROWS: &[EventRow] = &[
     row(
         "TOOL_CALL_ARGS",
         EventType::ToolCallArgs,
-        EventShape::ObjectDelta,
+        EventShape::ObjectPieces,
         &[Field::ToolCallId, Field::Delta],
         "§3.3.2, §4.2 build_tool_call_args",
     ),

@@ -107,6 +107,10 @@ impl EventWriter {
         canonical_type: Option<&'static str>,
         to: &mut OutputContext<'_>,
     ) -> Result<(), StreamError> {
+        if event.get(Field::Metadata).is_some() {
+            let before = self.adapter.as_mut().map(|adapter| adapter.release_before(&mut event));
+            before.into_iter().flatten().try_for_each(|released| self.write_released(released, to))?;
+        }
         if let Some((wire, value)) = self.unwrap_custom(&event) {
             let before = to.out.len();
             self.write_data(to.out, &wire, value);
@@ -117,16 +121,18 @@ impl EventWriter {
             event.remove(Field::ProtocolVersion);
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
-        for released in adapter.buffer(event, canonical_type, to.now_ms) {
-            match released {
-                ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to)?,
-                ReleasedEvent::Complete { row, outgoing } => {
-                    self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
-                }
-                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
+        let released = adapter.buffer(event, canonical_type, to.now_ms);
+        released.into_iter().try_for_each(|released| self.write_released(released, to))
+    }
+
+    fn write_released(&mut self, released: ReleasedEvent<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        match released {
+            ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
+            ReleasedEvent::Complete { row, outgoing } => {
+                self.write_outgoing(self.label_of(row.wire), row, outgoing, to)
             }
+            ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
         }
-        Ok(())
     }
 
     /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was added.
