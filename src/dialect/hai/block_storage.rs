@@ -122,20 +122,27 @@ pub(super) fn join_parts(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) 
     let mut texts: IdMap<Vec<Json<'static>>> = IdMap::default();
     for message in messages.iter_mut() {
         let Some(id) = get_owned(message, Field::Id).filter(|_| has_role(message, ASSISTANT)) else { continue };
-        let origin = part_origin(message, dialect);
+        if part_origin(message, dialect).is_none()
+            && let Some(origin) = unnoted_origin(&id, &texts)
+        {
+            let note = vec![(MemberKey::Known(Field::MessageId), origin)];
+            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
+            set(message, MemberKey::Known(Field::Metadata), metadata);
+        }
         let text = get_owned(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
-        match origin {
+        let text = text.unwrap_or(Json::EMPTY_STRING);
+        match part_origin(message, dialect) {
             None => {
-                texts.insert(id, text.into_iter().collect());
+                texts.insert(id, vec![text]);
             }
             Some(origin) if texts.contains(&origin) => {
-                texts.get_mut(&origin).into_iter().for_each(|texts| texts.extend(text.clone()));
+                texts.get_mut(&origin).into_iter().for_each(|texts| texts.push(text.clone()));
             }
             // The client no longer has the first part.
             Some(origin) => {
                 set(message, MemberKey::Known(Field::Id), origin.clone());
                 take_note(message, dialect, Field::MessageId.camel());
-                texts.insert(origin, text.into_iter().collect());
+                texts.insert(origin, vec![text]);
             }
         }
     }
@@ -192,6 +199,16 @@ fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
 fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
     let origin = carried_member(message, dialect, Field::MessageId.camel())?;
     is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
+}
+
+/// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it.
+fn unnoted_origin(id: &Json<'_>, texts: &IdMap<Vec<Json<'static>>>) -> Option<Json<'static>> {
+    let id = id.text()?;
+    let (origin, number) = id.rsplit_once(':')?;
+    let origin = Json::string(origin);
+    let number: usize = number.parse().ok()?;
+    let is_next = texts.get(&origin).is_some_and(|texts| texts.len() + 1 == number);
+    is_next.then_some(origin)
 }
 
 fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
